@@ -16,7 +16,7 @@ FLOORS = {
     "storage": _GROUND,
     "trace": _STORAGE,
     "experiment": _STORAGE,
-    "benchmark": {*_STORAGE, "trace"},
+    "benchmark": {*_STORAGE, "trace", "logs"},
     "analysis": {*_GROUND, "policies"},
     "logs": {"core", "storage", "trace", "analysis"},
     "audit": {*_STORAGE, "trace", "analysis", "logs"},

@@ -12,7 +12,7 @@ if EXPERIMENT.launches_several:
             name:
                 f"audit_run_{number}"
             input:
-                logs=when_launched(of_runs(runs, "log.darshan")),
+                logs=when_launched(of_runs(runs, LOG)),
                 epochs=when_launched(of_runs(runs, "epochs.parquet")),
                 runs=when_launched(of_runs(runs, "run.json")),
                 manifest=manifest_of(scenario),
@@ -29,6 +29,7 @@ if EXPERIMENT.launches_several:
                 "../../environment.yml"
             params:
                 limits=SETTINGS["audit"],
+                is_program=EXPERIMENT.runs_program,
             message:
                 f"Auditing {len(points)} runs of {scenario.name}."
             script:
@@ -38,7 +39,7 @@ else:
 
     rule audit_run:
         input:
-            logs=lambda wildcards: [of_run("log.darshan")(wildcards)],
+            logs=lambda wildcards: [of_run(LOG)(wildcards)],
             epochs=lambda wildcards: [of_run("epochs.parquet")(wildcards)],
             runs=lambda wildcards: [of_run("run.json")(wildcards)],
             manifest=manifest,
@@ -53,6 +54,7 @@ else:
             "../../environment.yml"
         params:
             limits=SETTINGS["audit"],
+            is_program=EXPERIMENT.runs_program,
         message:
             "Auditing run {wildcards.scenario}, cache rate {wildcards.cache_rate} %."
         script:
@@ -183,8 +185,24 @@ use rule collect_io_time as collect_peers with:
         "Collecting stage-in and reads from peers of all runs ({wildcards.sweep})."
 
 
+use rule collect_io_time as collect_program with:
+    input:
+        other_io=of_sweep("other_io.parquet", leaves("other_io")),
+        statements=of_sweep("statements.parquet", leaves("statements")),
+        run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
+        library=library("collect_tables"),
+    output:
+        other_io=f"{RESULTS}/{{sweep}}/other_io.parquet",
+        statements=f"{RESULTS}/{{sweep}}/statements.parquet",
+    log:
+        f"{LOGS}/collect_program/{{sweep}}.log",
+    message:
+        "Collecting what the program did in all runs ({wildcards.sweep})."
+
+
 rule audits:
     input:
         audited_files(),
         background_table(),
         peer_tables(),
+        program_tables(),

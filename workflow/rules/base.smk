@@ -37,7 +37,7 @@ from tierscope.core.given.command_line import with_kinds
 from tierscope.core.imports import imported_modules
 from tierscope.core.scenario import MAIN_SWEEP
 from tierscope.core.validation import ConfigError, read_yaml
-from tierscope.experiment.config import read_experiment
+from tierscope.experiment.config import changes, defaults_of_programs, read_experiment
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
     SnakemakeInternals,
@@ -60,11 +60,9 @@ SNAKEMAKE = SnakemakeInternals(workflow)
 try:
     IS_REMOTE_JOB = SNAKEMAKE.is_remote_job()
     IS_JOB = SNAKEMAKE.is_job()
-    if not IS_JOB:
-        # Snakemake has read them as well, but takes the last of two equal keys.
-        for path in try_to(SNAKEMAKE.configuration_files, logger.warning, []):
-            if path.is_file():
-                read_yaml(path)
+    # Snakemake has read them as well, but takes the last of two equal keys.
+    found = try_to(SNAKEMAKE.configuration_files, logger.warning, [])
+    contents = [read_yaml(path) for path in found if path.is_file()]
     defaults = read_yaml(WORKFLOW.parent / "config" / "config.yaml")
     given = try_to(SNAKEMAKE.command_line, logger.warning, ([], {}))
     if OF_LOGS:
@@ -72,7 +70,10 @@ try:
         ANALYSIS = read_settings(config, defaults)
     else:
         # A workflow that imports this one gives only changes to the default configuration.
+        own = [*changes(contents, defaults, config), given[1]]
         update_config(defaults, config)
+        for further in (defaults_of_programs(own), *own):
+            update_config(defaults, further)
         config.update(with_kinds(defaults, *given, "config"))
         EXPERIMENT = read_experiment(config, *RESOURCES)
     NAME = config["experiment"]

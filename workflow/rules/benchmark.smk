@@ -51,6 +51,6 @@ checkpoint run_benchmark:
         MEASURING
     shell:
         f"{LAUNCH} --staging {{params.staging:q}} --runs {{params.runs:q}}"
-        " --marker {output.marker:q} -- run_benchmark"
-        " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
+        f" --marker {{output.marker:q}} -- {RANKS}"
+        " --staging {params.staging:q} --runs {params.runs:q}"
         " --native {resources.native:q} {resources.launch}"

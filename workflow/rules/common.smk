@@ -7,7 +7,7 @@ from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Point, Scenario
 from tierscope.experiment import launches
 from tierscope.experiment.start import Start, StartError
-from tierscope.policies import kind_of
+from tierscope.policies import FILES, PROGRAM, kind_of
 from tierscope.storage.emulated.library import emulated_gfs
 
 RUN = f"{RESULTS}/runs/{{scenario}}/cache-{{cache_rate}}/rep-{{repetition}}"
@@ -15,6 +15,8 @@ ALL_POINTS = EXPERIMENT.all_points
 POINTS = {point for points in ALL_POINTS.values() for point in points}
 SYSTEM = EXPERIMENT.system
 SETTINGS = EXPERIMENT.settings
+# Of a run: its log, or the folder of its logs.
+LOG = PROGRAM.log if EXPERIMENT.runs_program else FILES.log
 # The launches of runs that are missing at the start, by the folder of a run. In a job
 # all runs are there that it reads.
 LAUNCHES = {}
@@ -61,6 +63,20 @@ def run_files(name, sweep=MAIN_SWEEP, which=lambda scenario: True):
 def of_sweep(name, which=lambda scenario: True):
     """Return the function that names a file of each run of a rule's sweep."""
     return lambda wildcards: launched(run_files(name, wildcards.sweep, which))
+
+
+def of_our_loaders(target, files):
+    """Return the function that names files, or refuses a target for programs."""
+
+    def names(wildcards):
+        if EXPERIMENT.runs_program:
+            raise WorkflowError(
+                f"{target}: got loader.command, a program of yours; expected one of our "
+                "loaders: the models and the paper's claims are about these."
+            )
+        return files
+
+    return names
 
 
 def if_measured(files):
@@ -133,6 +149,7 @@ def observations(sweep=MAIN_SWEEP):
     """Return what real tiers did: where reads came from, and the machine's drift."""
     is_real = EXPERIMENT.source == "measured"
     names = ("verdicts", "drift") if is_real else ()
+    names += ("statements",) if EXPERIMENT.runs_program else ()
     return [f"{RESULTS}/{sweep}/{name}.parquet" for name in names]
 
 
@@ -146,6 +163,11 @@ def peer_tables():
     return summed_tables("stage_in", "peers")
 
 
+def program_tables():
+    """Return the tables of what programs of the user did, if any."""
+    return summed_tables("other_io", "statements")
+
+
 def of_runs(runs, name):
     """Return the file of this name in each run's folder."""
     return [f"{run}/{name}" for run in runs]
@@ -153,11 +175,12 @@ def of_runs(runs, name):
 
 def audited(runs):
     """Return the outputs of the audit of some runs; simulated ones have their times."""
+    of_programs = ("other_io", "statements") if EXPERIMENT.runs_program else ()
     return {
         "file_records": of_runs(runs, "file_records.parquet"),
         "io_time": if_measured(of_runs(runs, "io_time.parquet")),
         "audit": of_runs(runs, "audit.json"),
-    }
+    } | {name: of_runs(runs, f"{name}.parquet") for name in of_programs}
 
 
 def tables_of_kind(scenario, runs):
@@ -191,6 +214,7 @@ def point_of(wildcards):
 def manifest_of(scenario):
     """Return the manifest of a scenario's dataset."""
     kind = "-lmdb" if scenario.reads_database else ""
+    kind = "-files" if scenario.runs_program else kind
     return f"{RESULTS}/datasets/{scenario.dataset}-{scenario.n_osts}ost{kind}.parquet"
 
 

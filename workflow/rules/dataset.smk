@@ -1,12 +1,6 @@
-"""Rules that generate the datasets on the global file system, or list the user's own."""
+"""Rules that generate the datasets on the global file system, or list those of users."""
 
-# Patterns of the names of datasets; the second one is of those that lie at a path of the
-# user. A pattern without names matches nothing.
-USERS = {name for name, one in EXPERIMENT.datasets.items() if getattr(one, "path", "")}
-GENERATED_NAMES, USERS_NAMES = (
-    "|".join(sorted(names)) or "(?!)"
-    for names in (EXPERIMENT.datasets.keys() - USERS, USERS)
-)
+from tierscope.core.scenario import UserDataset
 
 
 rule generate_dataset:
@@ -14,8 +8,6 @@ rule generate_dataset:
         manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost.parquet",
     log:
         f"{LOGS}/generate_dataset/{{dataset}}-{{n_osts}}ost.log",
-    wildcard_constraints:
-        dataset=GENERATED_NAMES,
     priority: BEFORE_AUDITS
     conda:
         "../../environment.yml"
@@ -34,22 +26,36 @@ rule generate_dataset:
         "../scripts/generate_dataset.py"
 
 
+def what_to_list(wildcards):
+    """Return the manifest of a dataset that tierscope generates before it is listed."""
+    dataset = EXPERIMENT.datasets[wildcards.dataset]
+    if isinstance(dataset, UserDataset):
+        return []
+    return f"{RESULTS}/datasets/{wildcards.dataset}-{wildcards.n_osts}ost.parquet"
+
+
+def listed_folder(wildcards):
+    """Return the folder of a dataset that programs of the user read."""
+    dataset = EXPERIMENT.datasets[wildcards.dataset]
+    if isinstance(dataset, UserDataset):
+        return dataset.path
+    return str(SYSTEM.gfs.data_root() / dataset.directory(int(wildcards.n_osts)))
+
+
 rule list_dataset:
+    input:
+        what_to_list,
     output:
-        manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost.parquet",
+        manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost-files.parquet",
     log:
         f"{LOGS}/list_dataset/{{dataset}}-{{n_osts}}ost.log",
-    wildcard_constraints:
-        dataset=USERS_NAMES,
-    priority: BEFORE_AUDITS
     localrule: True
     conda:
         "../../environment.yml"
     resources:
-        gfs=1,
         terminal="progress",
     params:
-        path=lambda wildcards: EXPERIMENT.datasets[wildcards.dataset].path,
+        path=listed_folder,
     message:
         "Listing the files of dataset {wildcards.dataset}."
     script:

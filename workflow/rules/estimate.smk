@@ -73,6 +73,7 @@ rule search_combinations:
     input:
         io_time=f"{TABLES}/io_time.parquet",
         epochs=f"{TABLES}/epochs.parquet",
+        manifests=[manifest_of(one) for one in EXPERIMENT.sweep if one.runs_program],
         library=library("search_combinations"),
     output:
         goals=table(f"{TABLES}/goals.parquet", "Goals"),
@@ -90,7 +91,9 @@ rule search_combinations:
         dataset_bytes={
             name: dataset.n_files * dataset.file_size_bytes
             for name, dataset in EXPERIMENT.datasets.items()
+            if not EXPERIMENT.runs_program
         },
+        listed=[one.dataset for one in EXPERIMENT.sweep if one.runs_program],
     message:
         "Searching the combinations of improvements that meet the goal."
     script:

@@ -47,7 +47,7 @@ rule all:
         rules.fig3.input,
         rules.fig4.input,
         rules.fig5.input,
-        rules.scorecard.input,
+        [] if EXPERIMENT.runs_program else rules.scorecard.input,
         rules.explorer.input,
         rules.report.input,
         rules.tables.input,
@@ -55,10 +55,11 @@ rule all:
         COMPARISON_FIGURES,
         f"{COMPARISON}/claims.md" if COMPARED else [],
         peer_tables(),
+        program_tables(),
         rules.nodes.input if EXPERIMENT.sweeps["nodes"] else [],
         rules.accuracy.input if accuracy_tests() else [],
         if_measured(run_files("audit.json")),
-        when_launched(if_measured(run_files("run.json") + run_files("log.darshan"))),
+        when_launched(if_measured(run_files("run.json") + run_files(LOG))),
 
 
 onstart:

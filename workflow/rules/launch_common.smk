@@ -33,6 +33,14 @@ LAUNCH = (
     "exec {resources.python:q} {resources.scripts:q}/launch.py --log {log:q}"
     " --setup {resources.setup:q} --mpi {resources.mpi:q} --tasks {resources.tasks}"
 )
+# A program is started once a point, by a script that is not a rank itself.
+RANKS = "run_benchmark {input.scenario:q}"
+if EXPERIMENT.runs_program:
+    RANKS = (
+        "run_program {input.scenario:q} --manifest {input.manifest:q}"
+        f" --minutes {SETTINGS['loader']['minutes']}"
+    )
+    LAUNCH += " --starts-ranks"
 
 
 def staging(wildcards):
@@ -56,7 +64,17 @@ def n_missing(wildcards):
 def benchmark_job(wildcards):
     """Return the job of a launch, with its time, memory and local storage."""
     scenario = EXPERIMENT.scenario(wildcards.scenario)
-    return EXPERIMENT.job(scenario, launched_points(wildcards))
+    n_bytes = listed_bytes(scenario) if scenario.runs_program else None
+    return EXPERIMENT.job(scenario, launched_points(wildcards), n_bytes)
+
+
+def listed_bytes(scenario):
+    """Return the bytes of a dataset that a program reads, None until it is listed."""
+    if not (path := Path(manifest_of(scenario))).exists():
+        return None
+    from tierscope.core.tables import read_table
+
+    return int(read_table(path, "user_manifest")["size_bytes"].sum())
 
 
 def launch_resources(job_of, log):

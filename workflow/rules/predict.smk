@@ -9,7 +9,7 @@ PREDICT = f"{RESULTS}/predict"
 
 rule predict_io_time:
     input:
-        io_time=f"{PREDICT}/io_time.parquet",
+        io_time=of_our_loaders("predict", f"{PREDICT}/io_time.parquet"),
         devices=calibration_devices,
         observations=observations("predict"),
         library=library("predict_io_time"),

@@ -1,6 +1,7 @@
 """Rules that show an experiment on one page; figures.smk lists its figures."""
 
-REPORT_TABLES = ["breakdown", "spread", "goals", "combinations", "claims"]
+REPORT_TABLES = ["breakdown", "spread", "goals", "combinations"]
+REPORT_TABLES += ["statements" if EXPERIMENT.runs_program else "claims"]
 # The paper's figures and the comparisons that the sweep allows. The report has the
 # scorecard as a table. Studies are separate targets.
 REPORT_FIGURES = {

@@ -9,7 +9,9 @@ MODELLED_SYSTEM = (
 
 rule score_claims:
     input:
-        paper=from_here(WORKFLOW.parent / "resources/paper/claims.yaml"),
+        paper=of_our_loaders(
+            "scorecard", from_here(WORKFLOW.parent / "resources/paper/claims.yaml")
+        ),
         io_time=f"{TABLES}/io_time.parquet",
         breakdown=f"{TABLES}/breakdown.parquet",
         epochs=f"{TABLES}/epochs.parquet",

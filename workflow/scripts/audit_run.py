@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 from tierscope.analysis.breakdown import sum_io_time
+from tierscope.audit.program import ProgramEvidence, audit_program, statements
 from tierscope.audit.run import AuditError, Evidence, as_json, audit, why_failed
 from tierscope.core.description import Run, run_keys
 from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table, write_table
 from tierscope.policies import kind_of
 from tierscope.trace.file_records import read_background_records, read_file_records
+from tierscope.trace.program_records import read_program_records
 
 MOST_FAILURES = 8  # of which an error names the runs
 
@@ -38,6 +40,53 @@ def read_evidence(
         background,
         served,
     )
+
+
+def read_program_evidence(
+    run: Run, logs: str, epochs: str, manifest: str, tables: list[str]
+) -> ProgramEvidence:
+    """Return the evidence of a program's run from these files."""
+    names = {Path(path).stem: path for path in tables}
+    files = read_table(manifest, "user_manifest")
+    records = read_program_records(
+        Path(logs),
+        run.tier_roots,
+        run.observed["dataset"],
+        files["path"].tolist(),
+        run.observed["written"],
+    )
+    return ProgramEvidence(
+        run,
+        records,
+        read_table(names["opens"], "opens"),
+        read_table(epochs, "run_epochs"),
+        files,
+    )
+
+
+def audit_one_program(number: int) -> str | None:
+    """Audit a program's run and write what it gives; return why it failed."""
+    files, written = snakemake.input, snakemake.output
+    run, folder = Run.read(files.runs[number]), Path(files.runs[number]).parent
+    tables = [table for table in files.tables if Path(table).parent == folder]
+    evidence = read_program_evidence(
+        run, files.logs[number], files.epochs[number], files.manifest, tables
+    )
+    checks = audit_program(evidence)
+    if failure := why_failed(checks, str(folder)):
+        return failure
+    records, keys = evidence.records, run_keys(run, run.point)
+    write_table(records.file_records, written.file_records[number], "file_records")
+    io_time = sum_io_time(
+        records.file_records, range(run.n_processes), range(evidence.n_epochs), keys
+    )
+    write_table(io_time, written.io_time[number], "io_time")
+    write_table(records.other_io.assign(**keys), written.other_io[number], "other_io")
+    said = statements(evidence).assign(**keys)
+    write_table(said, written.statements[number], "statements")
+    text = json.dumps(as_json(checks), indent=1)
+    write_text(written.audit[number], text + "\n")
+    return None
 
 
 def io_time_of(evidence: Evidence) -> pd.DataFrame:
@@ -82,7 +131,8 @@ def main() -> None:
     failures = []
     for number, path in enumerate(snakemake.input.runs):
         try:
-            failure = audit_one(number)
+            audits = audit_one_program if snakemake.params.is_program else audit_one
+            failure = audits(number)
         except (ValueError, KeyError, OSError) as error:  # of a log or a table
             traceback.print_exc()
             failure = f"{Path(path).parent}: {error}"

@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
-from tierscope.analysis.breakdown import select_epoch, select_scenario, without_peers
+from tierscope.analysis.breakdown import (
+    select_epoch,
+    select_scenario,
+    shown_epoch,
+    without_peers,
+)
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import make_goal
 from tierscope.core.files import log_to, write_text
@@ -18,13 +23,15 @@ if __name__ == "__main__":
     estimates = None
     if snakemake.input.estimates:
         estimates = read_table(snakemake.input.estimates, "estimates")
-    shown = select_epoch(select_scenario(io_time, params.scenario), params.epoch)
+    epoch, origin = shown_epoch(io_time, params.epoch), origin_of(snakemake)
+    shown = select_epoch(select_scenario(io_time, params.scenario), epoch)
     start = Start(
         scenario=params.scenario,
-        epoch=params.epoch,
+        epoch=epoch,
         goal=make_goal(shown, epochs, **params.goal),
         pair=params.pairs[0],
         method=params.method,
+        origin=origin,
         **params.search,
     )
     explorer = build_explorer(
@@ -33,7 +40,7 @@ if __name__ == "__main__":
         page=Path(snakemake.input.page).read_text(encoding="utf-8"),
         computation=Path(snakemake.input.computation).read_text(encoding="utf-8"),
         title=f"What-if explorer: {params.experiment}",
-        provenance=str(origin_of(snakemake)),
+        provenance=str(origin),
         dataset_titles=params.dataset_titles,
         estimates=estimates,
         pairs=params.pairs,

@@ -38,8 +38,9 @@ if __name__ == "__main__":
     run_facts = None
     if given.run_facts:
         run_facts = read_table(given.run_facts, "run_facts")
-    names = ("breakdown", "spread", "goals", "combinations", "claims")
-    tables = {name: read_table(given[name], name) for name in names}
+    names = ("breakdown", "spread", "goals", "combinations", "claims", "statements")
+    present = [name for name in names if given.get(name)]
+    tables = {name: read_table(given[name], name) for name in present}
     paper = read_claims(given.paper)
     context = report_context(
         experiment=params.experiment,
@@ -48,7 +49,7 @@ if __name__ == "__main__":
         epoch=params.epoch,
         dataset_titles=params.dataset_titles,
         paper=paper["paper"],
-        needs=needed_sweep(paper, tables["claims"]),
+        needs=needed_sweep(paper, tables["claims"]) if "claims" in tables else "",
         runs=runs,
         simulations=list(map(read_json, given.simulations)),
         pictures=pictures,

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
+from tierscope.analysis.breakdown import shown_epoch
 from tierscope.analysis.whatif import best_point, estimate, improvement_grid
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
@@ -23,10 +24,8 @@ if __name__ == "__main__":
     improvements = wanted_improvements(
         snakemake.params.improvements, snakemake.params.pairs, snakemake.params.grid
     )
-    estimates = estimate(
-        read_table(snakemake.input.io_time, "io_time"),
-        improvements,
-        epochs=[snakemake.params.epoch],
-    )
+    io_time = read_table(snakemake.input.io_time, "io_time")
+    epoch = shown_epoch(io_time, snakemake.params.epoch)
+    estimates = estimate(io_time, improvements, epochs=[epoch])
     write_table(estimates, snakemake.output.estimates, "estimates")
     print(best_point(estimates).to_string(index=False))

@@ -17,6 +17,8 @@ import argparse
 import fcntl
 import glob
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,6 +37,12 @@ set --
 {setup} && tierscope_start="$("${{tierscope_ranks[@]}}" --prepare)" &&
 {mpi} -n {tasks} /bin/sh -c "$tierscope_start" tierscope "${{tierscope_ranks[@]}}"
 """
+_STARTER = """\
+set -euo pipefail
+tierscope_starter=("$@")
+set --
+{setup} && "${{tierscope_starter[@]}}" --mpi {quoted_mpi} --tasks {tasks}
+"""
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -49,6 +57,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--staging", type=Path, help="folder of unfinished runs")
     parser.add_argument("--runs", type=Path, help="folder to move finished runs to")
     parser.add_argument("--marker", type=Path, help="file to write after a success")
+    parser.add_argument(
+        "--starts-ranks", action="store_true", help="the script starts the ranks itself"
+    )
     parser.add_argument("script", help="script in the folder of this one")
     parser.add_argument("arguments", nargs="*", help="its arguments")
     return parser.parse_args()
@@ -62,7 +73,8 @@ def main() -> None:
     name = f"{os.getpid()}-{int(time.time())}"
     script = Path(__file__).with_name(f"{arguments.script}.py")
     ranks = [sys.executable, str(script), "--launch", name, *arguments.arguments]
-    shell = _RANKS.format(**vars(arguments))
+    template = _STARTER if arguments.starts_ranks else _RANKS
+    shell = template.format(**vars(arguments), quoted_mpi=shlex.quote(arguments.mpi))
     with removed_devices(name), one_launch_at_a_time() as lock, moved_runs(arguments):
         if not run_ranks(shell, ranks, arguments.log, lock):
             sys.exit(1)
@@ -134,6 +146,11 @@ def move_finished(staging: Path, runs: Path) -> None:
             run.mkdir(parents=True, exist_ok=True)
             (run / COMPLETE).unlink(missing_ok=True)
             tables = sorted(staged.glob("*.parquet"))
+            if (logs := staged / "logs").is_dir():  # of a program
+                for log in logs.iterdir():
+                    log.chmod(log.stat().st_mode & ~0o222)
+                shutil.rmtree(run / "logs", ignore_errors=True)
+                logs.rename(run / "logs")
             for path in (staged / "log.darshan", *tables, complete):
                 if path.exists():  # otherwise an interrupted move has moved it
                     path.chmod(path.stat().st_mode & ~0o222)
@@ -177,7 +194,10 @@ def removed_devices(launch: str) -> Iterator[None]:
     finally:
         for path in glob.glob(f"/dev/shm/tierscope-*-{launch}.*"):
             with suppress(OSError):
-                os.unlink(path)
+                if os.path.isdir(path):  # of a program's node
+                    shutil.rmtree(path)
+                else:
+                    os.unlink(path)
 
 
 if __name__ == "__main__":

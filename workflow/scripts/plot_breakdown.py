@@ -1,6 +1,6 @@
 """Draw Fig. 2: breakdown of the slowest process over the cache rate."""
 
-from tierscope.analysis.breakdown import select_scenarios
+from tierscope.analysis.breakdown import select_scenarios, shown_epoch
 from tierscope.analysis.origin import origin_of
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table
@@ -14,7 +14,7 @@ if __name__ == "__main__":
     figure = plot_breakdown(
         breakdown,
         read_table(snakemake.input.spread, "spread"),
-        snakemake.params.epoch,
+        shown_epoch(breakdown, snakemake.params.epoch),
         provenance=origin_of(snakemake),
         dataset_titles=snakemake.params.dataset_titles,
     )

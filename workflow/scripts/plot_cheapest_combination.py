@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import pandas as pd
-from tierscope.analysis.breakdown import select_epoch, select_scenario
+from tierscope.analysis.breakdown import select_epoch, select_scenario, shown_epoch
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import break_down_improved
@@ -26,12 +26,10 @@ def shown_improvements(
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
-    epoch, scenario = snakemake.params.epoch, snakemake.params.scenario
+    tables = (read_table(snakemake.input[name], name) for name in ("io_time", "goals"))
     io_time, goals = (
-        select_epoch(
-            select_scenario(read_table(snakemake.input[name], name), scenario), epoch
-        )
-        for name in ("io_time", "goals")
+        select_epoch(table, shown_epoch(table, snakemake.params.epoch))
+        for table in (select_scenario(one, snakemake.params.scenario) for one in tables)
     )
     goal = goals.iloc[0]
     cheapest = cheapest_combination(

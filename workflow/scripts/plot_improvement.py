@@ -1,6 +1,6 @@
 """Draw Fig. 3: breakdown of the slowest process after improving I/O classes."""
 
-from tierscope.analysis.breakdown import select_epoch, select_scenario
+from tierscope.analysis.breakdown import select_epoch, select_scenario, shown_epoch
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import estimated_breakdown
 from tierscope.core.files import log_to
@@ -12,7 +12,8 @@ if __name__ == "__main__":
     log_to(snakemake.log[0])
     estimates = read_tables(snakemake.input.estimates, "estimates")
     estimates = select_scenario(estimates, snakemake.params.scenario)
-    estimates = select_epoch(estimates, snakemake.params.epoch)
+    epoch = shown_epoch(estimates, snakemake.params.epoch)
+    estimates = select_epoch(estimates, epoch)
     figure = plot_improvement(
         estimated_breakdown(estimates, [{}, *snakemake.params.improvements]),
         read_table(snakemake.input.spread, "spread"),

@@ -1,6 +1,6 @@
 """Draw Fig. 4: which improvements of two I/O classes meet a performance goal."""
 
-from tierscope.analysis.breakdown import select_epoch, select_scenario
+from tierscope.analysis.breakdown import select_epoch, select_scenario, shown_epoch
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import (
     improvement_grid,
@@ -16,7 +16,8 @@ if __name__ == "__main__":
     log_to(snakemake.log[0])
     estimates, goals = (
         select_epoch(
-            select_scenario(table, snakemake.params.scenario), snakemake.params.epoch
+            select_scenario(table, snakemake.params.scenario),
+            shown_epoch(table, snakemake.params.epoch),
         )
         for table in (
             read_tables(snakemake.input.estimates, "estimates"),

@@ -1,6 +1,6 @@
 """Search the improvements that meet the goal of each scenario and epoch."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 from tierscope.analysis.breakdown import without_peers
@@ -38,15 +38,30 @@ def search_all(
         )
 
 
+def bytes_of_listed(
+    datasets: Iterable[str], manifests: Iterable[str]
+) -> dict[str, int]:
+    """Return the bytes of datasets whose files were listed, by name."""
+    tables = (read_table(path, "user_manifest") for path in manifests)
+    return {
+        name: int(table["size_bytes"].sum())
+        for name, table in zip(datasets, tables, strict=True)
+    }
+
+
 if __name__ == "__main__":
     log_to(snakemake.log[0])
+    params = snakemake.params
+    dataset_bytes = params.dataset_bytes | bytes_of_listed(
+        params.listed, snakemake.input.manifests
+    )
     goals, combinations = [], []
     for goal, found in search_all(
         read_table(snakemake.input.io_time, "io_time"),
         read_table(snakemake.input.epochs, "epochs"),
-        snakemake.params.goal,
-        snakemake.params.search,
-        snakemake.params.dataset_bytes,
+        params.goal,
+        params.search,
+        dataset_bytes,
     ):
         print(goal.to_string(index=False, header=not goals))
         goals.append(goal)

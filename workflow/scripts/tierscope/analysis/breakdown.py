@@ -374,6 +374,11 @@ def select_scenario(
     return rows
 
 
+def shown_epoch(table: pd.DataFrame, wanted: int) -> int:
+    """Return the epoch of a table to show: the first one of runs with a single one."""
+    return 0 if set(table["epoch"]) == {0} else wanted
+
+
 def select_epoch(table: pd.DataFrame, epoch: int) -> pd.DataFrame:
     """Return the rows of an epoch (from 0); a ValueError if there are none."""
     rows = table[table["epoch"] == epoch]

@@ -10,11 +10,18 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.analysis.breakdown import shown_epoch
 from tierscope.analysis.drift import drift_words
 from tierscope.analysis.page_cache import verdict_mark, verdict_words
 from tierscope.core.columns import SCENARIO
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import read_table
+
+_OWN_PATTERN = {
+    "cover": "not all files were opened",
+    "once": "some files were opened more than once",
+    "whole": "the bytes read are not the sizes of the opened files",
+}
 
 
 def origin_of(snakemake: Any) -> Origin:
@@ -24,8 +31,9 @@ def origin_of(snakemake: Any) -> Origin:
     ----------
     snakemake : object
         The script's object: parameter ``provenance``; input ``observations`` with the
-        tables ``verdicts`` and ``drift``, if tiers are real; parameters ``epoch`` and
-        ``scenario``, if the script shows only these.
+        tables ``verdicts`` and ``drift``, if tiers are real, and ``statements``, if a
+        program of the user was run; parameters ``epoch`` and ``scenario``, if the
+        script shows only these.
     """
     words, given = snakemake.params.provenance, snakemake.params
     if not (paths := snakemake.input.get("observations")):
@@ -36,13 +44,43 @@ def origin_of(snakemake: Any) -> Origin:
         _select(read_table(tables[name], name), wanted)
         for name in ("verdicts", "drift")
     )
-    if (epoch := given.get("epoch")) is not None:
-        verdicts = verdicts[verdicts["epoch"] == epoch]
+    if (epoch := given.get("epoch")) is not None and len(verdicts):
+        verdicts = verdicts[verdicts["epoch"] == shown_epoch(verdicts, epoch)]
     observed = (*verdict_words(verdicts), *drift_words(drift))
+    is_whole_run = False
+    if is_program := "statements" in tables:
+        said = _select(read_table(tables["statements"], "statements"), wanted)
+        observed += program_words(said)
+        epochs = said[said["statement"] == "epochs"]
+        is_whole_run = bool((epochs["answer"] == "no").any())
     mark = [verdict_mark(verdicts), "drifted" if drift["flagged"].any() else ""]
     points = drift[drift["flagged"]][[*SCENARIO, "cache_rate_percent"]]
     drifted = tuple(points.drop_duplicates().itertuples(index=False, name=None))
-    return Origin(words, observed, ", ".join(filter(None, mark)), drifted)
+    return Origin(
+        words,
+        observed,
+        ", ".join(filter(None, mark)),
+        drifted,
+        is_program=is_program,
+        is_whole_run=is_whole_run,
+    )
+
+
+def program_words(statements: pd.DataFrame) -> tuple[str, ...]:
+    """Return what table ``statements`` says of a program, for the notes of figures."""
+    words = ["I/O times are sums over the workers of a rank"]
+    if (statements["answer"] == "not measured").any():
+        words.append("reads through mappings are not measured, so READ is too small")
+    for statement, what in _OWN_PATTERN.items():
+        of_one = statements[statements["statement"] == statement]
+        runs = of_one.groupby([*SCENARIO, "cache_rate_percent", "repetition"])
+        n_other = int((runs["answer"].agg(lambda a: (a == "no").any())).sum())
+        if n_other:
+            words.append(
+                f"the program's own access pattern: {what} (in {n_other} of "
+                f"{runs.ngroups} runs)"
+            )
+    return tuple(words)
 
 
 def _select(table: pd.DataFrame, wanted: Mapping[str, Any]) -> pd.DataFrame:

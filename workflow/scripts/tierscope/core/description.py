@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from tierscope.core.machine import Machine, Tier
-from tierscope.core.scenario import Dataset, Point, Scenario
+from tierscope.core.scenario import Dataset, Point, Scenario, UserDataset
 from tierscope.core.validation import ConfigError
 
 Section = TypeVar("Section")
@@ -97,6 +97,22 @@ class LmdbSettings:
     steps_per_fetch: int
 
 
+@dataclass(frozen=True)
+class ProgramSettings:
+    """A program of the user, which reads the dataset in place of our loaders.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The command; ``{dataset}`` in it stands for the path of the dataset.
+    in_place : bool
+        Whether it gets the dataset's real path, not a virtual one.
+    """
+
+    command: Sequence[str]
+    in_place: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunDescription:
     """All settings that determine the measurements of a scenario.
@@ -107,7 +123,7 @@ class RunDescription:
         Source of the numbers.
     system : Machine
         The machine: processes, nodes and tiers.
-    dataset : Dataset
+    dataset : Dataset or UserDataset
         The dataset that is read.
     scenario : Scenario
         The scenario without improvements and number of nodes, which `system` has.
@@ -121,17 +137,21 @@ class RunDescription:
         The options of the scenario's policy; empty if it has none.
     lmdb : LmdbSettings, optional
         Settings of LMDB loaders, if samples are records of one LMDB file.
+    program : ProgramSettings, optional
+        The program, if one of the user reads. Of `training` it depends on seed and
+        `cold` only; `training.epochs` is 0, as the program decides.
     """
 
     source: str
     system: Machine
-    dataset: Dataset
+    dataset: Dataset | UserDataset
     scenario: Scenario
     training: Training
     loader: LoaderSettings
     runtime: str
     policy_options: Mapping[str, Any] = field(default_factory=dict)
     lmdb: LmdbSettings | None = None
+    program: ProgramSettings | None = None
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
@@ -176,6 +196,10 @@ class RunDescription:
             content["policy"] = dict(self.policy_options)
         if self.lmdb:
             content["lmdb"] = asdict(self.lmdb)
+        if self.program:
+            content["program"] = asdict(self.program)
+            content["training"] = {name: training[name] for name in _OF_PROGRAMS}
+            del content["loader"]
         return content
 
     @property
@@ -210,6 +234,8 @@ class Run(RunDescription):
         What tells whether reads of real tiers left the page cache.
     sentinel : mapping, optional
         Times of the sentinel's reads before and after the epochs, on one real machine.
+    observed : mapping, optional
+        What the launch saw of a program of the user.
     """
 
     point: Point
@@ -223,6 +249,7 @@ class Run(RunDescription):
     emulation: Mapping[str, Any] | None = None
     page_cache: Mapping[str, Any] | None = None
     sentinel: Mapping[str, Any] | None = None
+    observed: Mapping[str, Any] | None = None
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
@@ -244,6 +271,7 @@ class Run(RunDescription):
 
 
 _OF_RUNS = ("point", "n_processes", "tier_roots")
+_OF_PROGRAMS = ("seed", "cold")  # of `training`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,17 +384,36 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 def _sections(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `RunDescription` from its JSON."""
+    has_path = "path" in _section(content, "dataset")
     return {
         "source": _section(content, "source"),
         "system": _machine(_section(content, "system")),
-        "dataset": _built(Dataset, content, "dataset"),
+        "dataset": _built(UserDataset if has_path else Dataset, content, "dataset"),
         "scenario": _built(Scenario, content, "scenario"),
-        "training": _built(Training, content, "training"),
-        "loader": _built(LoaderSettings, content, "loader"),
         "runtime": _key(content, "darshan", "runtime"),
         "policy_options": content.get("policy", {}),
         "lmdb": _built(LmdbSettings, content, "lmdb") if "lmdb" in content else None,
+        **_training_sections(content),
     }
+
+
+def _training_sections(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return who trains and how, as fields of `RunDescription`."""
+    if "program" in content:
+        return {
+            "program": _built(ProgramSettings, content, "program"),
+            **program_training(**_section(content, "training")),
+        }
+    return {
+        "training": _built(Training, content, "training"),
+        "loader": _built(LoaderSettings, content, "loader"),
+    }
+
+
+def program_training(seed: int, cold: bool) -> dict[str, Any]:
+    """Return the fields `training` and `loader` of a description with a program."""
+    training = Training(epochs=0, shuffle="", seed=seed, compute_time_s=0, cold=cold)
+    return {"training": training, "loader": LoaderSettings(1, 0, 0)}
 
 
 def _key(content: Mapping[str, Any], section: str, name: str) -> Any:

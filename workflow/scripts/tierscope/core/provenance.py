@@ -4,6 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tierscope.core.columns import MODEL, RULE
+from tierscope.core.words import (
+    BYTE_RATE_LABEL,
+    CACHE_RATE_LABEL,
+    WHOLE_RUN,
+    epoch_words,
+)
 
 _NOTES = {
     "measured": "Measured: real processes read real files.",
@@ -34,15 +40,33 @@ class Origin:
     drifted : sequence of tuple
         Values of `SCENARIO` and the cache rate, of the points at which the machine
         drifted.
+    is_program : bool
+        Whether a program of the user was run, so that cache rates are of bytes.
+    is_whole_run : bool
+        Whether it marks no epochs, so that the first epoch is the whole run.
     """
 
     words: str
     observed: Sequence[str] = ()
     mark: str = ""
     drifted: Sequence[tuple] = ()
+    is_program: bool = False
+    is_whole_run: bool = False
+
+    def epoch_words(self, epoch: int) -> str:
+        """Return an epoch, counted from 0, in words."""
+        return WHOLE_RUN if self.is_whole_run else epoch_words(epoch)
+
+    @property
+    def cache_rate_label(self) -> str:
+        """Return the label of an axis of cache rates."""
+        return BYTE_RATE_LABEL if self.is_program else CACHE_RATE_LABEL
 
     def __str__(self) -> str:
         return "; ".join((self.words, *self.observed))
+
+
+NO_ORIGIN = Origin("")
 
 
 def source_note(source: str, system_description: str = "") -> str:

@@ -8,6 +8,8 @@ from typing import Self
 from tierscope.core.lmdb_loaders import LOADERS as LMDB_LOADERS
 from tierscope.core.words import size_words
 
+PROGRAM_LOADER = "program"  # a program of the user reads (`loader.command`)
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -40,6 +42,22 @@ class Dataset:
     def file_name(self, file_id: int) -> str:
         """Return the name of a file inside the dataset's folder."""
         return f"{file_id:07d}.tfrecord"
+
+
+@dataclass(frozen=True)
+class UserDataset:
+    """A dataset that the user has: all files below a folder, of any sizes.
+
+    Only programs of the user read it.
+    """
+
+    name: str
+    path: str
+
+    @property
+    def title(self) -> str:
+        """Return the dataset's title in figures."""
+        return f"dataset {self.name}"
 
 
 def improvement_suffix(improvements: Mapping[str, int]) -> str:
@@ -81,9 +99,15 @@ class Scenario:
         return self.loader in LMDB_LOADERS
 
     @property
+    def runs_program(self) -> bool:
+        """Return whether a program of the user reads the files."""
+        return self.loader == PROGRAM_LOADER
+
+    @property
     def is_modelled(self) -> bool:
         """Return whether the models support the scenario's reads."""
-        return self.policy == "pinning" and not self.reads_database
+        is_ours = not (self.reads_database or self.runs_program)
+        return self.policy == "pinning" and is_ours
 
     @property
     def keys(self) -> dict[str, str | int]:

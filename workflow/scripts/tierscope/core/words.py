@@ -18,6 +18,8 @@ PASSED, FAILED, UNKNOWN, FLAG = (
     "\N{WARNING SIGN}",
 )
 CACHE_RATE_LABEL = "Cache rate (% of files on the LFS)"
+BYTE_RATE_LABEL = "Cache rate (% of bytes on the LFS)"  # of files of many sizes
+WHOLE_RUN = "whole run"  # in place of an epoch, of a program that marks none
 # The quantity of a goal, by its name in table `goals`.
 GOAL_KINDS = {"io_time": "I/O time", "execution_time": "execution time"}
 

@@ -1,13 +1,20 @@
 """Checks of a whole experiment, which no schema of one value can express."""
 
 import math
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tierscope.core.io_class import IOClass
 from tierscope.core.machine import Machine
-from tierscope.core.scenario import Dataset, Scenario, Sweep
+from tierscope.core.scenario import (
+    PROGRAM_LOADER,
+    Dataset,
+    Scenario,
+    Sweep,
+    UserDataset,
+)
 from tierscope.core.validation import ConfigError
 from tierscope.data.record_order import order_of
 from tierscope.experiment.experiment import Experiment
@@ -20,6 +27,7 @@ from tierscope.storage.emulated.library import emulated_gfs
 from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
 from tierscope.storage.queueing_network import ModelError, network_of
 
+PROGRAM_POLICIES = ("none", "pinning")  # whose files lie on their tiers at the start
 # Above it the four-dimensional grid of the what-if search needs memory and minutes.
 MAX_GRID_STEPS = 100
 # Reads of a run: epochs times files. Tables have a row for each.
@@ -114,6 +122,7 @@ def check_experiment(experiment: Experiment) -> None:
     ConfigError
         One line that names the key path, the value and what was expected.
     """
+    _check_programs(experiment)
     _check_size(experiment)
     _check_runtime(experiment)
     _check_figures(experiment)
@@ -131,9 +140,63 @@ def check_experiment(experiment: Experiment) -> None:
         _check_emulation(experiment)
 
 
+def _check_programs(experiment: Experiment) -> None:
+    """Refuse what cannot be done with a program of the user, and loader without one."""
+    loaders = {scenario.loader for scenario in experiment.all_points}
+    own = [one for one in experiment.datasets.values() if isinstance(one, UserDataset)]
+    command = experiment.settings["loader"]["command"]
+    if command is None:
+        if PROGRAM_LOADER in loaders:
+            raise ConfigError(
+                f"config: loader.command: got null, expected the command of loader "
+                f"{PROGRAM_LOADER}, such as [python, train.py, --data, "
+                '"{dataset}"]'
+            )
+        if own:
+            raise ConfigError(
+                f"config: datasets.{own[0].name}: got path {own[0].path!r}, expected "
+                "loader.command: only a program of yours reads a dataset of yours"
+            )
+        return
+    system = experiment.system
+    if experiment.source != "measured":
+        raise ConfigError(
+            f"config: loader.command: got a program with {experiment.source} tiers of "
+            f"system {system.name}, whose clock cannot know when a program reads, "
+            "computes and waits; expected a system with real tiers, or loader "
+            "tensorflow or posix with datasets of the same shape"
+        )
+    if others := sorted(loaders - {PROGRAM_LOADER}):
+        raise ConfigError(
+            f"config: sweep.loaders: got {others[0]} and loader.command, expected "
+            f"[{PROGRAM_LOADER}]: the command reads in place of our loaders"
+        )
+    for scenario in experiment.all_points:
+        if scenario.policy not in PROGRAM_POLICIES:
+            raise ConfigError(
+                f"config: sweep.policies: got {scenario.policy}, expected "
+                f"{' or '.join(PROGRAM_POLICIES)} with a program of yours: its files "
+                "are pinned before it starts"
+            )
+    if not experiment.settings["loader"]["in_place"] and not any(
+        "{dataset}" in word for word in command
+    ):
+        raise ConfigError(
+            f"config: loader.command: got {shlex.join(command)!r}, expected "
+            "{dataset} in it, which stands for the path of the dataset (or in_place: true)"
+        )
+    if experiment.settings["whatif"]["goal"]["of"] == "execution_time":
+        raise ConfigError(
+            "config: whatif.goal.of: got execution_time, expected io_time with a "
+            "program: its I/O time is a sum over workers"
+        )
+
+
 def _check_runtime(experiment: Experiment) -> None:
     """Refuse a Darshan log of a whole MPI job where a launch runs several points."""
     system = experiment.system
+    if experiment.runs_program:
+        return
     if experiment.runtime != "builtin" and system.points_per_launch == "all":
         raise ConfigError(
             f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
@@ -233,6 +296,8 @@ def _check_size(experiment: Experiment) -> None:
     epochs = experiment.training.epochs
     most = MOST_READS if experiment.source == "measured" else MOST_VIRTUAL_READS
     for dataset in experiment.datasets.values():
+        if isinstance(dataset, UserDataset):
+            continue
         n_reads = dataset.n_files * epochs
         if n_reads > most:
             raise ConfigError(
@@ -359,7 +424,7 @@ def _check_figures(experiment: Experiment) -> None:
     """Refuse figures of an epoch or a scenario that is not run."""
     figures = experiment.settings["figures"]
     epochs = experiment.training.epochs
-    if figures["epoch"] >= epochs:
+    if figures["epoch"] >= epochs and not experiment.runs_program:
         raise ConfigError(
             f"config: figures.epoch: got {figures['epoch']}, expected 0 to "
             f"{epochs - 1} (training.epochs is {epochs})"

@@ -1,13 +1,21 @@
 """Read and check the configuration: an experiment with its sweep and studies."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from tierscope.core.io_class import IOClass
-from tierscope.core.scenario import Dataset, Point, Scenario, Sweep
+from tierscope.core.scenario import (
+    PROGRAM_LOADER,
+    Dataset,
+    Point,
+    Scenario,
+    Sweep,
+    UserDataset,
+)
 from tierscope.core.validation import ConfigError, check, read_yaml
 from tierscope.experiment.checks import (
     check_devices,
@@ -19,6 +27,65 @@ from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.system import System, read_system
 
 MOST_POINTS = 100_000  # of a sweep; Snakemake needs some seconds for a thousand
+
+
+def changes(
+    contents: Sequence[Mapping[str, Any]],
+    defaults: Mapping[str, Any],
+    config: Mapping[str, Any],
+) -> list[Mapping[str, Any]]:
+    """Return what the user has configured, as mappings of which later ones decide.
+
+    Parameters
+    ----------
+    contents : sequence of mapping
+        The configuration files, with that of the defaults.
+    defaults : mapping
+        The defaults.
+    config : mapping
+        What Snakemake has made of all; of a workflow that imports this one, it has no
+        defaults.
+    """
+    own = [one for one in contents if one != defaults]
+    return own if len(own) < len(contents) else [config]
+
+
+def defaults_of_programs(own: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the defaults that differ if a program of the user reads.
+
+    `own` is what the user has configured (`changes`); it may have any faults.
+    """
+    sections: dict[str, dict] = {"loader": {}, "sweep": {}, "datasets": {}}
+    for config in own:
+        for name, section in sections.items():
+            found = config.get(name)
+            section |= found if isinstance(found, Mapping) else {}
+    if not sections["loader"].get("command"):
+        return {}
+    datasets = sections["sweep"].get("datasets") or list(sections["datasets"])
+    datasets = datasets or ["small"]
+    classes = [str(io_class) for io_class in IOClass]
+    return {
+        "sweep": {
+            "datasets": datasets,
+            "n_osts": [0],
+            "loaders": [PROGRAM_LOADER],
+            "cache_rates_percent": [0, 25, 50, 75, 100],
+            "repetitions": 2,
+        },
+        "whatif": {"goal": {"seconds": None, "percent_of_best": 80}},
+        "model": {"calibration": None},
+        "figures": {
+            "scenario": {
+                "dataset": next(iter(datasets)),
+                "n_osts": 0,
+                "loader": PROGRAM_LOADER,
+            },
+            "improvements": [{io_class: 50} for io_class in classes],
+            "pairs": [list(pair) for pair in itertools.pairwise(classes)],
+            "methods": ["rule"],
+        },
+    }
 
 
 def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experiment:
@@ -53,12 +120,15 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
         named |= {f"repetitions.{number}": one for number, one in repeated}
     for where, points in named.items():
         for dataset in _listed(points.get("dataset", [])):
-            _check_known(dataset, presets, f"sweep.{where}.dataset")
+            _check_known(
+                dataset, presets | config["datasets"], f"sweep.{where}.dataset"
+            )
     datasets = {
         name: _dataset(name, presets, config["datasets"], system)
         for name in config["sweep"]["datasets"]
     }
-    if unknown := sorted(set(config["datasets"]) - set(presets)):
+    own = {name for name, one in config["datasets"].items() if "path" in one}
+    if unknown := sorted(set(config["datasets"]) - set(presets) - own):
         raise ConfigError(
             f"config: datasets: got unknown key {', '.join(unknown)}, "
             f"expected some of {', '.join(presets)}"
@@ -106,8 +176,18 @@ def _read_presets(resources: Iterable[str | Path]) -> dict[str, Any]:
     return presets
 
 
-def _dataset(name: str, presets: dict, changes: dict, system: System) -> Dataset:
-    """Return a preset with the experiment's changes."""
+def _dataset(
+    name: str, presets: dict, changes: dict, system: System
+) -> Dataset | UserDataset:
+    """Return a preset with the experiment's changes, or a dataset of the user."""
+    if "path" in (own := changes.get(name, {})):
+        if len(own) > 1:
+            other = min(set(own) - {"path"})
+            raise ConfigError(
+                f"config: datasets.{name}: got path and {other}, expected only one of "
+                "them: tierscope generates no files below a path of yours"
+            )
+        return UserDataset(name, os.path.abspath(os.path.expanduser(own["path"])))
     _check_known(name, presets, "sweep.datasets")
     dataset = Dataset(name=name, **(presets[name] | changes.get(name, {})))
     if dataset.n_files < system.n_processes:

@@ -3,15 +3,17 @@
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from tierscope.core.columns import MODEL
 from tierscope.core.description import (
     LoaderSettings,
     ProbeDescription,
+    ProgramSettings,
     RunDescription,
     Training,
+    program_training,
 )
 from tierscope.core.machine import Machine
 from tierscope.core.scenario import (
@@ -21,10 +23,11 @@ from tierscope.core.scenario import (
     Point,
     Scenario,
     Sweep,
+    UserDataset,
 )
 from tierscope.core.validation import ConfigError
 from tierscope.data.lmdb.settings import lmdb_settings
-from tierscope.experiment.job import BenchmarkJob
+from tierscope.experiment.job import BenchmarkJob, ProgramJob
 from tierscope.experiment.system import System
 from tierscope.policies import PEERS, kind_of, policy_options
 from tierscope.storage.emulated.library import DEVICES_VERSION
@@ -44,7 +47,7 @@ class Experiment:
 
     name: str
     system: System
-    datasets: Mapping[str, Dataset]
+    datasets: Mapping[str, Dataset | UserDataset]
     sweep: Sweep
     settings: Mapping[str, Any]
     simulated: bool = False
@@ -58,7 +61,13 @@ class Experiment:
     @property
     def loader(self) -> LoaderSettings:
         """Return the settings of the loaders."""
-        return LoaderSettings(**self.settings["loader"])
+        names = (one.name for one in fields(LoaderSettings))
+        return LoaderSettings(**{name: self.settings["loader"][name] for name in names})
+
+    @property
+    def runs_program(self) -> bool:
+        """Return whether a program of the user reads, in place of our loaders."""
+        return self.settings["loader"]["command"] is not None
 
     @property
     def source(self) -> str:
@@ -189,17 +198,29 @@ class Experiment:
         system = self.system.improved(dict(scenario.improvements))
         return system.on_nodes(scenario.n_nodes)
 
-    def job(self, scenario: Scenario, points: Iterable[Point]) -> BenchmarkJob:
-        """Return the job that runs points of a scenario."""
-        return BenchmarkJob(
+    def job(
+        self,
+        scenario: Scenario,
+        points: Iterable[Point],
+        dataset_bytes: int | None = None,
+    ) -> BenchmarkJob:
+        """Return the job that runs points of a scenario.
+
+        `dataset_bytes` are those of a listed dataset that a program of the user reads.
+        """
+        common = (
             self.datasets[scenario.dataset],
             self.system_of(scenario),
             self.training,
             self.loader,
             tuple(points),
             scenario.policy,
-            self.settings["lmdb"] if scenario.reads_database else None,
         )
+        if scenario.runs_program:
+            program = self.settings["loader"]
+            return ProgramJob(*common, program=program, dataset_bytes=dataset_bytes)
+        section = self.settings["lmdb"] if scenario.reads_database else None
+        return BenchmarkJob(*common, section)
 
     def description(self, scenario: Scenario) -> RunDescription:
         """Return all settings that determine a scenario's measurements."""
@@ -209,16 +230,21 @@ class Experiment:
         if scenario.reads_database:
             section = self.settings["lmdb"]
             lmdb = lmdb_settings(scenario.loader, section, dataset, system)
+        readers = {"training": self.training, "loader": self.loader}
+        if scenario.runs_program:
+            loader, training = self.settings["loader"], self.training
+            readers = program_training(training.seed, training.cold)
+            program = ProgramSettings(tuple(loader["command"]), loader["in_place"])
+            readers["program"] = program
         return RunDescription(
             source=self.source,
             system=system,
             dataset=dataset,
             scenario=replace(scenario, improvements=(), n_nodes=None),
-            training=self.training,
-            loader=self.loader,
             runtime=self.runtime,
             policy_options=self._policy_options(scenario),
             lmdb=lmdb,
+            **readers,
         )
 
     def _machine(self, system: System) -> Machine:
@@ -367,13 +393,14 @@ class Experiment:
         A Darshan log covers a whole MPI job, so a launch of several points needs the
         builtin tracer, which writes one log for each. A site's Darshan does not see the
         clock of emulated tiers, which so need it too. If both say ``auto``, these cases
-        get the builtin tracer.
+        get the builtin tracer, and programs of the user do.
         """
         runtime = self.settings["darshan"]["runtime"]
         if runtime == "auto":
             runtime = self.system.job.darshan
         one_log = self.system.points_per_launch == "all"
-        if runtime == "auto" and (one_log or self.system.source == "emulated"):
+        needs_ours = one_log or self.system.source == "emulated" or self.runs_program
+        if runtime == "auto" and needs_ours:
             return "builtin"
         return runtime
 

@@ -184,6 +184,44 @@ class BenchmarkJob:
         return site_resources(self.system, "run_benchmark", lfs_mib=self.lfs_mib)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProgramJob(BenchmarkJob):
+    """A job that runs a program of the user; only the user knows what it needs.
+
+    Parameters
+    ----------
+    program : mapping
+        Section `loader` of the configuration.
+    dataset_bytes : int, optional
+        Bytes of the dataset; None if its files are not listed yet.
+    """
+
+    program: Mapping[str, Any]
+    dataset_bytes: int | None = None
+
+    @property
+    def lfs_bytes(self) -> int:
+        """Return the local storage a node needs, with a reserve; 0 if it is unknown."""
+        rate = max(point.cache_rate_percent for point in self.points)
+        reserve = 1 + self.system.job.lfs_reserve_percent / 100
+        return math.ceil((self.dataset_bytes or 0) * rate / 100 * reserve)
+
+    @property
+    def memory_mib(self) -> int:
+        """Return the memory that a node's processes need, in MiB."""
+        process = self.program["memory_gib_per_process"] * _GIB / _MIB
+        memory = math.ceil(self.system.processes_per_node * process)
+        return memory + self.system.job.lfs_in_memory * self.lfs_mib
+
+    @property
+    def minutes(self) -> int:
+        """Return the time limit in whole minutes."""
+        slowest = self.system.job.estimates
+        n_bytes = len(self.points) * (self.dataset_bytes or 0)
+        start_s = slowest.start_s + n_bytes / slowest.lfs_fill_bytes_per_s
+        return math.ceil(start_s / 60) + len(self.points) * self.program["minutes"]
+
+
 def generation_minutes(dataset: "Dataset", estimates: Estimates) -> int:
     """Return the time limit of a dataset's generation, in whole minutes."""
     n_bytes = dataset.n_files * dataset.file_size_bytes

@@ -109,6 +109,12 @@ def plan_lines(experiment: Experiment, room: Room, *, cold: bool) -> list[str]:
     system, lines = experiment.system, []
     in_memory = [t for t in (room.gfs, room.lfs) if t is not None and t.is_memory]
     for dataset in experiment.datasets.values():
+        if experiment.runs_program:
+            lines.append(
+                f"Dataset {dataset.name}: is read by your program; its files are "
+                "listed before the first run."
+            )
+            continue
         memory, cached = _memory_words(dataset, experiment, room.memory_bytes)
         if cached and len(in_memory) == 2:
             memory += " Both tiers are in memory, so no read can be cold."
@@ -118,7 +124,8 @@ def plan_lines(experiment: Experiment, room: Room, *, cold: bool) -> list[str]:
             memory += f" Without cold reads (training.cold), {cached}."
         lines.append(memory)
         lines.append(_steps_line(dataset, system))
-    lines.append(_lfs_line(experiment, room.lfs_bytes))
+    if not experiment.runs_program:
+        lines.append(_lfs_line(experiment, room.lfs_bytes))
     return lines + _device_lines(room)
 
 

@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 from tierscope.analysis.breakdown import sums_of_classes
 from tierscope.analysis.intervals import BestRates, best_rates
 from tierscope.core.columns import IMPROVEMENTS
+from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     in_seconds,
 )
@@ -82,7 +83,7 @@ def mark_other_slowest(ax: Axes, before: pd.DataFrame, after: pd.DataFrame) -> b
     return len(rates) > 0
 
 
-def set_axes(axes: Sequence[Axes], improved: pd.DataFrame) -> None:
+def set_axes(axes: Sequence[Axes], improved: pd.DataFrame, provenance: Origin) -> None:
     """Set the axes of panels with the same y range."""
     # Wide intervals of few repetitions may leave the panel.
     highest_s = min(
@@ -90,7 +91,7 @@ def set_axes(axes: Sequence[Axes], improved: pd.DataFrame) -> None:
         _ROOM * sums_of_classes(improved)["io_time_s"].max(),
     )
     for ax in axes:
-        set_cache_rate_axis(ax, improved["cache_rate_percent"])
+        set_cache_rate_axis(ax, improved["cache_rate_percent"], provenance)
         ax.set_ylabel(SLOWEST_LABEL if ax.get_subplotspec().is_first_col() else "")
     axes[0].set_ylim(top=1.08 * highest_s or 1)
 

@@ -18,7 +18,6 @@ from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import NET_READ
 from tierscope.core.provenance import Origin
 from tierscope.core.words import (
-    epoch_words,
     in_seconds,
     scenario_titles,
 )
@@ -94,7 +93,7 @@ def plot_breakdown(
     """
     breakdown = select_epoch(breakdown, epoch)
     scenarios = scenario_titles(breakdown, dataset_titles)
-    title = f"I/O time of the slowest process by class, {epoch_words(epoch)}"
+    title = f"I/O time of the slowest process by class, {provenance.epoch_words(epoch)}"
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     notes = [*source_notes(provenance, spread, scenarios), f"{BEST_METHOD}."]
     title = titled(title, breakdown, provenance)
@@ -108,7 +107,7 @@ def plot_breakdown(
         draw_error_bars(ax, sums)
         of_panel = spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
         mark_flagged(ax, of_panel, provenance)
-        set_cache_rate_axis(ax, breakdown["cache_rate_percent"])
+        set_cache_rate_axis(ax, breakdown["cache_rate_percent"], provenance)
         ax.set_ylim(top=_ROOM * sums["io_time_s"].max() or 1)
         found.append(best_rates(sums))
         _mark_best(ax, found[-1], means_s)

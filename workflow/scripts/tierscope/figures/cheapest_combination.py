@@ -11,7 +11,6 @@ from tierscope.analysis.breakdown import io_time_spread
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.provenance import RULE_NOTE, Origin
 from tierscope.core.words import (
-    epoch_words,
     goal_notes,
     goal_words,
     improvement_words,
@@ -96,7 +95,7 @@ def plot_cheapest_combination(
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     found = cheapest is not None
     what = "Cheapest improvements that" if found else "No improvements of the grid"
-    subject = f"{scenarios['title'].iloc[0]}, {epoch_words(epoch)}"
+    subject = f"{scenarios['title'].iloc[0]}, {provenance.epoch_words(epoch)}"
     title = f"{what} meet {goal_words(goal)}: {subject}"
     percents = improved[IMPROVEMENTS].max().to_dict()
     notes = source_notes(provenance, spread, scenarios)
@@ -133,7 +132,7 @@ def plot_cheapest_combination(
     else:
         lines[0] = wrapped(f"even {lines[0]}", PANEL_OF_TWO)
     axes[1].set_title("\n".join(lines))
-    set_axes(axes, improved)
+    set_axes(axes, improved, provenance)
     figure.legend(
         handles=[
             *handles,

@@ -12,7 +12,6 @@ from tierscope.analysis.breakdown import (
 from tierscope.core.columns import SCENARIO
 from tierscope.core.provenance import Origin
 from tierscope.core.words import (
-    epoch_words,
     scenario_titles,
 )
 from tierscope.figures.style import (
@@ -72,7 +71,7 @@ def plot_execution_and_io_time(
     notes = source_notes(provenance, spread, scenarios)
     figure, axes = new_figure(len(scenarios), title, notes)
     numbers = sorted(times["epoch"].unique().tolist())
-    words = {epoch: epoch_words(epoch) for epoch in numbers}
+    words = {epoch: provenance.epoch_words(epoch) for epoch in numbers}
     palette = _EPOCH_COLOURS[: len(numbers)]
     if len(numbers) > len(_EPOCH_COLOURS):
         palette = shades(len(numbers))
@@ -82,7 +81,7 @@ def plot_execution_and_io_time(
             draw_mean(ax, points, "time_s", color=colour, **_QUANTITIES[quantity])
         of_panel = spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
         mark_flagged(ax, of_panel, provenance)
-        set_cache_rate_axis(ax, times["cache_rate_percent"])
+        set_cache_rate_axis(ax, times["cache_rate_percent"], provenance)
         ax.set(title=title, ylabel="Time of an epoch (s)")
         ax.set_ylim(top=1.05 * panel["time_s"].max() or 1)
     figure.legend(

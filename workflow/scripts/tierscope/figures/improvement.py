@@ -10,7 +10,6 @@ from tierscope.analysis.breakdown import io_time_spread
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.provenance import METHOD_WORDS, Origin, method_notes
 from tierscope.core.words import (
-    epoch_words,
     improvement_words,
     scenario_titles,
 )
@@ -80,7 +79,8 @@ def plot_improvement(
     changed = changed[(changed > 0).any(axis=1)].to_dict("records")
     methods = list(improved["method"].unique())
     wanted = list(itertools.product(changed, methods))
-    title = f"Estimated I/O time of the {epoch_words(epoch)} after an improvement"
+    words = provenance.epoch_words(epoch)
+    title = f"Estimated I/O time of the {words} after an improvement"
     title = titled(f"{title}: {scenarios['title'].iloc[0]}", improved, provenance)
     notes = source_notes(provenance, spread, scenarios)
     n_columns = len(methods) if len(methods) > 1 else None
@@ -107,7 +107,7 @@ def plot_improvement(
         else:
             words = wrapped(words, PANEL_OF_THREE)
         ax.set_title(f"{words}\n{moved_words(best_before, best_after)}")
-    set_axes(axes, improved)
+    set_axes(axes, improved, provenance)
     figure.legend(
         handles=[
             *mark_handles(has_others, *best),

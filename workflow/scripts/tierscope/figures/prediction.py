@@ -118,7 +118,7 @@ def plot_prediction(
         _draw_times(upper, points, models)
         _draw_shares(lower, panel[panel["model"] == finest])
         for ax in (upper, middle, lower):
-            set_cache_rate_axis(ax, panel["cache_rate_percent"])
+            set_cache_rate_axis(ax, panel["cache_rate_percent"], provenance)
         for ax in (upper, middle):
             ax.set_xlabel("")
             ax.tick_params(labelbottom=False)

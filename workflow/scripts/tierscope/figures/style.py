@@ -36,10 +36,6 @@ from tierscope.core.columns import SCENARIO
 from tierscope.core.files import written_whole
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin
-from tierscope.core.words import (
-    CACHE_RATE_LABEL,
-    epoch_words,
-)
 
 SLOWEST_LABEL = "I/O time of the slowest process (s)"
 
@@ -169,8 +165,8 @@ def source_notes(
         return notes
     flagged = flagged.sort_values("cv", ascending=False, kind="stable")
     words = [
-        f"{row['title']}, {epoch_words(row['epoch'])}, {row['quantity']} at a cache "
-        f"rate of {row['cache_rate_percent']} %: {100 * row['cv']:.0f} %"
+        f"{row['title']}, {provenance.epoch_words(row['epoch'])}, {row['quantity']} at "
+        f"a cache rate of {row['cache_rate_percent']} %: {100 * row['cv']:.0f} %"
         for row in flagged.head(_FLAGS_IN_WORDS).to_dict("records")
     ]
     if len(flagged) > len(words):
@@ -276,10 +272,12 @@ def spread_handles(
     return handles
 
 
-def set_cache_rate_axis(ax: Axes, cache_rates_percent: Sequence[int]) -> None:
+def set_cache_rate_axis(
+    ax: Axes, cache_rates_percent: Sequence[int], provenance: Origin
+) -> None:
     """Label the x axis and leave room for the outermost cache rates."""
     lowest, highest = min(cache_rates_percent), max(cache_rates_percent)
-    ax.set_xlabel(CACHE_RATE_LABEL)
+    ax.set_xlabel(provenance.cache_rate_label)
     ax.set_xlim(lowest - 4, highest + 4)
     if highest - lowest >= 40:
         ax.xaxis.set_major_locator(MultipleLocator(20))

@@ -18,7 +18,6 @@ from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import METHOD_WORDS, Origin, method_notes
 from tierscope.core.words import (
-    epoch_words,
     goal_notes,
     goal_words,
     improvement_words,
@@ -103,7 +102,7 @@ def plot_sufficient_combinations(
     figure = Figure(figsize=((8, 13.6)[len(methods) - 1], 6.6), layout="constrained")
     title = (
         f"Improvements that meet {goal_words(goal)}: {scenarios['title'].iloc[0]}, "
-        f"{epoch_words(epoch)}"
+        f"{provenance.epoch_words(epoch)}"
     )
     notes = [
         *source_notes(provenance, spread, scenarios),

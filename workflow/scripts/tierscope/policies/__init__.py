@@ -12,7 +12,7 @@ from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point, Scenario
 from tierscope.policies.adhoc import AdHoc, adhoc_of_node, owner_nodes
 from tierscope.policies.clairvoyant import clairvoyant_of_node
-from tierscope.policies.kinds import DATABASE, FILES, PEERS, PLACED, RunKind
+from tierscope.policies.kinds import DATABASE, FILES, PEERS, PLACED, PROGRAM, RunKind
 from tierscope.policies.lru import LeastRecentlyUsed
 from tierscope.policies.monarch import Monarch
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
@@ -60,6 +60,7 @@ __all__ = [
     "PEERS",
     "PLACED",
     "POLICIES",
+    "PROGRAM",
     "Action",
     "AdHoc",
     "Copy",
@@ -80,6 +81,8 @@ __all__ = [
 
 def kind_of(scenario: Scenario) -> RunKind:
     """Return the kind of the runs of a scenario."""
+    if scenario.runs_program:
+        return PROGRAM
     return DATABASE if scenario.reads_database else POLICIES[scenario.policy].kind
 
 

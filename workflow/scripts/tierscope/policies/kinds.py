@@ -29,6 +29,8 @@ class RunKind:
         has records of copies.
     why_no_simulated_log : str, optional
         Why the log of a simulated run cannot be written.
+    log : str
+        The log in the run's folder, or the folder of its logs.
     """
 
     name: str
@@ -37,12 +39,13 @@ class RunKind:
     classes: tuple[IOClass | NetClass, ...] = tuple(IOClass)
     moves_files: bool = False
     why_no_simulated_log: str | None = None
+    log: str = "log.darshan"
 
     @property
     def files(self) -> tuple[str, ...]:
         """Return the files that a launch leaves of a run, in their order."""
         tables = (f"{name}.parquet" for name in ("epochs", *self.tables))
-        return ("log.darshan", *tables, "run.json")
+        return (self.log, *tables, "run.json")
 
 
 _NO_LOG = "simulated runs have no log, and so no audit, if"
@@ -73,4 +76,12 @@ DATABASE = RunKind(
     tables=("read_calls", "record_reads", "faults"),
     why_no_simulated_log=f"{_NO_LOG} samples are records of a database",
 )
-KINDS = (FILES, PLACED, PEERS, DATABASE)
+# A program of the user reads files that lie on their tiers before it starts. Each of
+# its processes has a log.
+PROGRAM = RunKind(
+    "program",
+    tables=("opens", "marks", "program_processes"),
+    sums=("other_io", "statements"),
+    log="logs",
+)
+KINDS = (FILES, PLACED, PEERS, DATABASE, PROGRAM)

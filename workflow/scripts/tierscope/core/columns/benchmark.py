@@ -11,6 +11,7 @@ from tierscope.core.columns.column import (
     Columns,
     count,
     flag,
+    number,
     percent,
     seconds,
     size,
@@ -40,6 +41,9 @@ LATER |= {name: False for name, one in PAGE_CACHE.items() if one.kind == FLAG}
 OF_A_LAUNCH = {
     "run_epochs",
     "decisions",
+    "opens",
+    "marks",
+    "program_processes",
     "peer_reads",
     "read_calls",
     "record_reads",
@@ -73,6 +77,100 @@ _RUN_EPOCHS: Columns = {
         "virtual time and in simulations, where filling costs nothing."
     ),
     **PAGE_CACHE,
+}
+
+_PID = count("Number of the process on its node.")
+_OPENS: Columns = {
+    "rank": RANK,
+    "node": NODE,
+    "epoch": EPOCH,
+    "tier": TIER,
+    "file_id": FILE_ID,
+    "opens": count("How often the file was opened for reading on the tier."),
+}
+_MARKS: Columns = {
+    "rank": RANK,
+    "node": NODE,
+    "what": text(
+        "What the rank began: an epoch, an evaluation inside of one, or all of a "
+        "program that marks no epochs.",
+        words=("epoch", "evaluation", "whole run"),
+    ),
+    "epoch": EPOCH,
+    "pid": _PID,
+    "began_s": number(
+        "When it began, since the first process of the node did.", "s", ANY_NUMBER
+    ),
+    "ended_s": seconds(
+        "When the rank's next epoch began, or the process ended; missing for an "
+        "evaluation.",
+        may_be_missing=True,
+    ),
+    "device_bytes": number(
+        "Bytes that block devices read meanwhile for the processes of the rank; "
+        "missing for an evaluation, and if a process did not tell.",
+        unit="bytes",
+        may_be_missing=True,
+    ),
+}
+_UNKNOWN_IO = "; -1 if it is unknown"
+_PROGRAM_PROCESSES: Columns = {
+    "rank": RANK,
+    "node": NODE,
+    "pid": _PID,
+    "began_s": seconds("When it began, since the first process of the node did."),
+    "ended_s": seconds(
+        "When it ended; missing if its end was not seen.", may_be_missing=True
+    ),
+    "rchar": Column(
+        INTEGER, f"Bytes that its read calls returned{_UNKNOWN_IO}.", "bytes", -1
+    ),
+    "wchar": Column(
+        INTEGER, f"Bytes that its write calls took{_UNKNOWN_IO}.", "bytes", -1
+    ),
+    "read_bytes": Column(
+        INTEGER, f"Bytes that block devices read for it{_UNKNOWN_IO}.", "bytes", -1
+    ),
+    "write_bytes": Column(
+        INTEGER,
+        f"Bytes that it caused block devices to write{_UNKNOWN_IO}.",
+        "bytes",
+        -1,
+    ),
+    "io_is_last_seen": flag(
+        "Whether these bytes are what was last seen of a process that was killed."
+    ),
+}
+_OTHER_IO: Columns = {
+    "rank": RANK,
+    "what": text(
+        "Which files: those of the dataset that the program wrote to, others below the "
+        "dataset's folder, or all others that were traced.",
+        words=("written", "other below the dataset", "other"),
+    ),
+    "opens": count("Number of opens."),
+    "bytes_read": size("Bytes that were read."),
+    "bytes_written": size("Bytes that were written."),
+    "read_time_s": seconds("Time in read calls."),
+    "write_time_s": seconds("Time in write calls."),
+    "meta_time_s": seconds("Time in all other calls."),
+}
+
+_STATEMENTS: Columns = {
+    "epoch": count("Number of the epoch, or -1 for the whole run.", least=-1),
+    "statement": text(
+        "What is stated: `tier` (each open was on the tier that was decided), `seen` "
+        "(no open can escape), `epochs` (they are marked), `read only`, `unchanged` "
+        "and `cold` of the dataset's files, `cover` (all files were opened), `once` (none "
+        "more than once), `whole` (the bytes read are the sizes of the opened files), "
+        "`time` (the I/O time is at most that of the workers).",
+        words=(
+            *("tier", "seen", "epochs", "read only", "unchanged", "cold"),
+            *("cover", "once", "whole", "time"),
+        ),
+    ),
+    "answer": text("Whether it is so.", words=("yes", "no", "not measured")),
+    "words": text("The statement in a sentence, with numbers."),
 }
 
 _DECISIONS: Columns = {
@@ -169,6 +267,13 @@ TABLES: dict[str, Columns] = {
     "run_epochs": _RUN_EPOCHS,
     "epochs": RUN_KEYS | _RUN_EPOCHS,
     "decisions": _DECISIONS,
+    "opens": _OPENS,
+    "marks": _MARKS,
+    "program_processes": _PROGRAM_PROCESSES,
+    "run_statements": _STATEMENTS,
+    "statements": RUN_KEYS | _STATEMENTS,
+    "run_other_io": _OTHER_IO,
+    "other_io": RUN_KEYS | _OTHER_IO,
     "peer_reads": {
         "rank": RANK,
         "epoch": EPOCH,

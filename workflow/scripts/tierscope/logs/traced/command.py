@@ -60,22 +60,12 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
     library = tracer_library()
     for path in paths:
         _prefix(path)  # refuses before anything is made
-    call, spools = this_call(), None
+    call = this_call()
     _tell_of_killed_calls(logs)
-    try:
-        logs.mkdir(parents=True, exist_ok=True)
-        spools = Path(tempfile.mkdtemp(prefix=".tierscope-", dir=logs)).absolute()
-        prepare_folder(spools, call)
-    except OSError as error:
-        if spools:
-            shutil.rmtree(spools, ignore_errors=True)
-        raise ConfigError(
-            f"--logs: got {str(logs)!r}, expected a folder in which files can be made "
-            f"({error.strerror})."
-        ) from error
+    spools = make_spools(logs, call)
     signals = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED, signal.SIGCHLD})
     try:
-        environment = _environment(library, spools, paths)
+        environment = traced_environment(library, spools, paths)
         for path in paths:
             if not os.path.exists(path):
                 _say(
@@ -96,7 +86,7 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
             return NOT_FOUND if missing else NOT_EXECUTABLE
         _wait(child)
         finished = replace(call, began_s=began_s, ended_s=time.time())
-        _write_logs(spools, logs, finished, child.pid)
+        write_logs(spools, logs, finished, child.pid)
     finally:
         while signal.sigtimedwait(_FORWARDED, 0):
             pass  # came while the logs were written
@@ -131,7 +121,7 @@ def recover(folder: Path) -> int:
             f"--recover: {spools} is of process {call.pid} on {call.host}"
             + (", which still runs." if is_here else "; if it has ended, name it.")
         )
-    written = [_write_logs(spools, spools.parent, call) for spools, call in ended]
+    written = [write_logs(spools, spools.parent, call) for spools, call in ended]
     return 0 if all(written) else FAILED
 
 
@@ -145,9 +135,36 @@ def _tell_of_killed_calls(logs: Path) -> None:
             )
 
 
-def _environment(library: Path, spools: Path, paths: Sequence[str]) -> dict[str, str]:
-    """Return the environment in which the command and its children are traced."""
-    preloaded = filter(None, [str(library), os.environ.get("LD_PRELOAD")])
+def make_spools(logs: Path, call: Call) -> Path:
+    """Return a new hidden folder for the counts of a call, in the folder of its logs.
+
+    A ConfigError says that no file can be made there.
+    """
+    spools = None
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        spools = Path(tempfile.mkdtemp(prefix=".tierscope-", dir=logs)).absolute()
+        prepare_folder(spools, call)
+    except OSError as error:
+        if spools:
+            shutil.rmtree(spools, ignore_errors=True)
+        raise ConfigError(
+            f"--logs: got {str(logs)!r}, expected a folder in which files can be made "
+            f"({error.strerror})."
+        ) from error
+    return spools
+
+
+def traced_environment(
+    library: Path, spools: Path, paths: Sequence[str], before: Sequence[Path] = ()
+) -> dict[str, str]:
+    """Return the environment in which a command and its children are traced.
+
+    Libraries of `before` stand before the tracer.
+    """
+    preloaded = filter(
+        None, [*map(str, before), str(library), os.environ.get("LD_PRELOAD")]
+    )
     return os.environ | {
         "LD_PRELOAD": ":".join(preloaded),
         "TIERSCOPE_TRACE_SPOOL": str(spools),
@@ -175,7 +192,7 @@ def _wait(child: subprocess.Popen) -> None:
             child.send_signal(got.si_signo)
 
 
-def _write_logs(
+def write_logs(
     spools: Path, logs: Path, call: Call, command_pid: int | None = None
 ) -> bool:
     """Write the logs of a call, and say what they hold.

@@ -38,6 +38,7 @@ from tierscope.core.columns import (
     SCENARIO,
 )
 from tierscope.core.io_class import IOClass, total_s
+from tierscope.core.provenance import Origin
 
 SIGNIFICANT_DIGITS = 11  # of an embedded time, so it is right within 5e-11 of itself
 _FACTORS_TRIED = 3  # of each class
@@ -70,6 +71,8 @@ class Start:
         What the I/O classes are called; by default as in the paper.
     is_job : bool, optional
         Whether the page shows a job that ran once: nothing on it is about cache rates.
+    origin : Origin, optional
+        Where the numbers come from: it knows what epochs and cache rates are.
     """
 
     scenario: Mapping[str, str | int]
@@ -84,6 +87,7 @@ class Start:
         default_factory=lambda: {str(one): one.label for one in IOClass}
     )
     is_job: bool = False
+    origin: Origin = field(default_factory=lambda: Origin(""))
 
     @property
     def grid_step_percent(self) -> int:

@@ -23,7 +23,7 @@ from tierscope.analysis.whatif import best_point
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import model_note, source_note
-from tierscope.core.words import epoch_words, in_seconds, scenario_titles
+from tierscope.core.words import in_seconds, scenario_titles
 from tierscope.pages.explorer.data import (
     ModelAnswers,
     Start,
@@ -176,7 +176,7 @@ def _known_words(
     """Return in words for what the page has answers of the model."""
     numbers = [map(int, scene.split()) for scene in scenes]
     shown = [
-        f"{scenarios['title'].iloc[scenario]} ({epoch_words(epoch)})"
+        f"{scenarios['title'].iloc[scenario]} ({start.origin.epoch_words(epoch)})"
         for scenario, epoch in numbers
     ]
     improved = [" and ".join(IOClass(name).label for name in pair) for pair in pairs]
@@ -220,7 +220,9 @@ def _goal_words(start: Start, best_s: float) -> str:
             f"execution time, less {in_seconds(goal.difference_s)} that are not I/O = "
             f"{in_seconds(goal.io_time_s)} of I/O time"
         )
-    words += f" in the {epoch_words(start.epoch)} of the scenario shown first"
+    words += (
+        f" in the {start.origin.epoch_words(start.epoch)} of the scenario shown first"
+    )
     least, most = GOAL_LIMITS_PERCENT
     if not least * best_s <= 100 * goal.io_time_s <= most * best_s:
         return f"{words}. It is outside the slider, which starts at its nearest end."

@@ -14,7 +14,6 @@ from altair.utils.schemapi import debug_mode
 from tierscope.analysis.whatif import Goal
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, MODEL, RULE, SCENARIO
 from tierscope.core.validation import parse_fast
-from tierscope.core.words import epoch_words
 from tierscope.pages.explorer.data import (
     PARTS,
     ModelAnswers,
@@ -219,7 +218,9 @@ def _inputs(
     scenario, rate = numbers[tuple(best[SCENARIO])], int(best["cache_rate_percent"])
     shown = [
         _choice("scenario", "Scenario", scenario, numbers.values(), scenarios.title),
-        _choice("epoch", "Epoch", start.epoch, epochs, map(epoch_words, epochs)),
+        _choice(
+            "epoch", "Epoch", start.epoch, epochs, map(start.origin.epoch_words, epochs)
+        ),
         _slider(
             "cache_rate_percent",
             "Cache rate to look at",

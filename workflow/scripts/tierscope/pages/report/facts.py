@@ -14,6 +14,7 @@ from matplotlib.ticker import EngFormatter
 from tierscope.analysis.run_facts import MACHINE, differing
 from tierscope.core.columns import RUN_KEYS
 from tierscope.core.words import count_words, size_words
+from tierscope.pages.report.program import dataset_words, program_facts
 
 _NAMES = {
     "ost": "OST",
@@ -108,8 +109,9 @@ def facts(
             "cache policy": distinct(keys["policy"]),
             "loader": distinct(keys["loader"]),
         },
+        "Program": program_facts(contents),
         "Training": _settings(content["training"] for content in contents),
-        "Data loader": _settings(content["loader"] for content in contents),
+        "Data loader": _settings(content.get("loader", {}) for content in contents),
         "Global file system": _settings(_tier(c, "gfs") for c in contents),
         "Local file system": _settings(_tier(c, "lfs") for c in contents),
         "Tracer": _settings(map(_tracer, contents)),
@@ -149,6 +151,8 @@ def _process_words(content: Mapping[str, Any]) -> str:
 def _dataset_words(content: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     """Return number, size and name of the files of a run."""
     dataset = content["dataset"]
+    if content.get("observed"):
+        return dataset_words(content)
     size = size_words(dataset["n_files"] * dataset["file_size_bytes"])
     title = titles.get(dataset["name"], f"files of dataset {dataset['name']}")
     return f"{dataset['n_files']} \N{MULTIPLICATION SIGN} {title} ({size})"

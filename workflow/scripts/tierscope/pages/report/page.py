@@ -19,7 +19,6 @@ from tierscope.core.words import (
     PASSED,
     UNKNOWN,
     count_words,
-    epoch_words,
     iso_time_words,
     scenario_titles,
 )
@@ -36,6 +35,7 @@ from tierscope.pages.report.facts import (
     is_simulated,
     without_identities,
 )
+from tierscope.pages.report.program import statements_table
 from tierscope.pages.report.runs import (
     all_run_keys,
     audit_words,
@@ -72,7 +72,8 @@ def report_context(
     spread: pd.DataFrame,
     goals: pd.DataFrame,
     combinations: pd.DataFrame,
-    claims: pd.DataFrame,
+    claims: pd.DataFrame | None = None,
+    statements: pd.DataFrame | None = None,
     estimates: pd.DataFrame | None = None,
     policy_claims: pd.DataFrame | None = None,
     run_facts: pd.DataFrame | None = None,
@@ -102,8 +103,12 @@ def report_context(
         The figures, in order.
     captions : mapping of str to str
         What to say about ``scorecard`` and ``explorer``, in reStructuredText.
-    breakdown, spread, goals, combinations, claims : DataFrame
+    breakdown, spread, goals, combinations : DataFrame
         These tables. Runs that only `breakdown` has are listed as not audited.
+    claims : DataFrame, optional
+        Table ``claims``, unless a program of the user was run.
+    statements : DataFrame, optional
+        Table ``statements``, if a program of the user was run.
     estimates : DataFrame, optional
         Table ``estimates`` by the model.
     policy_claims : DataFrame, optional
@@ -122,7 +127,7 @@ def report_context(
         breakdown = select_scenarios(breakdown, scenarios)  # in their order
     keys = all_run_keys(runs, breakdown)
     titles = scenario_titles(keys, dataset_titles)
-    table = runs_table(runs, breakdown, dataset_titles)
+    table = runs_table(runs, breakdown, dataset_titles, provenance)
     contents = [*(run.run for run in runs), *simulations]
     has_peers = breakdown["io_class"].eq(NET_READ).any()
     return {
@@ -133,7 +138,7 @@ def report_context(
         "provenance": str(provenance),
         "source": source_words(keys["source"], provenance),
         "warning": source_warning(keys["source"], contents, provenance),
-        "epoch": epoch_words(epoch),
+        "epoch": provenance.epoch_words(epoch),
         "headline": headline(runs, len(table), contents),
         "is_simulated": any(map(is_simulated, contents)),
         "classes": [
@@ -150,9 +155,8 @@ def report_context(
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
-        "scorecard_title": scorecard_title(claims),
-        "scorecard_notes": scorecard.notes(claims, paper, str(provenance), needs),
-        "scorecard_table": scorecard.claims_table(claims),
+        **_scorecard(claims, paper, provenance, needs),
+        "statements": None if statements is None else statements_table(statements),
         "papers": papers_table(policy_claims),
         "facts": facts(experiment, description, contents, keys, dataset_titles),
         "devices": devices_table(contents),
@@ -160,8 +164,21 @@ def report_context(
         "differences": differences_table(run_facts, anonymous),
         "audit": audit_words(runs, len(table)),
         "runs": table,
-        "spread": spread_table(spread, titles),
+        "spread": spread_table(spread, titles, provenance),
         "spread_words": spread_words(spread),
+    }
+
+
+def _scorecard(
+    claims: pd.DataFrame | None, paper: str, provenance: Origin, needs: str
+) -> dict[str, Any]:
+    """Return what the template shows of the paper's claims, if they were checked."""
+    if claims is None:
+        return {"scorecard_table": None}
+    return {
+        "scorecard_title": scorecard_title(claims),
+        "scorecard_notes": scorecard.notes(claims, paper, str(provenance), needs),
+        "scorecard_table": scorecard.claims_table(claims),
     }
 
 

@@ -8,13 +8,13 @@ import pandas as pd
 
 from tierscope.analysis.intervals import METHOD, NO_INTERVAL, unit_words
 from tierscope.core.columns import RUN_KEYS, SCENARIO
+from tierscope.core.provenance import NO_ORIGIN, Origin
 from tierscope.core.words import (
     FAILED,
     FLAG,
     PASSED,
     UNKNOWN,
     count_words,
-    epoch_words,
     iso_time_words,
     scenario_titles,
     seconds_words,
@@ -35,6 +35,7 @@ def runs_table(
     runs: Sequence[ReportedRun],
     breakdown: pd.DataFrame,
     dataset_titles: Mapping[str, str] | None = None,
+    origin: Origin = NO_ORIGIN,
 ) -> pd.DataFrame:
     """Return one row per run: its audit, I/O time of every epoch, start.
 
@@ -46,6 +47,8 @@ def runs_table(
         Table ``breakdown``. Runs that are only in this table come last, as not audited.
     dataset_titles : mapping of str to str, optional
         What to call each dataset.
+    origin : Origin, optional
+        Where the numbers come from; it knows what epochs are called.
 
     Returns
     -------
@@ -69,7 +72,7 @@ def runs_table(
         }
         for epoch in sums_s.columns:
             time_s = sums_s[epoch].get(index, math.nan)
-            row[f"I/O time, {epoch_words(epoch)} (s)"] = seconds_words(time_s)
+            row[f"I/O time, {origin.epoch_words(epoch)} (s)"] = seconds_words(time_s)
         row["Started (UTC)"] = iso_time_words(run.run["started"]) if run else UNKNOWN
         job = run.run.get("scheduler_job") if run else None
         rows.append(row | {"Scheduler job": job or ""})
@@ -139,7 +142,9 @@ def _once_words(spread: pd.DataFrame) -> str:
     )
 
 
-def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:
+def spread_table(
+    spread: pd.DataFrame, titles: pd.DataFrame, origin: Origin = NO_ORIGIN
+) -> pd.DataFrame:
     """Return spread in percent and interval of each mean, one row per point.
 
     Parameters
@@ -148,6 +153,8 @@ def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:
         Table ``spread``.
     titles : DataFrame
         What `tierscope.core.words.scenario_titles` returns.
+    origin : Origin, optional
+        Where the numbers come from; it knows what epochs are called.
 
     Returns
     -------
@@ -167,7 +174,7 @@ def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:
             "Cache rate (%)": str(point["cache_rate_percent"]),
             "Repetitions": str(point["n_repetitions"]),
         }
-        column = f"{point['quantity']}, {epoch_words(point['epoch'])} (%)"
+        column = f"{point['quantity']}, {origin.epoch_words(point['epoch'])} (%)"
         sign = f"{FLAG} " if point["flagged"] else ""
         ends = " to ".join(map(seconds_words, (point["low_s"], point["high_s"])))
         ends = f"({ends} s)".replace(" ", "\N{NO-BREAK SPACE}")

@@ -1,0 +1,316 @@
+"""Check the run of a program of the user, and say what the program did.
+
+Only what concerns us may refuse a run: each open was on the tier that was decided, in
+the events and in the logs, and no read was of a stale copy. How often the program opens
+which files, and how much of them it reads, are facts of the program. They are stated.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tierscope.audit.check import Check, equal
+from tierscope.core.columns import TABLES
+from tierscope.core.description import Run
+from tierscope.core.words import count_words, number_words
+from tierscope.policies.pinned_bytes import pinned_by_bytes
+from tierscope.trace.program_records import ProgramRecords
+
+YES, NO, NOT_MEASURED = "yes", "no", "not measured"
+_WHOLE_RUN = -1  # as the epoch of a statement
+_NAMED = 3  # names that a line lists
+_KEYS = ["epoch", "tier", "file_id"]
+
+
+@dataclass(frozen=True)
+class ProgramEvidence:
+    """What a run of a program left.
+
+    Parameters
+    ----------
+    run : Run
+        The run; `observed` is what its launch saw.
+    records : ProgramRecords
+        What its logs say.
+    opens, epochs, manifest : DataFrame
+        Tables `opens`, `run_epochs` and `user_manifest`.
+    """
+
+    run: Run
+    records: ProgramRecords
+    opens: pd.DataFrame
+    epochs: pd.DataFrame
+    manifest: pd.DataFrame
+
+    @property
+    def names(self) -> np.ndarray:
+        """Return the paths of the files, by id."""
+        return self.manifest["path"].to_numpy()
+
+    @property
+    def written(self) -> set[int]:
+        """Return the files to which the program wrote."""
+        wanted = set(self.run.observed["written"])
+        return {i for i, name in enumerate(self.names) if name in wanted}
+
+    @property
+    def n_epochs(self) -> int:
+        """Return the number of epochs, or of phases, that were begun or read."""
+        read = self.records.file_records["epoch"].max() + 1
+        return int(np.nanmax([self.run.observed["n_epochs"], read]))
+
+
+def audit_program(evidence: ProgramEvidence) -> list[Check]:
+    """Return all checks of a run of a program, passed and failed."""
+    observed = evidence.run.observed
+    return [
+        equal("events of opens that were lost", observed["lost_events"], 0),
+        equal("logs that are whole", observed["logs_are_whole"], True),
+        equal("copies on an LFS that could not be opened", observed["fell_back"], 0),
+        *_check_decisions(evidence),
+        *_check_logs(evidence),
+        *_check_stale(evidence),
+    ]
+
+
+def _check_decisions(evidence: ProgramEvidence) -> Iterator[Check]:
+    """Check that each open was on the tier that was decided before the start."""
+    run, opens = evidence.run, evidence.opens
+    rate = run.point.cache_rate_percent if run.scenario.policy != "none" else 0
+    on_lfs = pinned_by_bytes(
+        evidence.manifest["size_bytes"].to_numpy(),
+        rate,
+        run.training.seed,
+        run.point.repetition,
+    )
+    decided = np.where(on_lfs[opens["file_id"]], "lfs", "gfs")
+    # A file that was written to is read from the GFS from then on.
+    may_be_gfs = opens["file_id"].isin(evidence.written) & (opens["tier"] == "gfs")
+    right = (opens["tier"] == decided) | may_be_gfs
+    yield equal(
+        "opens on the tier that was decided",
+        int(opens.loc[right, "opens"].sum()),
+        int(opens["opens"].sum()),
+    )
+
+
+def _check_logs(evidence: ProgramEvidence) -> Iterator[Check]:
+    """Check that the logs have the opens of the events, on the same tiers.
+
+    A log may count more: of a duplicated descriptor, too.
+    """
+    asked = evidence.opens[~evidence.opens["file_id"].isin(evidence.written)]
+    asked = asked.groupby(_KEYS)["opens"].sum()
+    seen = evidence.records.file_records.groupby(_KEYS)["opens"].sum()
+    index = asked.index.union(seen.index)
+    asked, seen = asked.reindex(index, fill_value=0), seen.reindex(index, fill_value=0)
+    yield equal(
+        "files, epochs and tiers with fewer opens in the logs than in the events",
+        int((seen < asked).sum()),
+        0,
+    )
+    yield equal(
+        "files, epochs and tiers that the logs have and the events lack",
+        int(((asked == 0) & (seen > 0)).sum()),
+        0,
+    )
+    originals = evidence.records.originals
+    yield Check(
+        "opens of dataset files by their real names",
+        not originals,
+        f"{sum(originals.values())}{_such_as(originals)}",
+        "0",
+    )
+
+
+def _check_stale(evidence: ProgramEvidence) -> Iterator[Check]:
+    """Check that no node read a copy of a file that has changed meanwhile."""
+    changed = set(evidence.run.observed["changed"])
+    names = evidence.names
+    changed_ids = [i for i, name in enumerate(names) if name in changed]
+    from_lfs = evidence.opens[evidence.opens["tier"] == "lfs"]
+    stale = from_lfs[from_lfs["file_id"].isin(changed_ids)]
+    wrote_here = stale["file_id"].isin(evidence.written)
+    if evidence.run.system.n_nodes == 1:
+        stale = stale[~wrote_here]
+    found = names[sorted(set(stale["file_id"]))].tolist()
+    yield Check(
+        "files that changed during the run and were read from an LFS",
+        not found,
+        f"{len(found)}{_such_as(found)}",
+        "0",
+    )
+
+
+def _such_as(names: Iterable[str]) -> str:
+    """Return examples of names, as the end of a phrase."""
+    some = list(names)[:_NAMED]
+    return f" (such as {', '.join(some)})" if some else ""
+
+
+def statements(evidence: ProgramEvidence) -> pd.DataFrame:
+    """Return table `run_statements`: what is true of the run, in words.
+
+    The epoch is -1 for statements on the whole run.
+    """
+    rows = [_tier(evidence), _escapes(evidence), *_facts(evidence)]
+    for epoch in range(evidence.n_epochs):
+        rows += [
+            {"epoch": epoch, **row}
+            for row in (
+                *_cover_and_once(evidence, epoch),
+                _whole(evidence, epoch),
+                _time(evidence, epoch),
+            )
+        ]
+    rows = [{"epoch": _WHOLE_RUN} | row for row in rows]
+    return pd.DataFrame(rows)[list(TABLES["run_statements"])]
+
+
+def _said(statement: str, answer: str, words: str) -> dict[str, str]:
+    return {"statement": statement, "answer": answer, "words": words}
+
+
+def _tier(evidence: ProgramEvidence) -> dict[str, str]:
+    n_opens = int(evidence.opens["opens"].sum())
+    return _said(
+        "tier",
+        YES,
+        f"All {n_opens:,} opens of dataset files were on the tier that was decided, in "
+        "the events and in the logs.",
+    )
+
+
+def _escapes(evidence: ProgramEvidence) -> dict[str, str]:
+    """Return whether reads can have escaped us."""
+    run = evidence.run
+    escaped = run.observed["escaped"]
+    named = f" It started {', '.join(escaped)}, which cannot be redirected." * bool(
+        escaped
+    )
+    if run.program.in_place:
+        return _said(
+            "seen",
+            NO,
+            "The program has the real path of the dataset, so opens that tierscope "
+            f"does not see cannot be excluded.{named}",
+        )
+    return _said(
+        "seen",
+        YES,
+        "The program has a virtual path, so an open that tierscope does not see fails."
+        f"{named}",
+    )
+
+
+def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
+    """Yield what else there is to say of the run."""
+    observed = evidence.run.observed
+    by = {
+        "hook": "The framework's loops mark the epochs.",
+        "mark": "The program marks its epochs itself.",
+        "nobody": "The program marks no epochs: the run is one phase.",
+    }
+    has_epochs = observed["epochs_by"] != "nobody"
+    yield _said("epochs", YES if has_epochs else NO, by[observed["epochs_by"]])
+    if names := observed["written"]:
+        yield _said(
+            "read only",
+            NO,
+            f"The program wrote to {count_words(len(names), 'file', separator=',')} of "
+            f"the dataset{_such_as(names)}: the I/O of these is in no class.",
+        )
+    unwritten = [one for one in observed["changed"] if one not in set(names)]
+    if unwritten:
+        yield _said(
+            "unchanged",
+            NO,
+            f"{count_words(len(unwritten), 'file', separator=',')} of the dataset "
+            f"changed during the run{_such_as(unwritten)}.",
+        )
+    if n_again := observed["reopened_after_drop"]:
+        yield _said(
+            "cold",
+            NO,
+            f"{n_again:,} opens were of files that the same epoch had read before: "
+            "their pages had been dropped, as epochs are cold.",
+        )
+
+
+def _cover_and_once(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:
+    """Yield how many files an epoch opened, and how often."""
+    here = evidence.opens[evidence.opens["epoch"] == epoch]
+    opens = here.groupby("file_id")["opens"].sum()
+    n_files, n_opened = len(evidence.manifest), len(opens)
+    if not n_opened:
+        yield _said(
+            "cover",
+            NO,
+            "No file was opened: what was read counts to the epoch of its open.",
+        )
+        return
+    if n_opened == n_files:
+        yield _said("cover", YES, f"All {n_files:,} files were opened.")
+    else:
+        yield _said("cover", NO, f"{n_opened:,} of {n_files:,} files were opened.")
+    if n_more := int((opens > 1).sum()):
+        yield _said(
+            "once",
+            NO,
+            f"{count_words(n_more, 'file', separator=',')} opened more than once, at "
+            f"most {int(opens.max())} times.",
+        )
+    else:
+        yield _said("once", YES, "No file was opened more than once.")
+
+
+def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
+    """Return whether what an epoch opened was read as a whole."""
+    sizes = evidence.manifest["size_bytes"].to_numpy()
+    here = evidence.opens[evidence.opens["epoch"] == epoch]
+    here = here[~here["file_id"].isin(evidence.written)]
+    wanted = int((sizes[here["file_id"]] * here["opens"]).sum())
+    records = evidence.records.file_records
+    read = int(records.loc[records["epoch"] == epoch, "bytes_read"].sum())
+    mapped = sum(evidence.records.mapped_bytes.values())
+    if mapped and read < wanted:
+        return _said(
+            "whole",
+            NOT_MEASURED,
+            "Files are mapped into memory. What is read through a mapping is no call, "
+            "so its time is not measured.",
+        )
+    if not wanted:
+        return _said("whole", NO, f"{read:,} bytes were read of no opened file.")
+    if read == wanted:
+        return _said("whole", YES, "The bytes read are the sizes of the opened files.")
+    return _said(
+        "whole",
+        NO,
+        f"The bytes read are {number_words(read / wanted)} times the sizes of the "
+        "opened files.",
+    )
+
+
+def _time(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
+    """Return how I/O time, a sum over workers, compares with execution time."""
+    records = evidence.records.file_records
+    here = records[records["epoch"] == epoch].groupby("rank")
+    io_s = here[["read_time_s", "meta_time_s"]].sum().sum(axis="columns")
+    times = evidence.epochs[evidence.epochs["epoch"] == epoch].set_index("rank")
+    ratio = (io_s / times["execution_time_s"].reindex(io_s.index)).max()
+    n_workers = workers(evidence.run.observed)
+    if not ratio >= 0:
+        return _said("time", NOT_MEASURED, "No rank began this epoch.")
+    words = (
+        f"The I/O time, a sum over the workers of a rank, is at most "
+        f"{number_words(ratio)} times the execution time."
+    )
+    return _said("time", YES if ratio <= max(1, n_workers) else NO, words)
+
+
+def workers(observed: Mapping) -> int:
+    """Return the largest number of workers of a loader, as the hook saw it."""
+    return max((one.get("workers") or 0 for one in observed["loaders"]), default=0)

@@ -1,0 +1,183 @@
+"""The keeper of a node: it takes what the redirecting library notes, while ranks run.
+
+It also reads what each process has read of devices, as a killed one cannot say it, and
+drops a file's pages after its last descriptor was closed, if epochs must be cold.
+"""
+
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tierscope.benchmark.programs.page_cache import drop_file
+from tierscope.benchmark.programs.table import (
+    CLOSED,
+    FELL_BACK,
+    MARKED,
+    OPENED_GFS,
+    OPENED_LFS,
+    WROTE,
+    NodeTable,
+)
+from tierscope.storage.process_times import start_time
+
+_POLL_S = 0.002
+_LOOK_S = 0.25  # between looks at what processes have read
+_MOST_ROWS = 1 << 20  # of opens that are not yet added up
+IO_COUNTS = ("rchar", "wchar", "read_bytes", "write_bytes")
+TIERS = ("gfs", "lfs")
+
+
+class NodeKeeper:
+    """Takes the events of a node's table.
+
+    Parameters
+    ----------
+    table : NodeTable
+        The table of the node.
+    folders : mapping of str to str, optional
+        The real folder of each tier, in which pages of closed files are dropped; None
+        if epochs need not be cold.
+    """
+
+    def __init__(self, table: NodeTable, folders: dict[str, str] | None):
+        self._table, self._folders = table, folders
+        self._parts: list[np.ndarray] = []  # rows: group, epoch, tier, file, opens
+        self._n_rows = 0
+        self._marks: list[dict[str, int]] = []
+        self._written: set[int] = set()
+        self._fallbacks: Counter[int] = Counter()
+        self._n_lost = 0
+        self._open: Counter[int] = Counter()  # descriptors by file
+        self._dropped: set[tuple[int, int]] = set()  # file and epoch
+        self._n_reopened = 0
+        self._last_io: dict[tuple[int, int], dict[str, int]] = {}
+        self._next_look_s = 0.0
+        # A thread of its own, so that marks do not wait for it.
+        self._dropper = ThreadPoolExecutor(1)
+
+    def step(self) -> None:
+        """Take what has come since the last step."""
+        self._take()
+        if (now_s := time.monotonic()) >= self._next_look_s:
+            self._next_look_s = now_s + _LOOK_S
+            self._look()
+        time.sleep(_POLL_S)
+
+    def _take(self, *, is_last: bool = False) -> None:
+        events, n_lost = self._table.drain(is_last=is_last)
+        self._n_lost += n_lost
+        if not len(events):
+            return
+        kind, file = events["kind"], events["file_id"]
+        is_open = (kind == OPENED_GFS) | (kind == OPENED_LFS)
+        opened = events[is_open]
+        rows = np.empty((len(opened), 5), np.int64)
+        rows[:, 0], rows[:, 1] = opened["group"], opened["epoch"]
+        rows[:, 2], rows[:, 3] = opened["kind"] == OPENED_LFS, opened["file_id"]
+        rows[:, 4] = 1
+        self._parts.append(rows)
+        self._n_rows += len(rows)
+        if self._n_rows > _MOST_ROWS:
+            self._parts = [_added_up(self._parts)]
+            self._n_rows = 0
+        self._written.update(file[kind == WROTE].tolist())
+        self._fallbacks.update(file[kind == FELL_BACK].tolist())
+        for mark in events[kind == MARKED]:
+            noted = {n: int(mark[n]) for n in ("time_ns", "group", "epoch", "pid")}
+            noted["device_bytes"] = self._device_bytes(noted["group"])
+            self._marks.append(noted)
+        if self._folders:
+            self._drop(events[is_open | (kind == CLOSED)])
+
+    def _drop(self, events: np.ndarray) -> None:
+        """Drop the pages of files that no process of the node has open."""
+        for kind, file, epoch in events[["kind", "file_id", "epoch"]].tolist():
+            if kind != CLOSED:
+                self._open[file] += 1
+                self._n_reopened += (file, epoch) in self._dropped
+                continue
+            self._open[file] -= 1
+            if self._open[file] <= 0:
+                del self._open[file]
+                self._dropped.add((file, epoch))
+                name = self._table.names[file]
+                for folder in self._folders.values():
+                    self._dropper.submit(drop_file, f"{folder}/{name}")
+
+    def _device_bytes(self, group: int) -> int:
+        """Return what a group's processes have read of devices, -1 if unknown."""
+        self._look(group)
+        processes = self._table.processes()
+        mine = processes[processes["group"] == group]
+        read = [self._process(one)["read_bytes"] for one in mine]
+        return -1 if not read or min(read) < 0 else sum(read)
+
+    def _look(self, group: int | None = None) -> None:
+        """Note what the processes that run, or those of a group, have read so far."""
+        for process in self._table.processes():
+            if process["end_ns"] or group not in (None, process["group"]):
+                continue
+            pid, ticks = int(process["pid"]), int(process["ticks"])
+            with suppress(OSError, ValueError):
+                if start_time(pid) == ticks:
+                    self._last_io[pid, ticks] = _counts(
+                        Path(f"/proc/{pid}/io").read_text()
+                    )
+
+    def finish(self) -> dict[str, Any]:
+        """Take the rest, and return all that was noted.
+
+        Returns
+        -------
+        dict
+            ``opens`` (n, 5): group, epoch, tier (position in `TIERS`), file, opens;
+            ``groups``, ``marks``, ``processes`` (lists of dict), and counts.
+        """
+        self._take(is_last=True)
+        self._dropper.shutdown(cancel_futures=True)
+        groups = [
+            {name: int(group[name]) for name in ("rank", "pid", "epoch")}
+            | {"device_bytes": self._device_bytes(number)}
+            for number, group in enumerate(self._table.groups())
+        ]
+        return {
+            "opens": _added_up(self._parts),
+            "groups": groups,
+            "marks": self._marks,
+            "processes": [self._process(one) for one in self._table.processes()],
+            "written": sorted(self._written),
+            "fell_back": {str(file): n for file, n in self._fallbacks.items()},
+            "n_lost": self._n_lost,
+            "n_reopened": self._n_reopened,
+            "counts": self._table.counts(),
+            "escaped": self._table.escaped(),
+        }
+
+    def _process(self, process: np.void) -> dict[str, Any]:
+        """Return what is known of a process; of a killed one what was last seen."""
+        names = ("pid", "ticks", "group", "start_ns", "end_ns")
+        known = {name: int(process[name]) for name in names}
+        if known["end_ns"]:
+            io = {name: int(process[name]) for name in IO_COUNTS}
+        else:
+            io = self._last_io.get((known["pid"], known["ticks"]), {})
+        return known | {name: io.get(name, -1) for name in IO_COUNTS}
+
+
+def _counts(text: str) -> dict[str, int]:
+    """Return the counts of a ``/proc/PID/io``."""
+    pairs = (line.split(": ") for line in text.splitlines())
+    return {name: int(value) for name, value in pairs}
+
+
+def _added_up(parts: list[np.ndarray]) -> np.ndarray:
+    """Return the sums of opens of equal group, epoch, tier and file; (n, 5)."""
+    rows = np.concatenate([np.empty((0, 5), np.int64), *parts])
+    keys, place = np.unique(rows[:, :4], axis=0, return_inverse=True)
+    opens = np.bincount(place.ravel(), rows[:, 4], len(keys)).astype(np.int64)
+    return np.column_stack([keys, opens])

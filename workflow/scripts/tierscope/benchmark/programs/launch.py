@@ -1,0 +1,398 @@
+"""One launch of a program of the user: the job runs its points in turn.
+
+For each point the job starts the ranks by the system's launcher. On every node the
+first of them prepares the node, all run the command, and the job then writes the run:
+its logs, its tables and `run.json`.
+"""
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.benchmark.processes import BenchmarkError
+from tierscope.benchmark.programs.meeting import (
+    MEMORY,
+    Meeting,
+    OtherFailed,
+    launched_rank,
+    node_key,
+)
+from tierscope.benchmark.programs.node import Node
+from tierscope.benchmark.programs.rank import (
+    command_of,
+    environment_of,
+    fail,
+    note_end,
+    run_command,
+    status_words,
+    wait_a_little,
+)
+from tierscope.benchmark.programs.results import (
+    EPOCH,
+    EVALUATION,
+    NodeNotes,
+    epochs_table,
+    marks_table,
+    opens_table,
+    processes_table,
+    read_notes,
+)
+from tierscope.benchmark.run_folder import (
+    is_complete,
+    mark_complete,
+    scheduler_job,
+    software_versions,
+)
+from tierscope.core.columns import TABLES
+from tierscope.core.description import RunDescription
+from tierscope.core.imports import digest_of_modules
+from tierscope.core.machine import TierError
+from tierscope.core.scenario import Point, UserDataset
+from tierscope.core.tables import read_table, write_table
+from tierscope.core.validation import ConfigError
+from tierscope.data.listing import changed_files
+from tierscope.logs.traced.call import this_call
+from tierscope.logs.traced.command import make_spools, write_logs
+from tierscope.storage.lease import LeaseError
+from tierscope.storage.machine_facts import affinity, range_words
+from tierscope.storage.mounts import mount_of
+from tierscope.storage.page_cache import told_by
+from tierscope.trace.runtime import BUILTIN
+from tierscope.trace.spool import SPOOL_VERSION
+
+_SCRIPTS = Path(__file__).parents[3]
+_REDIRECT, _TRACER = "libtierscope_redirect.so", "libtierscope_trace.so"
+_TOLD = 5  # names that a line lists
+_REASONS = (BenchmarkError, ConfigError, LeaseError, TierError, ValueError, OSError)
+
+
+class ProgramLaunch:
+    """A launch of a program.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        Arguments of `run_program.py`.
+    """
+
+    def __init__(self, arguments: argparse.Namespace):
+        self.arguments = arguments
+        self.description = RunDescription.read(arguments.scenario)
+        self.system = self.description.system
+        self.dataset = dataset_folder(self.description)
+        native = arguments.native.absolute() / platform.machine()
+        self._libraries = [native / name for name in (_REDIRECT, _TRACER)]
+
+    # ---- the job ------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run the points that have no run yet."""
+        given = self.arguments
+        points = [point for point in given.points if self._is_missing(point)]
+        for number, point in enumerate(points, start=1):
+            _say(
+                f"point {number} of {len(points)}: cache rate "
+                f"{point.cache_rate_percent} % of the bytes, repetition "
+                f"{point.repetition}"
+            )
+            self._run_point(point, is_last=number == len(points))
+
+    def _is_missing(self, point: Point) -> bool:
+        """Return whether a point is neither staged nor among the runs."""
+        folders = (self.arguments.staging, self.arguments.runs)
+        return not any(
+            is_complete(one / point.path, self.description) for one in folders
+        )
+
+    def _run_point(self, point: Point, *, is_last: bool) -> None:
+        """Run the program at a point, and write the run's folder."""
+        folder = self.arguments.staging / point.path
+        shutil.rmtree(folder, ignore_errors=True)
+        logs, shared = (folder / "logs").absolute(), (folder / ".nodes").absolute()
+        shared.mkdir(parents=True)
+        call = this_call()
+        spools = make_spools(logs, call)
+        started = datetime.now(UTC)
+        self._start_ranks(point, shared, spools, is_last=is_last)
+        ended = dataclasses.replace(call, ended_s=time.time())
+        nodes = read_notes(shared)
+        is_whole = write_logs(spools, logs, ended)
+        self._write_run(point, folder, nodes, started, is_whole=is_whole)
+
+    def _start_ranks(
+        self, point: Point, shared: Path, spools: Path, *, is_last: bool
+    ) -> None:
+        """Start all ranks by the system's launcher, and wait for their end."""
+        given = self.arguments
+        ranks = [
+            *(sys.executable, str(_SCRIPTS / "run_program.py"), str(given.scenario)),
+            *("--manifest", str(given.manifest), "--staging", str(given.staging)),
+            *("--runs", str(given.runs), "--native", str(given.native)),
+            *("--launch", given.launch, "--tasks", str(given.tasks)),
+            *("--minutes", str(given.minutes)),
+            *("--shared", str(shared), "--spools", str(spools)),
+            *(["--last"] if is_last else []),
+            point.path,
+        ]
+        line = f"exec {given.mpi} -n {given.tasks} {shlex.join(ranks)}"
+        done = subprocess.run(["bash", "-c", line], check=False)
+        if done.returncode:
+            raise BenchmarkError(
+                f"the run at {point.path} failed ({status_words(done.returncode)} of "
+                "the launcher)."
+            )
+
+    def _write_run(
+        self,
+        point: Point,
+        folder: Path,
+        nodes: list[NodeNotes],
+        started: datetime,
+        *,
+        is_whole: bool,
+    ) -> None:
+        """Write the tables of a run, and `run.json` last."""
+        manifest = read_table(self.arguments.manifest, "user_manifest")
+        ended_ns = {
+            facts["rank"]: facts["ended_ns"]
+            for path in (folder / ".nodes").glob("rank-*.json")
+            if (facts := json.loads(path.read_text()))
+        }
+        opens, marks = opens_table(nodes), marks_table(nodes, ended_ns)
+        filled = {node.number: node.facts["filled"] for node in nodes}
+        sizes = manifest["size_bytes"].to_numpy()
+        epochs = epochs_table(opens, marks, sizes, filled)
+        epochs = _with_page_cache(epochs, nodes)
+        write_table(opens, folder / "opens.parquet", "opens")
+        write_table(marks, folder / "marks.parquet", "marks")
+        processes = processes_table(nodes)
+        write_table(
+            processes, folder / "program_processes.parquet", "program_processes"
+        )
+        write_table(epochs, folder / "epochs.parquet", "run_epochs")
+        changed = changed_files(manifest, self.dataset)
+        shutil.rmtree(folder / ".nodes")
+        mark_complete(
+            folder,
+            {
+                "hash": self.description.hash,
+                "point": dataclasses.asdict(point),
+                **self.description.as_json(),
+                "n_processes": int(epochs["rank"].max()) + 1,
+                "hosts": [node.facts["host"] for node in nodes],
+                "scheduler_job": scheduler_job(),
+                "started": started.isoformat(timespec="seconds"),
+                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+                "tier_roots": _tier_roots(nodes),
+                "tracer": {
+                    "runtime": BUILTIN,
+                    "library": str(self._libraries[1]),
+                    "version": str(SPOOL_VERSION),
+                },
+                "page_cache": self._page_cache(nodes),
+                "versions": software_versions(),
+                "libraries": {"tracer": _digests(self._libraries)},
+                "modules": digest_of_modules(_SCRIPTS / "run_program.py"),
+                "machines": _machines(nodes),
+                "observed": _observed(nodes, manifest, changed, marks)
+                | {
+                    "logs_are_whole": is_whole,
+                    "dataset": os.path.realpath(self.dataset),
+                },
+            },
+        )
+
+    def _page_cache(self, nodes: Sequence[NodeNotes]) -> dict[str, Any]:
+        """Return what tells where reads of the tiers came from."""
+        mounts = {
+            "gfs": mount_of(self.dataset),
+            "lfs": mount_of(self.system.lfs.data_root().parent.parent),
+        }
+        return {
+            "cold": self.description.training.cold,
+            "tiers": {
+                tier: {"fs_type": mount.fs_type, "told_by": told_by(mount)}
+                for tier, mount in mounts.items()
+            },
+            "one_mount": len({mount.device for mount in mounts.values()}) == 1,
+        }
+
+    # ---- a rank -------------------------------------------------------------------
+
+    def run_rank(self) -> None:
+        """Run the program as one of the ranks that the launcher has started."""
+        meeting, node = None, None
+        try:
+            meeting = self._meeting()
+            meeting.join()
+            if meeting.leads:
+                node = self._node(meeting)
+                paths = node.prepare(self._libraries[0])
+                given = {"spools": str(self.arguments.spools)}
+                meeting.go(paths | given | {"tracer": str(self._libraries[1])})
+            prepared = meeting.await_go()
+            self._run_command(meeting, node, prepared)
+        except OtherFailed:
+            sys.exit(1)
+        except _REASONS as error:
+            fail(meeting, str(error))
+        finally:
+            if node:
+                is_over = self.arguments.last or sys.exc_info()[0] is not None
+                node.clean_up(empties=is_over)
+
+    def _meeting(self) -> Meeting:
+        """Return the meeting of this rank with the others of its node."""
+        given, system = self.arguments, self.system
+        rank = launched_rank(os.environ, given.tasks)
+        per_node = system.processes_per_node if system.virtual_nodes else None
+        key = node_key(os.environ, rank, per_node)
+        # Named so that the launch can remove what a killed rank leaves.
+        local = MEMORY / f"tierscope-program-{key}-{given.launch}.d"
+        return Meeting(
+            local, given.shared, key, rank, system.processes_per_node, system.n_nodes
+        )
+
+    def _node(self, meeting: Meeting) -> Node:
+        """Return the node that this rank leads."""
+        return Node(
+            self.description,
+            self.arguments.points[0],
+            meeting,
+            read_table(self.arguments.manifest, "user_manifest"),
+            self.dataset,
+            self.arguments.launch,
+        )
+
+    def _run_command(
+        self, meeting: Meeting, node: Node | None, prepared: dict[str, Any]
+    ) -> None:
+        """Run the command of this rank, and keep the node until all ranks end."""
+        step = node.keeper.step if node else wait_a_little
+        command = command_of(
+            list(self.description.program.command), prepared["dataset"]
+        )
+        began_ns = time.monotonic_ns()
+        status = run_command(
+            command, environment_of(prepared), self.arguments.minutes * 60.0, step
+        )
+        note_end(meeting, began_ns, status)
+        meeting.end(status)
+        if status:
+            raise BenchmarkError(
+                f"rank {meeting.rank} on node {meeting.key}: the program ended with "
+                f"{status_words(status)}: {shlex.join(command)}"
+            )
+        while node and not meeting.all_have_ended():
+            meeting.raise_if_failed()
+            step()
+        if node:
+            node.finish()
+
+
+def dataset_folder(description: RunDescription) -> Path:
+    """Return the folder of the dataset that a program reads, absolute."""
+    dataset = description.dataset
+    if isinstance(dataset, UserDataset):
+        return Path(os.path.abspath(os.path.expanduser(dataset.path)))
+    root = description.system.gfs.data_root()
+    return root / dataset.directory(description.scenario.n_osts)
+
+
+def _tier_roots(nodes: Sequence[NodeNotes]) -> dict[str, list[str]]:
+    """Return the names of the tiers in the logs, before ``.ep<N>``."""
+    return {
+        tier: list(dict.fromkeys(node.facts["tier_roots"][tier] for node in nodes))
+        for tier in ("gfs", "lfs")
+    }
+
+
+def _with_page_cache(epochs: pd.DataFrame, nodes: Sequence[NodeNotes]) -> pd.DataFrame:
+    """Return table `run_epochs` with what was seen of the page cache."""
+    first = epochs["epoch"] == epochs["epoch"].min()
+    by_node = {node.number: node.facts["page_cache"] for node in nodes}
+    for tier in ("gfs", "lfs"):
+        name = f"{tier}_resident_percent"
+        seen = epochs["node"].map({k: one[name] for k, one in by_node.items()})
+        epochs[name] = seen.where(first).astype("float64")
+        epochs[f"{tier}_server_bytes"] = np.nan
+    dropped = {k: one["names_dropped"] for k, one in by_node.items()}
+    epochs["names_dropped"] = epochs["node"].map(dropped).astype(bool) & first
+    return epochs[list(TABLES["run_epochs"])].astype(TABLES["run_epochs"])
+
+
+def _machines(nodes: Sequence[NodeNotes]) -> list[dict[str, Any]]:
+    """Return what can change the speed of the nodes, equal ones together."""
+    found: list[tuple[list[int], dict[str, Any]]] = []
+    for node in nodes:
+        facts = node.facts["machine"] | {"affinity": [affinity()]}
+        same = (numbers for numbers, known in found if known == facts)
+        if (numbers := next(same, None)) is not None:
+            numbers.append(node.number)
+        else:
+            found.append(([node.number], facts))
+    return [{"nodes": range_words(numbers), **facts} for numbers, facts in found]
+
+
+def _observed(
+    nodes: Sequence[NodeNotes],
+    manifest: pd.DataFrame,
+    changed: list[str],
+    marks: pd.DataFrame,
+) -> dict[str, Any]:
+    """Return what was seen of the program, for the audit and the report."""
+    notes = [note for node in nodes for note in node.facts["notes"]]
+    loaders = [
+        {k: v for k, v in note.items() if k not in ("kind", "pid", "rank")}
+        for note in notes
+        if note["kind"] == "loader"
+    ]
+    frameworks = {
+        n["framework"]: n.get("version") for n in notes if n["kind"] == "hook"
+    }
+    names = manifest["path"].to_numpy()
+    written = sorted({file for node in nodes for file in node.facts["written"]})
+    has_epochs = bool((marks["what"] == EPOCH).any())
+    by_framework = any(n["kind"] == "begin" for n in notes)
+    return {
+        "epochs_by": ("hook" if by_framework else "mark") if has_epochs else "nobody",
+        "n_epochs": int(marks.loc[marks["what"] != EVALUATION, "epoch"].max()) + 1,
+        "frameworks": frameworks,
+        "loaders": [one for i, one in enumerate(loaders) if one not in loaders[:i]],
+        "n_processes": sum(len(node.facts["processes"]) for node in nodes),
+        "lost_events": sum(node.facts["n_lost"] for node in nodes),
+        "fell_back": sum(sum(node.facts["fell_back"].values()) for node in nodes),
+        "reopened_after_drop": sum(node.facts["n_reopened"] for node in nodes),
+        "escaped": sorted({one for node in nodes for one in node.facts["escaped"]}),
+        "counts": [node.facts["counts"] for node in nodes],
+        "n_files": len(manifest),
+        "n_bytes": int(manifest["size_bytes"].sum()),
+        "written": names[written].tolist(),
+        "changed": changed,
+        "lfs_files": [node.facts["filled"]["held_files"] for node in nodes],
+        "lfs_bytes": [node.facts["filled"]["held_bytes"] for node in nodes],
+    }
+
+
+def _digests(libraries: Sequence[Path]) -> dict[str, str]:
+    """Return the digests of libraries by the names of their files."""
+    return {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in libraries}
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

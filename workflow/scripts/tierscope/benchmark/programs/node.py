@@ -1,0 +1,185 @@
+"""A node of a program's run: the first of its ranks fills the LFS and makes the table.
+
+The LFS keeps its files until the last point of the launch, so that the next one copies
+only what it adds.
+"""
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.benchmark.programs.keeper import TIERS, NodeKeeper
+from tierscope.benchmark.programs.meeting import Meeting
+from tierscope.benchmark.programs.page_cache import begin_run
+from tierscope.benchmark.programs.staging import StagedFiles
+from tierscope.benchmark.programs.table import NodeTable
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
+from tierscope.policies.pinned_bytes import pinned_by_bytes
+from tierscope.storage.local_folder import LocalStorage
+from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
+
+
+@dataclass
+class Node:
+    """A node and what it holds at a point.
+
+    Parameters
+    ----------
+    description : RunDescription
+        The settings of the runs.
+    point : Point
+        The point of this run.
+    meeting : Meeting
+        The ranks of the node.
+    manifest : DataFrame
+        Table `user_manifest`.
+    dataset : Path
+        The real folder of the dataset.
+    launch : str
+        Name of the launch.
+    """
+
+    description: RunDescription
+    point: Point
+    meeting: Meeting
+    manifest: pd.DataFrame
+    dataset: Path
+    launch: str
+
+    def __post_init__(self):
+        self.number = 0
+        self.table: NodeTable | None = None
+        self.keeper: NodeKeeper | None = None
+        self.facts: dict[str, Any] = {}
+
+    @property
+    def storage(self) -> LocalStorage:
+        """Return the node's part of the LFS."""
+        root = self.description.system.lfs.data_root()
+        return LocalStorage(root, self.number, 0, self.launch)
+
+    @property
+    def _folders(self) -> dict[str, str]:
+        """Return the real folder of each tier."""
+        copies = self.storage.folder / self.description.dataset.name
+        return {"gfs": str(self.dataset), "lfs": str(copies)}
+
+    def prepare(self, library: Path) -> dict[str, Any]:
+        """Fill the LFS and make the table; return what its ranks must know."""
+        nodes = self.meeting.meet_nodes()
+        self.number = [one["key"] for one in nodes].index(self.meeting.key)
+        sizes = self.manifest["size_bytes"].to_numpy()
+        on_lfs = pinned_files(self.description, self.point, sizes)
+        filled = self._fill(on_lfs) | {
+            "held_files": int(on_lfs.sum()),
+            "held_bytes": int(sizes[on_lfs].sum()),
+        }
+        resident = self._drop_pages(on_lfs)
+        paths = self._make_table(on_lfs, library)
+        self.facts = {
+            "node": self.number,
+            "key": self.meeting.key,
+            "host": os.uname().nodename,
+            "ranks": self.meeting.ranks(),
+            "filled": filled,
+            "page_cache": resident,
+            "tier_roots": {tier: f"{paths['links']}/{tier}" for tier in TIERS},
+            "machine": self._machine(),
+        }
+        self.meeting.all_nodes_are_ready()
+        return paths
+
+    def _fill(self, on_lfs: np.ndarray) -> dict[str, Any]:
+        """Make the LFS hold these files; return what that took."""
+        name, cold = self.description.dataset.name, self.description.training.cold
+        staged = StagedFiles(self.storage, name, self.dataset, self.manifest)
+        staged.claim()
+        return asdict(staged.fill(on_lfs, cold=cold))
+
+    def _drop_pages(self, on_lfs: np.ndarray) -> dict[str, Any]:
+        """Let the tiers leave the page cache; return columns that say what stays."""
+        names, folders = self.manifest["path"].to_numpy(), self._folders
+        paths = {
+            "gfs": [f"{folders['gfs']}/{name}" for name in names[~on_lfs]],
+            "lfs": [f"{folders['lfs']}/{name}" for name in names[on_lfs]],
+        }
+        roots = {tier: Path(folder) for tier, folder in folders.items()}
+        return begin_run(roots, paths, cold=self.description.training.cold)
+
+    def _make_table(self, on_lfs: np.ndarray, library: Path) -> dict[str, Any]:
+        """Make the table in the node's memory, and the folders of links and notes."""
+        local, program = self.meeting.local, self.description.program
+        links, notes = local / "links", local / "notes"
+        for folder in (links, notes):
+            folder.mkdir()
+        given = str(self.dataset)
+        virtual = f"/tierscope/{self.description.dataset.name}"
+        roots = [given, os.path.realpath(given)]
+        is_cold = self.description.training.cold
+        self.table = NodeTable.create(
+            local / "table",
+            roots=list(dict.fromkeys(roots if program.in_place else [virtual, *roots])),
+            real=os.path.realpath(given),
+            lfs=self._folders["lfs"],
+            links=str(links),
+            names=self.manifest["path"].tolist(),
+            is_link=self.manifest["is_link"].to_numpy(),
+            on_lfs=on_lfs,
+            is_virtual=not program.in_place,
+            wants_closes=is_cold,
+            library=library,
+        )
+        self.keeper = NodeKeeper(self.table, self._folders if is_cold else None)
+        return {
+            "table": str(local / "table"),
+            "links": str(links),
+            "notes": str(notes),
+            "library": str(library),
+            "dataset": given if program.in_place else virtual,
+            "traced": [str(links), os.path.realpath(given)],
+        }
+
+    def _machine(self) -> dict[str, Any]:
+        """Return what can change the speed of this machine."""
+        mounts = {tier: mount_facts(Path(one)) for tier, one in self._folders.items()}
+        return {"cpu_model": cpu_model(), "governor": governor(), "mounts": mounts}
+
+    def finish(self) -> None:
+        """Write down what the keeper and the hooks have noted, for all nodes."""
+        noted = self.keeper.finish()
+        opens = noted.pop("opens")
+        notes = [
+            json.loads(line)
+            for path in sorted((self.meeting.local / "notes").glob("*.jsonl"))
+            for line in path.read_text(encoding="utf-8").splitlines()
+        ]
+        shared, rank = self.meeting.shared, self.meeting.rank
+        np.save(shared / f"opens-{rank}.npy", opens)
+        content = json.dumps({**self.facts, **noted, "notes": notes})
+        (shared / f"node-{rank}.json").write_text(content, encoding="utf-8")
+
+    def clean_up(self, *, empties: bool) -> None:
+        """Remove the node's folder in memory, and empty the LFS if nothing follows."""
+        with suppress(OSError):
+            shutil.rmtree(self.meeting.local)
+        if empties:
+            self.storage.release()
+
+
+def pinned_files(
+    description: RunDescription, point: Point, size_bytes: np.ndarray
+) -> np.ndarray:
+    """Return which files each LFS holds at a point: bool, (n_files,)."""
+    rate = point.cache_rate_percent
+    if description.scenario.policy == "none":
+        rate = 0
+    seed = description.training.seed
+    return pinned_by_bytes(size_bytes, rate, seed, point.repetition)

@@ -1,0 +1,127 @@
+"""A rank of a program's run: it waits for its node, and runs the command.
+
+The first rank of a node prepares the node before, and keeps it meanwhile.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tierscope.benchmark.processes import BenchmarkError
+from tierscope.benchmark.programs.meeting import Meeting
+from tierscope.logs.traced.command import traced_environment
+
+_POLL_S = 0.01
+_GRACE_S = 10.0  # between the request to end and the end
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+HOOK = Path(__file__).with_name("hook")
+_SCRIPTS = str(Path(__file__).parents[3])
+
+
+def command_of(words: list[str], dataset: str) -> list[str]:
+    """Return a command with the path of the dataset in place of ``{dataset}``."""
+    return [word.replace("{dataset}", dataset) for word in words]
+
+
+def environment_of(node: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment of a command on a prepared node."""
+    environment = traced_environment(
+        Path(node["tracer"]),
+        Path(node["spools"]),
+        node["traced"],
+        before=[Path(node["library"])],
+    )
+    users = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    modules = [str(HOOK), *(one for one in users if one and one != _SCRIPTS)]
+    return environment | {
+        "TIERSCOPE_REDIRECT": node["table"],
+        "TIERSCOPE_HOOK_NOTES": node["notes"],
+        "PYTHONPATH": os.pathsep.join(modules),
+    }
+
+
+def run_command(
+    command: list[str],
+    environment: Mapping[str, str],
+    most_s: float,
+    step: Callable[[], None],
+) -> int:
+    """Run a command to its end, with a step of our own meanwhile.
+
+    Returns its exit status, negative after a signal. A BenchmarkError says that it
+    cannot be run or takes too long; an end of ours by a signal ends the command.
+    """
+    try:
+        child = subprocess.Popen(command, env=environment, close_fds=False)
+    except OSError as error:
+        raise BenchmarkError(
+            f"loader.command: got {command[0]!r}, expected a program: {error.strerror}"
+        ) from error
+    ended_by: list[int] = []
+    for signum in _ENDS:
+        signal.signal(signum, lambda number, _: ended_by.append(number))
+    end_s = time.monotonic() + most_s
+    while (status := child.poll()) is None and not ended_by:
+        step()
+        if time.monotonic() > end_s:
+            _end(child)
+            raise BenchmarkError(
+                f"the program takes longer than {most_s / 60:g} minutes "
+                "(loader.minutes)."
+            )
+    if ended_by:
+        _end(child)
+        raise BenchmarkError(f"{signal.Signals(ended_by[0]).name} ended the run.")
+    return status
+
+
+def _end(child: subprocess.Popen) -> None:
+    """End a command, if needed after a while by force."""
+    child.terminate()
+    try:
+        child.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def wait_a_little() -> None:
+    """Do what a rank without a node to keep does meanwhile."""
+    time.sleep(_POLL_S)
+
+
+def note_end(meeting: Meeting, began_ns: int, status: int) -> None:
+    """Write down how long the program of this rank ran, and how it ended."""
+    facts = {
+        "rank": meeting.rank,
+        "began_ns": began_ns,
+        "ended_ns": time.monotonic_ns(),
+        "status": status,
+    }
+    path = meeting.shared / f"rank-{meeting.rank}.json"
+    path.write_text(json.dumps(facts), encoding="utf-8")
+
+
+def status_words(status: int) -> str:
+    """Return an exit status in words."""
+    if status < 0:
+        return f"signal {signal.Signals(-status).name}"
+    return f"exit status {status}"
+
+
+def fail(meeting: Meeting | None, line: str) -> None:
+    """Print why this rank fails, and end it; the launcher ends the others.
+
+    A rank that ends because another one has failed prints nothing.
+    """
+    if meeting is None or not meeting.has_failed():
+        print(f"tierscope: {line}", file=sys.stderr, flush=True)
+    if meeting:
+        meeting.fail()
+    sys.exit(1)

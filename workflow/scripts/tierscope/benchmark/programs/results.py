@@ -1,0 +1,239 @@
+"""What the nodes of a program's run have noted, as the tables of the run.
+
+Groups of processes have a rank of the program, and begin epochs. A rank's epoch lasts
+from its beginning to that of the next one, or to the end of the process that began it.
+What a program reads before its first mark counts to epoch 0, and its time does not.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.benchmark.programs.keeper import IO_COUNTS, TIERS
+from tierscope.core.columns import TABLES
+
+NO_RANK = -1
+EVALUATION, EPOCH, WHOLE_RUN = "evaluation", "epoch", "whole run"
+
+
+@dataclass(frozen=True)
+class NodeNotes:
+    """What a node has noted: the facts of its file, and the opens of its files."""
+
+    facts: Mapping[str, Any]
+    opens: np.ndarray
+
+    @property
+    def number(self) -> int:
+        """Return the number of the node."""
+        return self.facts["node"]
+
+    def rank_of(self, group: int) -> int:
+        """Return the rank of a group; of one without a launcher's rank the first."""
+        rank = self.facts["groups"][group]["rank"]
+        return rank if rank != NO_RANK else self.facts["ranks"][0]
+
+
+def read_notes(shared: Path) -> list[NodeNotes]:
+    """Return what all nodes have noted, by their numbers."""
+    notes = [
+        NodeNotes(
+            json.loads(path.read_text(encoding="utf-8")),
+            np.load(path.with_name(f"opens-{path.stem.removeprefix('node-')}.npy")),
+        )
+        for path in shared.glob("node-*.json")
+    ]
+    return sorted(notes, key=lambda one: one.number)
+
+
+def opens_table(nodes: Iterable[NodeNotes]) -> pd.DataFrame:
+    """Return the table `opens`: what ranks opened on which tier, by epoch and file."""
+    parts = []
+    for node in nodes:
+        group, epoch, tier, file, opens = node.opens.T
+        ranks = np.array(
+            [node.rank_of(one) for one in range(len(node.facts["groups"]))]
+        )
+        parts.append(
+            pd.DataFrame(
+                {
+                    "rank": ranks[group] if len(group) else group,
+                    "node": node.number,
+                    "epoch": epoch,
+                    "tier": pd.Series(np.array(TIERS, object)[tier], dtype="str"),
+                    "file_id": file,
+                    "opens": opens,
+                }
+            )
+        )
+    keys = ["epoch", "rank", "node", "tier", "file_id"]
+    table = pd.concat(parts).groupby(keys, as_index=False)["opens"].sum()
+    return table[["rank", "node", "epoch", "tier", "file_id", "opens"]]
+
+
+def marks_table(
+    nodes: Sequence[NodeNotes], ended_ns: Mapping[int, int]
+) -> pd.DataFrame:
+    """Return the table `marks`: what each rank began, and when.
+
+    Times are seconds since the first process of the rank's node began. `ended_ns` is
+    when the program of each rank of the launcher ended.
+    """
+    rows = []
+    for node in nodes:
+        origin_ns = _origin_ns(node, ended_ns)
+        for group in sorted({mark["group"] for mark in node.facts["marks"]}):
+            rows += _marks_of_group(node, group, origin_ns, ended_ns)
+        rows += _evaluations(node, origin_ns)
+    if not any(row["what"] == EPOCH for row in rows):
+        rows += [row for node in nodes for row in _whole_runs(node, ended_ns)]
+    table = pd.DataFrame(rows, columns=list(TABLES["marks"])).astype({"what": "str"})
+    return table.sort_values(["rank", "began_s"], kind="stable", ignore_index=True)
+
+
+def _origin_ns(node: NodeNotes, ended_ns: Mapping[int, int]) -> int:
+    """Return when the first process of a node began."""
+    known = [one["start_ns"] for one in node.facts["processes"]]
+    return min(known, default=min(ended_ns.values(), default=0))
+
+
+def _marks_of_group(
+    node: NodeNotes, group: int, origin_ns: int, ended_ns: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Return the epochs that a group began; a mark of the current epoch is none."""
+    marks: list[dict[str, int]] = []
+    found = (mark for mark in node.facts["marks"] if mark["group"] == group)
+    for mark in sorted(found, key=lambda mark: mark["time_ns"]):
+        if not marks or mark["epoch"] > marks[-1]["epoch"]:
+            marks.append(mark)
+    ends = [mark["time_ns"] for mark in marks[1:]]
+    ends.append(_end_of(node, marks[-1]["pid"], ended_ns))
+    read = [mark["device_bytes"] for mark in marks]
+    read.append(node.facts["groups"][group]["device_bytes"])
+    return [
+        {
+            "rank": node.rank_of(group),
+            "node": node.number,
+            "what": EPOCH,
+            "epoch": mark["epoch"],
+            "pid": mark["pid"],
+            "began_s": (mark["time_ns"] - origin_ns) * 1e-9,
+            "ended_s": (end - origin_ns) * 1e-9,
+            "device_bytes": after - before if min(before, after) >= 0 else np.nan,
+        }
+        for mark, end, before, after in zip(
+            marks, ends, read[:-1], read[1:], strict=True
+        )
+    ]
+
+
+def _end_of(node: NodeNotes, pid: int, ended_ns: Mapping[int, int]) -> int:
+    """Return when a process ended; of one that was killed, when its rank's did."""
+    ends = [p["end_ns"] for p in node.facts["processes"] if p["pid"] == pid]
+    known = max(ends, default=0)
+    return known or max(ended_ns[rank] for rank in node.facts["ranks"])
+
+
+def _evaluations(node: NodeNotes, origin_ns: int) -> list[dict[str, Any]]:
+    """Return the evaluations that frameworks began; their ends are not known."""
+    return [
+        {
+            "rank": one.get("rank", node.facts["ranks"][0]),
+            "node": node.number,
+            "what": EVALUATION,
+            "epoch": one["epoch"],
+            "pid": one["pid"],
+            "began_s": (one["time_ns"] - origin_ns) * 1e-9,
+            "ended_s": np.nan,
+            "device_bytes": np.nan,
+        }
+        for one in node.facts["notes"]
+        if one["kind"] == "begin" and one["evaluation"]
+    ]
+
+
+def _whole_runs(node: NodeNotes, ended_ns: Mapping[int, int]) -> list[dict[str, Any]]:
+    """Return one phase for each rank of a program that marks no epoch."""
+    origin_ns = _origin_ns(node, ended_ns)
+    processes = node.facts["processes"]
+    rows = []
+    for rank in sorted({node.rank_of(one["group"]) for one in processes}):
+        mine = [one for one in processes if node.rank_of(one["group"]) == rank]
+        first = min(mine, key=lambda one: one["start_ns"])
+        ends = [one["end_ns"] for one in mine if one["end_ns"]]
+        read = [one["read_bytes"] for one in mine]
+        end_ns = max(ends, default=_end_of(node, first["pid"], ended_ns))
+        rows.append(
+            {
+                "rank": rank,
+                "node": node.number,
+                "what": WHOLE_RUN,
+                "epoch": 0,
+                "pid": first["pid"],
+                "began_s": (first["start_ns"] - origin_ns) * 1e-9,
+                "ended_s": (end_ns - origin_ns) * 1e-9,
+                "device_bytes": sum(read) if min(read) >= 0 else np.nan,
+            }
+        )
+    return rows
+
+
+def epochs_table(
+    opens: pd.DataFrame,
+    marks: pd.DataFrame,
+    sizes: np.ndarray,
+    filled: Mapping[int, Mapping[str, Any]],
+) -> pd.DataFrame:
+    """Return the table `run_epochs` of a program's run.
+
+    A sample is an open of a file; its bytes are those of the file. `sizes` are bytes of
+    the files by id, `filled` by node what filling its LFS took.
+    """
+    epochs = marks[marks["what"] != EVALUATION]
+    counted = opens.assign(
+        bytes=opens["opens"] * sizes[opens["file_id"]],
+        lfs_files=opens["opens"].where(opens["tier"] == "lfs", 0),
+        gfs_files=opens["opens"].where(opens["tier"] == "gfs", 0),
+    )
+    sums = counted.groupby(["rank", "epoch"])[
+        ["opens", "bytes", "lfs_files", "gfs_files"]
+    ].sum()
+    rows = epochs.assign(execution_time_s=epochs["ended_s"] - epochs["began_s"])
+    keys = pd.MultiIndex.from_frame(rows[["rank", "epoch"]])
+    found = sums.reindex(keys, fill_value=0).reset_index(drop=True)
+    rows = rows.reset_index(drop=True).join(found)
+    rows["samples"] = rows["opens"]
+    seconds = {node: one["time_s"] for node, one in filled.items()}
+    rows["lfs_fill_time_s"] = rows["node"].map(seconds).astype("float64")
+    return rows.sort_values(["epoch", "rank"], ignore_index=True)
+
+
+def processes_table(nodes: Iterable[NodeNotes]) -> pd.DataFrame:
+    """Return the table `program_processes`: who ran, and what they read of devices."""
+    rows = []
+    for node in nodes:
+        processes = node.facts["processes"]
+        origin_ns = min((one["start_ns"] for one in processes), default=0)
+        for one in processes:
+            has_ended = one["end_ns"] > 0
+            ended_s = (one["end_ns"] - origin_ns) * 1e-9 if has_ended else np.nan
+            rows.append(
+                {
+                    "rank": node.rank_of(one["group"]),
+                    "node": node.number,
+                    "pid": one["pid"],
+                    "began_s": (one["start_ns"] - origin_ns) * 1e-9,
+                    "ended_s": ended_s,
+                    **{name: one[name] for name in IO_COUNTS},
+                    "io_is_last_seen": not has_ended,
+                }
+            )
+    columns = ["rank", "node", "pid", "began_s", "ended_s", *IO_COUNTS]
+    return pd.DataFrame(rows, columns=[*columns, "io_is_last_seen"]).astype(
+        {"io_is_last_seen": "bool"}
+    )

@@ -1,0 +1,218 @@
+"""Attribute the records of a program's logs to ranks, epochs, tiers and files.
+
+A program leaves a log a process. Workers count with the rank that the tracer says.
+POSIX and STDIO are added up: a stream's calls reach the files of the tiers, too.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tierscope.core.columns import TABLES
+from tierscope.core.tables import check_table
+from tierscope.trace.log import SHARED, AnyLog, LogError, read_any_log
+
+WRITTEN, BELOW, ELSEWHERE = "written", "other below the dataset", "other"
+_INTERFACES = ("POSIX", "STDIO")
+_READS = ("opens", "reads", "bytes_read", "read_time_s", "meta_time_s")
+_ALL = (
+    "opens",
+    "bytes_read",
+    "bytes_written",
+    *(f"{n}_time_s" for n in ("read", "write", "meta")),
+)
+
+
+@dataclass
+class ProgramRecords:
+    """What the logs of a program's run say.
+
+    Parameters
+    ----------
+    file_records : DataFrame
+        Table `file_records`: reads of dataset files on a tier that nobody wrote to.
+    other_io : DataFrame
+        Table `run_other_io`.
+    originals : dict of str to int
+        Opens of dataset files by their real names, by file; of files that are only
+        read.
+    mapped_bytes : dict of int to int
+        Bytes that each rank mapped.
+    """
+
+    file_records: pd.DataFrame
+    other_io: pd.DataFrame
+    originals: dict[str, int] = field(default_factory=dict)
+    mapped_bytes: dict[int, int] = field(default_factory=dict)
+
+
+def read_program_records(
+    folder: Path,
+    tier_roots: Mapping[str, Sequence[str]],
+    dataset: str,
+    names: Sequence[str],
+    written: Iterable[str] = (),
+) -> ProgramRecords:
+    """Read all logs of a run.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the logs.
+    tier_roots : mapping of str to sequence of str
+        Names of each tier in the logs, before ``.ep<N>``.
+    dataset : str
+        Real folder of the dataset.
+    names : sequence of str
+        Paths of the files below it, by file id.
+    written : iterable of str
+        Those that the program is known to have written to.
+
+    Raises
+    ------
+    LogError
+        If a log is partial or damaged, has records that several processes share, or an
+        unknown name on a tier.
+    """
+    reader = _Reader(tier_roots, dataset, names, written)
+    for path in sorted(folder.glob("*.darshan")):
+        reader.add(read_any_log(path))
+    return reader.result()
+
+
+class _Reader:
+    """Adds up logs; arguments as for `read_program_records`."""
+
+    def __init__(
+        self,
+        tier_roots: Mapping[str, Sequence[str]],
+        dataset: str,
+        names: Sequence[str],
+        written: Iterable[str],
+    ):
+        self._ids = {name: i for i, name in enumerate(names)}
+        self._names, self._dataset = names, dataset.rstrip("/") + "/"
+        self._tier_of = {
+            one: tier for tier, roots in tier_roots.items() for one in roots
+        }
+        roots = sorted(self._tier_of, key=len, reverse=True)
+        self._alias = re.compile(
+            rf"({'|'.join(map(re.escape, roots))})\.ep([0-9]+)(?:/(.*))?", re.DOTALL
+        )
+        self._written = {self._ids[name] for name in written if name in self._ids}
+        self._on_tier: list[pd.DataFrame] = []
+        self._other: dict[tuple[int, str], np.ndarray] = defaultdict(
+            lambda: np.zeros(len(_ALL))
+        )
+        self._by_name: list[tuple[int, int, np.ndarray]] = []  # rank, file, sums
+        self._mapped: dict[int, int] = defaultdict(int)
+
+    def add(self, log: AnyLog) -> None:
+        """Add a log."""
+        if lost := sorted(set(log.partial) & set(_INTERFACES)):
+            raise LogError(log.path, f"has lost records of {', '.join(lost)}.")
+        rank = int(log.metadata.get("rank", 0))
+        self._mapped[rank] += int(log.metadata.get("mapped_bytes", 0))
+        places = [self._place(log, i) for i in range(len(log.names.ids))]
+        for interface in _INTERFACES:
+            records = log.records.get(interface)
+            if records is None:
+                continue
+            if log.n_processes > 1 and (records.ranks == SHARED).any():
+                raise LogError(log.path, "has records that several processes share.")
+            at = log.names.positions(records.ids).tolist()
+            self._add_records(rank, [places[i] for i in at], records.columns)
+
+    def _place(self, log: AnyLog, position: int) -> tuple[str, int, int]:
+        """Return tier, epoch and file of a name; other places have epoch -1."""
+        path = log.names.path(position)
+        if found := self._alias.fullmatch(path):
+            root, epoch, name = found.groups()
+            if not name:
+                return BELOW, -1, -1
+            if name not in self._ids:
+                raise LogError(log.path, f"{path!r} is not in the dataset's manifest.")
+            return self._tier_of[root], int(epoch), self._ids[name]
+        if path.startswith(self._dataset):
+            name = path.removeprefix(self._dataset)
+            return BELOW, -1, self._ids.get(name, -1)
+        return ELSEWHERE, -1, -1
+
+    def _add_records(
+        self,
+        rank: int,
+        places: list[tuple[str, int, int]],
+        columns: Mapping[str, np.ndarray],
+    ) -> None:
+        """Add the records of a rank, each with its place."""
+        all_columns = np.column_stack([columns[name] for name in _ALL])
+        on_tier = []
+        for row, (where, epoch, file) in enumerate(places):
+            if epoch >= 0:
+                on_tier.append(row)
+            elif file >= 0:
+                self._by_name.append((rank, file, all_columns[row]))
+                if columns["writes"][row]:
+                    self._written.add(file)
+            else:
+                self._other[rank, where] += all_columns[row]
+        if not on_tier:
+            return
+        kept = [places[row] for row in on_tier]
+        self._on_tier.append(
+            pd.DataFrame(
+                {
+                    "rank": rank,
+                    "epoch": [epoch for _, epoch, _ in kept],
+                    "tier": pd.Series([tier for tier, _, _ in kept], dtype="str"),
+                    "file_id": [file for _, _, file in kept],
+                    **{
+                        n: columns[n][on_tier]
+                        for n in (*_READS, "bytes_written", "write_time_s")
+                    },
+                }
+            )
+        )
+
+    def result(self) -> ProgramRecords:
+        """Return all that was added."""
+        keys = ["epoch", "rank", "tier", "file_id"]
+        columns = [*_READS, "bytes_written", "write_time_s"]
+        if self._on_tier:
+            found = (
+                pd.concat(self._on_tier).groupby(keys, as_index=False)[columns].sum()
+            )
+        else:
+            found = pd.DataFrame({name: [] for name in (*keys, *columns)})
+        is_written = found["file_id"].isin(self._written)
+        for row in found[is_written].itertuples():
+            sums = np.array([getattr(row, name) for name in _ALL])
+            self._other[row.rank, WRITTEN] += sums
+        originals: dict[str, int] = defaultdict(int)
+        for rank, file, sums in self._by_name:
+            where = WRITTEN if file in self._written else BELOW
+            self._other[rank, where] += sums
+            if where == BELOW and sums[0]:
+                originals[self._names[file]] += int(sums[0])
+        kept = found[~is_written][list(TABLES["file_records"])]
+        kept = kept.astype(TABLES["file_records"]).reset_index(drop=True)
+        return ProgramRecords(
+            check_table(kept, "file_records"),
+            self._other_table(),
+            dict(originals),
+            dict(self._mapped),
+        )
+
+    def _other_table(self) -> pd.DataFrame:
+        """Return the table `run_other_io`."""
+        rows = [
+            {"rank": rank, "what": what, **dict(zip(_ALL, sums, strict=True))}
+            for (rank, what), sums in sorted(self._other.items())
+        ]
+        table = pd.DataFrame(rows, columns=list(TABLES["run_other_io"]))
+        return check_table(table.astype(TABLES["run_other_io"]), "run_other_io")
