@@ -9,10 +9,11 @@ import os
 import stat
 from array import array
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 N_THREADS = 8  # that ask for sizes: on a network each answer takes its time
 SAME, OTHER, ABSENT = range(3)  # how a file compares with its row
 _BLOCK_FILES = 256  # that a thread asks for
+_MOST_FOLDERS = 128  # that all threads visit in turn
 _MOST_NS = (1 << 63) - 1
 _MARK = ".tierscope-epoch-"  # opening such a name marks an epoch of a program
 _KINDS = {
@@ -130,6 +132,24 @@ def _check_root(root: str, notes: Path) -> None:
         )
 
 
+@dataclass
+class _Visit:
+    """What a thread has found of a folder, without the names of its `rest`.
+
+    `above` are the keys of the folder and those that hold it. `content` is what is
+    known, None if the folder holds itself; `first` is what is behind the first names,
+    None if everything was known; `links` are the names that are links.
+    """
+
+    path: str
+    above: tuple[Key, ...]
+    content: FolderContent | None = None
+    folders: Sequence[str] = ()
+    first: FolderContent | None = None
+    rest: Sequence[Sequence[str]] = ()
+    links: Collection[str] = ()
+
+
 class _Walk:
     """Goes through the folders of a dataset, then through those behind links."""
 
@@ -145,25 +165,23 @@ class _Walk:
 
     def run(self) -> None:
         """List all folders."""
-        # A path, and the folders that hold it, which no link may lead to.
+        # A path, and the folders that hold it, to which no link may lead.
         holders = Path(os.path.realpath(self._root)).parents
         folders = deque([("", tuple(_key(os.stat(one)) for one in holders))])
         links: deque[tuple[str, tuple[Key, ...]]] = deque()
         while folders or links:
             if folders:
-                path, above = folders.popleft()
+                n_folders = min(_MOST_FOLDERS, len(folders))
+                some = [folders.popleft() for _ in range(n_folders)]
             else:
-                path, above = links.popleft()
-                if self._was_followed(path):
+                some = [links.popleft()]
+                if self._was_followed(some[0][0]):
                     continue
-            state = self._state(path)
-            if _key(state) in above:
-                self._leave_out(path, "leads to a folder that holds it")
-                continue
-            content = self._content(path, _mtime_ns(state))
-            above = (*above, _key(state))
-            folders.extend((_join(path, name), above) for name in content.folders)
-            links.extend((_join(path, name), above) for name in content.links)
+            for visit in self._visits(some):
+                path, above, content = visit.path, visit.above, self._content(visit)
+                if content is not None:
+                    folders.extend((_join(path, one), above) for one in content.folders)
+                    links.extend((_join(path, one), above) for one in content.links)
 
     def listing(self) -> Listing:
         """Return all files in the order of their names."""
@@ -184,14 +202,6 @@ class _Walk:
             self._left_out,
         )
 
-    def _state(self, path: str) -> os.stat_result:
-        """Return the state of a folder."""
-        full = _join(self._root, path)
-        try:
-            return os.stat(full)
-        except OSError as error:
-            raise _error(full, error) from error
-
     def _was_followed(self, path: str) -> bool:
         """Return whether a link was followed already, at another path."""
         key = _key(os.lstat(_join(self._root, path)))
@@ -204,40 +214,67 @@ class _Walk:
     def _leave_out(self, path: str, reason: str) -> None:
         self._left_out.append(f"{printable(path)}: {reason}")
 
-    def _content(self, path: str, mtime_ns: int) -> FolderContent:
-        """Return the content of a folder, from the notes if it has not changed."""
-        content = self._notes.folders.pop(path, None)
-        if content is None or content.mtime_ns != mtime_ns:
-            content = FolderContent(mtime_ns)
+    def _visits(self, some: Sequence[tuple[str, tuple[Key, ...]]]) -> Iterator[_Visit]:
+        """Visit folders in all threads."""
+        size = -(-len(some) // N_THREADS)
+        parts = [some[start : start + size] for start in range(0, len(some), size)]
+        for visits in self._pool.map(
+            lambda part: [self._visit(*a) for a in part], parts
+        ):
+            yield from visits
+
+    def _visit(self, path: str, above: tuple[Key, ...]) -> _Visit:
+        """Return what a folder holds, up to the number of files of a block."""
+        full = _join(self._root, path)
+        try:
+            state = os.stat(full)
+        except OSError as error:
+            raise _error(full, error) from error
+        visit = _Visit(path, (*above, _key(state)))
+        if _key(state) in above:
+            return visit
+        content = self._notes.folders.get(path)
+        if content is None or content.mtime_ns != _mtime_ns(state):
+            content = FolderContent(_mtime_ns(state))
+        visit.content = content
         if not content.is_whole:
-            self._scan(path, content)
+            visit.folders, others, visit.links = _names(full)
+            left_out = (name for name, _ in content.left_out)
+            known = {*content.names, *content.links, *left_out}
+            names = [name for name in others if name not in known]
+            first, *visit.rest = [
+                names[start : start + _BLOCK_FILES]
+                for start in range(0, len(names), _BLOCK_FILES)
+            ] or [[]]
+            visit.first = self._look(visit)(first)
+        return visit
+
+    def _look(self, visit: _Visit) -> Callable[[Sequence[str]], FolderContent]:
+        """Return the function that tells what is behind names in a folder."""
+        full, mtime_ns = _join(self._root, visit.path), visit.content.mtime_ns
+        return partial(_look, full, mtime_ns, visit.links, not visit.path)
+
+    def _content(self, visit: _Visit) -> FolderContent | None:
+        """Return the whole content of a folder, and note it; None for a circle."""
+        path, content = visit.path, visit.content
+        if content is None:
+            self._leave_out(path, "leads to a folder that holds it")
+            return None
+        if visit.first is not None:
+            others = self._pool.map(self._look(visit), visit.rest)
+            for number, part in enumerate(chain([visit.first], others)):
+                if number == len(visit.rest):
+                    part.folders, part.is_whole = visit.folders, True
+                content.add(part)
+                self._notes.add(path, part)
+                n_files = self._n_files + len(content.names)
+                self._report(n_files, len(self._folders))
         for name, reason in content.left_out:
             self._leave_out(_join(path, name), reason)
         self._folders[path] = content
         self._n_files += len(content.names)
         self._report(self._n_files, len(self._folders))
         return content
-
-    def _scan(self, path: str, content: FolderContent) -> None:
-        """Complete the content of a folder, and note each part."""
-        full = _join(self._root, path)
-        folders, others, links = _names(full)
-        noted = (content.names, content.links, (name for name, _ in content.left_out))
-        known = set().union(*noted)
-        names = [name for name in others if name not in known]
-        blocks = [
-            names[start : start + _BLOCK_FILES]
-            for start in range(0, len(names), _BLOCK_FILES)
-        ] or [[]]
-        look = partial(_look, full, content.mtime_ns, links, not path)
-        left = len(blocks)
-        for part in self._pool.map(look, blocks):
-            left -= 1
-            if not left:
-                part.folders, part.is_whole = folders, True
-            content.add(part)
-            self._notes.add(path, part)
-            self._report(self._n_files + len(content.names), len(self._folders))
 
 
 def _names(folder: str) -> tuple[list[str], list[str], set[str]]:
