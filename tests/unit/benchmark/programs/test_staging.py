@@ -89,12 +89,24 @@ def test_only_the_difference_is_copied_and_removed(root):
 def test_copy_that_is_not_as_listed_is_made_again(root):
     files = staged(root)
     files.fill(ALL, cold=False)
-    (files.folder / NAMES[1]).write_text("damaged")
-    (files.folder / NAMES[2]).write_text("damaged")
+    for name in NAMES[1:3]:
+        (files.folder / name).write_text("damage!")  # of the same size
+        os.utime(files.folder / name, ns=(0, 0))
     only_first_two = np.array([1, 1, 0, 0, 0], bool)
     filled = files.fill(only_first_two, cold=False)
     assert held(files) == {name: name for name in NAMES[:2]}
     assert (filled.copied_files, filled.removed_files) == (1, 3)
+
+
+def test_lfs_that_keeps_whole_seconds_keeps_its_copies(root, monkeypatch):
+    files, real = staged(root), os.utime
+
+    def keep_seconds(path, ns):
+        real(path, ns=tuple(one // 10**9 * 10**9 for one in ns))
+
+    monkeypatch.setattr(staging.os, "utime", keep_seconds)
+    files.fill(ALL, cold=False)
+    assert files.fill(ALL, cold=False).copied_files == 0
 
 
 def test_process_of_the_same_launch_keeps_the_copies_of_one_that_has_ended(root):

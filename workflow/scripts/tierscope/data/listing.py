@@ -204,7 +204,11 @@ class _Walk:
 
     def _was_followed(self, path: str) -> bool:
         """Return whether a link was followed already, at another path."""
-        key = _key(os.lstat(_join(self._root, path)))
+        full = _join(self._root, path)
+        try:
+            key = _key(os.lstat(full))
+        except OSError as error:
+            raise _error(full, error) from error
         if key in self._followed:
             self._leave_out(path, "is a link that was followed at another path")
             return True
@@ -371,7 +375,9 @@ def _mtime_ns(state: os.stat_result) -> int:
 # ---- later -------------------------------------------------------------------------
 
 
-def compare_files(manifest: "pd.DataFrame", root: str | Path) -> np.ndarray:
+def compare_files(
+    manifest: "pd.DataFrame", root: str | Path, tolerance_ns: int = 0
+) -> np.ndarray:
     """Return of each file whether it is as in the manifest: `SAME`, `OTHER`, `ABSENT`.
 
     Parameters
@@ -380,6 +386,8 @@ def compare_files(manifest: "pd.DataFrame", root: str | Path) -> np.ndarray:
         Table `user_manifest`.
     root : path
         The dataset's folder, or one with copies of its files.
+    tolerance_ns : int
+        Difference of times that does not count.
 
     Returns
     -------
@@ -393,7 +401,7 @@ def compare_files(manifest: "pd.DataFrame", root: str | Path) -> np.ndarray:
         for start in range(0, len(rows), _BLOCK_FILES)
     )
     with ThreadPoolExecutor(N_THREADS) as pool:
-        found = pool.map(partial(_compare, str(root)), blocks)
+        found = pool.map(partial(_compare, str(root), tolerance_ns), blocks)
         return np.frombuffer(bytearray().join(found), np.int8)
 
 
@@ -402,7 +410,9 @@ def changed_files(manifest: "pd.DataFrame", root: str | Path) -> list[str]:
     return manifest["path"][compare_files(manifest, root) != SAME].tolist()
 
 
-def _compare(root: str, rows: Sequence[tuple[str, int, int]]) -> bytearray:
+def _compare(
+    root: str, tolerance_ns: int, rows: Sequence[tuple[str, int, int]]
+) -> bytearray:
     """Return of each row, a path, a size and a time, how the file compares with it."""
     found = bytearray()
     for path, size_bytes, mtime_ns in rows:
@@ -411,12 +421,17 @@ def _compare(root: str, rows: Sequence[tuple[str, int, int]]) -> bytearray:
         except OSError as error:
             found.append(ABSENT if error.errno in _NOWHERE else OTHER)
         else:
-            is_same = is_as_listed(state, size_bytes, mtime_ns)
+            is_same = is_as_listed(state, size_bytes, mtime_ns, tolerance_ns)
             found.append(SAME if is_same else OTHER)
     return found
 
 
-def is_as_listed(state: os.stat_result, size_bytes: int, mtime_ns: int) -> bool:
+def is_as_listed(
+    state: os.stat_result, size_bytes: int, mtime_ns: int, tolerance_ns: int = 0
+) -> bool:
     """Return whether a file has the size and the time that a manifest says."""
-    is_file = stat.S_ISREG(state.st_mode)
-    return is_file and (state.st_size, _mtime_ns(state)) == (size_bytes, mtime_ns)
+    return (
+        stat.S_ISREG(state.st_mode)
+        and state.st_size == size_bytes
+        and abs(_mtime_ns(state) - mtime_ns) <= tolerance_ns
+    )

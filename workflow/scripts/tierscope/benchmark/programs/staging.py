@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 N_THREADS = 8  # copying small files is bound by latency
-_MOST_BLOCK_FILES = 64  # that a thread copies or removes in turn
-_SOURCE_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe has taken its place
+_MOST_BLOCK_FILES = 64  # that a thread copies in turn
+_SECOND_NS = 10**9  # some LFS, such as BeeGFS, keep times in whole seconds
+# Opening a pipe that has taken a file's place would wait otherwise.
+_SOURCE_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _COPY_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MODE, _OWN_READ = 0o777, 0o400
 
@@ -102,7 +104,7 @@ class StagedFiles:
         self._copying = storage.folder / (COPYING_PREFIX + name)
         self._names = manifest["path"].tolist()
         self._sizes = manifest["size_bytes"].to_numpy()
-        self._mtimes_ns = manifest["mtime_ns"].to_numpy()
+        self._mtimes_ns = manifest["mtime_ns"].tolist()
 
     def claim(self) -> None:
         """Claim the node's folder, or keep it with its copies within a launch.
@@ -127,7 +129,7 @@ class StagedFiles:
         found = np.full(len(self._names), ABSENT, np.int8)
         with os.scandir(self.folder) as entries:
             if any(entries):
-                found = compare_files(self._manifest, self.folder)
+                found = compare_files(self._manifest, self.folder, _SECOND_NS)
         copied = np.flatnonzero(on_lfs & (found != SAME))
         removed = np.flatnonzero(~on_lfs & (found != ABSENT))
         return Difference(copied, removed, self._claim_of(copied, removed))
