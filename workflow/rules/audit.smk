@@ -29,7 +29,6 @@ if EXPERIMENT.launches_several:
                 "../../environment.yml"
             params:
                 limits=SETTINGS["audit"],
-                is_program=EXPERIMENT.runs_program,
             message:
                 f"Auditing {len(points)} runs of {scenario.name}."
             script:
@@ -54,7 +53,6 @@ else:
             "../../environment.yml"
         params:
             limits=SETTINGS["audit"],
-            is_program=EXPERIMENT.runs_program,
         message:
             "Auditing run {wildcards.scenario}, cache rate {wildcards.cache_rate} %."
         script:

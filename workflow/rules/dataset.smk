@@ -1,7 +1,5 @@
 """Rules that generate the datasets on the global file system, or list those of users."""
 
-from tierscope.core.scenario import UserDataset
-
 
 rule generate_dataset:
     output:
@@ -24,22 +22,6 @@ rule generate_dataset:
         "Generating dataset {wildcards.dataset} on the GFS, n_osts {wildcards.n_osts}."
     script:
         "../scripts/generate_dataset.py"
-
-
-def what_to_list(wildcards):
-    """Return the manifest of a dataset that tierscope generates before it is listed."""
-    dataset = EXPERIMENT.datasets[wildcards.dataset]
-    if isinstance(dataset, UserDataset):
-        return []
-    return f"{RESULTS}/datasets/{wildcards.dataset}-{wildcards.n_osts}ost.parquet"
-
-
-def listed_folder(wildcards):
-    """Return the folder of a dataset that programs of the user read."""
-    dataset = EXPERIMENT.datasets[wildcards.dataset]
-    if isinstance(dataset, UserDataset):
-        return dataset.path
-    return str(SYSTEM.gfs.data_root() / dataset.directory(int(wildcards.n_osts)))
 
 
 rule list_dataset:

@@ -3,6 +3,7 @@
 from functools import partial
 from shlex import quote
 
+from tierscope.core.scenario import UserDataset
 from tierscope.experiment import job
 
 NATIVE = WORKFLOW.parent / "results" / "native"  # output of workflow/native
@@ -142,3 +143,19 @@ def generation_resources():
     # Not a parameter: it must not repeat finished datasets.
     noted = {"batch_jobs": BATCH_JOBS} if BATCH_JOBS else {}
     return {"runtime": minutes, "gfs": 1} | noted | site
+
+
+def what_to_list(wildcards):
+    """Return the manifest of a dataset that tierscope generates before it is listed."""
+    dataset = EXPERIMENT.datasets[wildcards.dataset]
+    if isinstance(dataset, UserDataset):
+        return []
+    return f"{RESULTS}/datasets/{wildcards.dataset}-{wildcards.n_osts}ost.parquet"
+
+
+def listed_folder(wildcards):
+    """Return the folder of a dataset that programs of the user read."""
+    dataset = EXPERIMENT.datasets[wildcards.dataset]
+    if isinstance(dataset, UserDataset):
+        return dataset.path
+    return str(SYSTEM.gfs.data_root() / dataset.directory(int(wildcards.n_osts)))

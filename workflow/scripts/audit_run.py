@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 from tierscope.analysis.breakdown import sum_io_time
+from tierscope.audit.check import Check
 from tierscope.audit.program import ProgramEvidence, audit_program, statements
 from tierscope.audit.run import AuditError, Evidence, as_json, audit, why_failed
 from tierscope.core.description import Run, run_keys
@@ -64,11 +65,11 @@ def read_program_evidence(
     )
 
 
-def audit_one_program(number: int) -> str | None:
+def audit_program_run(
+    run: Run, number: int, folder: Path, tables: list[str]
+) -> str | None:
     """Audit a program's run and write what it gives; return why it failed."""
     files, written = snakemake.input, snakemake.output
-    run, folder = Run.read(files.runs[number]), Path(files.runs[number]).parent
-    tables = [table for table in files.tables if Path(table).parent == folder]
     evidence = read_program_evidence(
         run, files.logs[number], files.epochs[number], files.manifest, tables
     )
@@ -77,16 +78,20 @@ def audit_one_program(number: int) -> str | None:
         return failure
     records, keys = evidence.records, run_keys(run, run.point)
     write_table(records.file_records, written.file_records[number], "file_records")
-    io_time = sum_io_time(
-        records.file_records, range(run.n_processes), range(evidence.n_epochs), keys
-    )
+    ranks, epochs = range(run.n_processes), range(evidence.n_epochs)
+    io_time = sum_io_time(records.file_records, ranks, epochs, keys)
     write_table(io_time, written.io_time[number], "io_time")
     write_table(records.other_io.assign(**keys), written.other_io[number], "other_io")
     said = statements(evidence).assign(**keys)
     write_table(said, written.statements[number], "statements")
-    text = json.dumps(as_json(checks), indent=1)
-    write_text(written.audit[number], text + "\n")
+    write_audit(checks, number)
     return None
+
+
+def write_audit(checks: list[Check], number: int) -> None:
+    """Write the audit of a run."""
+    text = json.dumps(as_json(checks), indent=1)
+    write_text(snakemake.output.audit[number], text + "\n")
 
 
 def io_time_of(evidence: Evidence) -> pd.DataFrame:
@@ -112,6 +117,8 @@ def audit_one(number: int) -> str | None:
     files, written = snakemake.input, snakemake.output
     run, folder = Run.read(files.runs[number]), Path(files.runs[number]).parent
     tables = [table for table in files.tables if Path(table).parent == folder]
+    if run.program:
+        return audit_program_run(run, number, folder, tables)
     log, epochs = files.logs[number], files.epochs[number]
     evidence = read_evidence(run, log, epochs, files.manifest, tables)
     checks = audit(evidence, snakemake.params.limits)
@@ -121,8 +128,7 @@ def audit_one(number: int) -> str | None:
     write_table(records, written.file_records[number], "file_records")
     if written.io_time:  # simulated runs have theirs already
         write_table(io_time_of(evidence), written.io_time[number], "io_time")
-    text = json.dumps(as_json(checks), indent=1)
-    write_text(written.audit[number], text + "\n")
+    write_audit(checks, number)
     return None
 
 
@@ -131,8 +137,7 @@ def main() -> None:
     failures = []
     for number, path in enumerate(snakemake.input.runs):
         try:
-            audits = audit_one_program if snakemake.params.is_program else audit_one
-            failure = audits(number)
+            failure = audit_one(number)
         except (ValueError, KeyError, OSError) as error:  # of a log or a table
             traceback.print_exc()
             failure = f"{Path(path).parent}: {error}"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.benchmark.loaders import FILE_LOADERS
 from tierscope.core.lmdb_loaders import LOADERS as DATABASE_LOADERS
-from tierscope.core.scenario import Point
+from tierscope.core.scenario import PROGRAM_LOADER, Point
 from tierscope.core.validation import read_schema
 from tierscope.data.shuffle import epoch_files
 from tierscope.policies import (
@@ -346,7 +346,7 @@ def test_configuration_takes_the_policies_of_the_registry():
 
 def test_configuration_takes_the_loaders_of_the_registries():
     known = read_schema("config")["$defs"]["loader"]["enum"]
-    assert sorted(known) == sorted([*FILE_LOADERS, *DATABASE_LOADERS])
+    assert sorted(known) == sorted([PROGRAM_LOADER, *FILE_LOADERS, *DATABASE_LOADERS])
 
 
 def test_generator_of_a_policy_differs_by_node_repetition_and_seed():

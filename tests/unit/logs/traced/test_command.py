@@ -5,7 +5,7 @@ import os
 import pytest
 from tierscope.core.validation import ConfigError
 from tierscope.logs.traced.call import job_and_group
-from tierscope.logs.traced.command import _environment
+from tierscope.logs.traced.command import traced_environment
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_folders_and_files_are_traced_but_not_what_only_begins_like_them(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    environment = _environment("x.so", "spools", ["data", "/a/b/", "file", "/"])
+    environment = traced_environment("x.so", "spools", ["data", "/a/b/", "file", "/"])
     assert environment["TIERSCOPE_TRACE_PREFIXES"].split("\n") == [
         f"{tmp_path}/data/",
         "/a/b/",
@@ -47,10 +47,10 @@ def test_folders_and_files_are_traced_but_not_what_only_begins_like_them(
 
 def test_libraries_that_are_preloaded_already_stay(monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "other.so")
-    assert _environment("x.so", "spools", [])["LD_PRELOAD"] == "x.so:other.so"
+    assert traced_environment("x.so", "spools", [])["LD_PRELOAD"] == "x.so:other.so"
 
 
 @pytest.mark.parametrize("path", ["", "a\nb"])
 def test_path_that_cannot_be_a_prefix_is_refused(path):
     with pytest.raises(ConfigError, match="expected a path without new lines"):
-        _environment("x.so", "spools", [path])
+        traced_environment("x.so", "spools", [path])

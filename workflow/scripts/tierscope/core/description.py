@@ -384,7 +384,7 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 def _sections(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `RunDescription` from its JSON."""
-    has_path = "path" in _section(content, "dataset")
+    has_path = "path" in content.get("dataset", {})
     return {
         "source": _section(content, "source"),
         "system": _machine(_section(content, "system")),

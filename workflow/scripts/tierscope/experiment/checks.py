@@ -183,7 +183,8 @@ def _check_programs(experiment: Experiment) -> None:
     ):
         raise ConfigError(
             f"config: loader.command: got {shlex.join(command)!r}, expected "
-            "{dataset} in it, which stands for the path of the dataset (or in_place: true)"
+            "{dataset} in it, which stands for the path of the dataset (or "
+            "in_place: true)"
         )
     if experiment.settings["whatif"]["goal"]["of"] == "execution_time":
         raise ConfigError(

@@ -24,7 +24,9 @@ _ALL = (
     "opens",
     "bytes_read",
     "bytes_written",
-    *(f"{n}_time_s" for n in ("read", "write", "meta")),
+    "read_time_s",
+    "write_time_s",
+    "meta_time_s",
 )
 
 
@@ -188,7 +190,7 @@ class _Reader:
                 pd.concat(self._on_tier).groupby(keys, as_index=False)[columns].sum()
             )
         else:
-            found = pd.DataFrame({name: [] for name in (*keys, *columns)})
+            found = pd.DataFrame({name: [] for name in keys + columns})
         is_written = found["file_id"].isin(self._written)
         for row in found[is_written].itertuples():
             sums = np.array([getattr(row, name) for name in _ALL])

@@ -139,16 +139,20 @@ class ProgramLaunch:
     ) -> None:
         """Start all ranks by the system's launcher, and wait for their end."""
         given = self.arguments
-        ranks = [
-            *(sys.executable, str(_SCRIPTS / "run_program.py"), str(given.scenario)),
-            *("--manifest", str(given.manifest), "--staging", str(given.staging)),
-            *("--runs", str(given.runs), "--native", str(given.native)),
-            *("--launch", given.launch, "--tasks", str(given.tasks)),
-            *("--minutes", str(given.minutes)),
-            *("--shared", str(shared), "--spools", str(spools)),
-            *(["--last"] if is_last else []),
-            point.path,
-        ]
+        options = {
+            "--manifest": given.manifest,
+            "--staging": given.staging,
+            "--runs": given.runs,
+            "--native": given.native,
+            "--launch": given.launch,
+            "--tasks": given.tasks,
+            "--minutes": given.minutes,
+            "--shared": shared,
+            "--spools": spools,
+        }
+        ranks = [sys.executable, str(_SCRIPTS / "run_program.py"), str(given.scenario)]
+        ranks += [str(word) for option in options.items() for word in option]
+        ranks += ["--last", point.path] if is_last else [point.path]
         line = f"exec {given.mpi} -n {given.tasks} {shlex.join(ranks)}"
         done = subprocess.run(["bash", "-c", line], check=False)
         if done.returncode:

@@ -3,7 +3,6 @@
 import math
 
 from tierscope.core.columns.column import (
-    ANY_NUMBER,
     FLAG,
     INTEGER,
     NUMBER,
@@ -80,6 +79,7 @@ _RUN_EPOCHS: Columns = {
 }
 
 _PID = count("Number of the process on its node.")
+_BEGAN = seconds("When it began, since the first process of the node did.")
 _OPENS: Columns = {
     "rank": RANK,
     "node": NODE,
@@ -98,9 +98,7 @@ _MARKS: Columns = {
     ),
     "epoch": EPOCH,
     "pid": _PID,
-    "began_s": number(
-        "When it began, since the first process of the node did.", "s", ANY_NUMBER
-    ),
+    "began_s": _BEGAN,
     "ended_s": seconds(
         "When the rank's next epoch began, or the process ended; missing for an "
         "evaluation.",
@@ -118,7 +116,7 @@ _PROGRAM_PROCESSES: Columns = {
     "rank": RANK,
     "node": NODE,
     "pid": _PID,
-    "began_s": seconds("When it began, since the first process of the node did."),
+    "began_s": _BEGAN,
     "ended_s": seconds(
         "When it ended; missing if its end was not seen.", may_be_missing=True
     ),
@@ -141,32 +139,22 @@ _PROGRAM_PROCESSES: Columns = {
         "Whether these bytes are what was last seen of a process that was killed."
     ),
 }
-_OTHER_IO: Columns = {
-    "rank": RANK,
-    "what": text(
-        "Which files: those of the dataset that the program wrote to, others below the "
-        "dataset's folder, or all others that were traced.",
-        words=("written", "other below the dataset", "other"),
-    ),
-    "opens": count("Number of opens."),
-    "bytes_read": size("Bytes that were read."),
-    "bytes_written": size("Bytes that were written."),
-    "read_time_s": seconds("Time in read calls."),
-    "write_time_s": seconds("Time in write calls."),
-    "meta_time_s": seconds("Time in all other calls."),
-}
-
 _STATEMENTS: Columns = {
     "epoch": count("Number of the epoch, or -1 for the whole run.", least=-1),
     "statement": text(
-        "What is stated: `tier` (each open was on the tier that was decided), `seen` "
-        "(no open can escape), `epochs` (they are marked), `read only`, `unchanged` "
-        "and `cold` of the dataset's files, `cover` (all files were opened), `once` (none "
-        "more than once), `whole` (the bytes read are the sizes of the opened files), "
-        "`time` (the I/O time is at most that of the workers).",
+        "What is stated, such as `tier`: each open was on the tier that was decided; "
+        "docs/programs.md explains all.",
         words=(
-            *("tier", "seen", "epochs", "read only", "unchanged", "cold"),
-            *("cover", "once", "whole", "time"),
+            "tier",
+            "seen",
+            "epochs",
+            "read only",
+            "unchanged",
+            "cold",
+            "cover",
+            "once",
+            "whole",
+            "time",
         ),
     ),
     "answer": text("Whether it is so.", words=("yes", "no", "not measured")),
@@ -253,7 +241,6 @@ _USER_MANIFEST: Columns = _MANIFEST | {
         INTEGER,
         "When the file was last changed, since 1970; of a link, the file behind it.",
         "ns",
-        ANY_NUMBER,
     ),
     "is_link": flag("Whether the path is a link to a file."),
 }
@@ -272,8 +259,6 @@ TABLES: dict[str, Columns] = {
     "program_processes": _PROGRAM_PROCESSES,
     "run_statements": _STATEMENTS,
     "statements": RUN_KEYS | _STATEMENTS,
-    "run_other_io": _OTHER_IO,
-    "other_io": RUN_KEYS | _OTHER_IO,
     "peer_reads": {
         "rank": RANK,
         "epoch": EPOCH,

@@ -1,6 +1,6 @@
 """Tables that are made from a run's log and from what it notes beside it."""
 
-from tierscope.core.columns.column import Columns, count, seconds, size
+from tierscope.core.columns.column import Columns, count, seconds, size, text
 from tierscope.core.columns.shared import (
     COPIES,
     EPOCH,
@@ -14,10 +14,26 @@ from tierscope.core.columns.shared import (
 )
 
 _BYTES_READ = size("Bytes that were read.")
+_BYTES_WRITTEN = size("Bytes that were written.")
 _META_TIME = seconds(
     "Time of metadata operations: open and close, but also stat and seek."
 )
 _FILE_ID = count("Number of the file in its dataset; 0 for the file of a database.")
+
+_OTHER_IO: Columns = {
+    "rank": RANK,
+    "what": text(
+        "Which files: those of the dataset that the program wrote to, others below the "
+        "dataset's folder, or all others that were traced.",
+        words=("written", "other below the dataset", "other"),
+    ),
+    "opens": count("Number of opens."),
+    "bytes_read": _BYTES_READ,
+    "bytes_written": _BYTES_WRITTEN,
+    "read_time_s": seconds("Time in read calls."),
+    "write_time_s": seconds("Time in write calls."),
+    "meta_time_s": seconds("Time in all other calls."),
+}
 
 _RUN_STAGE_IN: Columns = {
     "node": NODE,
@@ -88,10 +104,12 @@ TABLES: dict[str, Columns] = {
         "bytes_read": _BYTES_READ,
         "read_time_s": seconds("Time of the read calls."),
         "writes": count("Number of write calls."),
-        "bytes_written": size("Bytes that were written."),
+        "bytes_written": _BYTES_WRITTEN,
         "write_time_s": seconds("Time of the write calls."),
         "meta_time_s": _META_TIME,
     },
+    "run_other_io": _OTHER_IO,
+    "other_io": RUN_KEYS | _OTHER_IO,
     "run_stage_in": _RUN_STAGE_IN,
     "stage_in": RUN_KEYS | _RUN_STAGE_IN,
     "run_peers": _RUN_PEERS,
