@@ -18,7 +18,7 @@ FLOORS = {
     "experiment": _STORAGE,
     "benchmark": {*_STORAGE, "trace", "logs"},
     "analysis": {*_GROUND, "policies"},
-    "logs": {"core", "storage", "trace", "analysis"},
+    "logs": {"core", "storage", "trace", "analysis", "experiment"},
     "audit": {*_STORAGE, "trace", "analysis", "logs"},
     "model": {*_STORAGE, "trace", "analysis", "audit"},
     "claims": {"core", "analysis"},

@@ -1,4 +1,4 @@
-"""The command ``tierscope``: it traces any command, and lists the tables."""
+"""The command ``tierscope``: it sweeps and traces programs, and lists the tables."""
 
 import argparse
 import sys
@@ -8,6 +8,12 @@ from pathlib import Path
 
 from tierscope.core.columns import COLUMNS, TABLES, allowed_values
 from tierscope.core.validation import ConfigError
+from tierscope.experiment.program_sweep import (
+    CACHE_RATES_PERCENT,
+    REPETITIONS,
+    SweepRequest,
+    sweep,
+)
 from tierscope.logs.traced.command import FAILED, recover, trace
 
 _ABOUT = """\
@@ -22,6 +28,14 @@ import workflow/Snakefile as a module of your own Snakefile. This is its library
 """
 
 
+_SWEEP = """\
+Run COMMAND with 0 to 100 % of a dataset on a fast local file system (LFS), and the rest
+on the file system where the dataset is. The program is not changed. Figures, report and
+tables are in results/NAME; a second start measures only what is missing.
+
+    tierscope sweep --dataset /lustre/me/imagenet --lfs /local/me -- \\
+        python train.py --data {dataset}
+"""
 _TRACE = """\
 Run COMMAND, and write a Darshan log of each of its processes that opens, reads, writes
 or looks up files. The exit status is that of COMMAND.
@@ -52,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(column_lines(asked.name)))
     elif asked.command == "trace":
         return _trace(asked, given[end + 1 :])
+    elif asked.command == "sweep":
+        return _sweep(asked, given[end + 1 :])
     else:
         _parser().print_help(sys.stdout)
     return 0
@@ -70,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("tables", help="list the tables and how many columns each has")
     one = commands.add_parser("table", help="list the columns of a table")
     one.add_argument("name", choices=TABLES, metavar="NAME")
+    _add_sweep(commands)
     tracing = commands.add_parser(
         "trace",
         help="run any command and leave a Darshan log of each of its processes",
@@ -102,6 +119,61 @@ def _parser() -> argparse.ArgumentParser:
         help="folder of logs in which a killed call has left its counts",
     )
     return parser
+
+
+def _add_sweep(commands: argparse._SubParsersAction) -> None:
+    """Add the options of ``tierscope sweep``."""
+    sweeping = commands.add_parser(
+        "sweep",
+        help="run a program with parts of its dataset on a local file system",
+        usage="tierscope sweep --dataset DIR (--lfs DIR | --system NAME) [OPTIONS] "
+        "-- COMMAND ...",
+        description=_SWEEP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    sweeping.set_defaults(refuse=sweeping.error)
+    add = sweeping.add_argument
+    add("--dataset", metavar="DIR", type=Path, required=True, help="the dataset")
+    add("--lfs", metavar="DIR", type=Path, help="directory of the LFS, on this machine")
+    add("--system", metavar="NAME", help="a file of resources/systems, for a cluster")
+    add("--profile", metavar="NAME", default="local", help="of Snakemake (local)")
+    add("--name", metavar="NAME", help="of the experiment (that of the dataset)")
+    add(
+        "--rates",
+        metavar="PERCENT",
+        type=int,
+        nargs="+",
+        default=list(CACHE_RATES_PERCENT),
+        help="percent of the bytes on the LFS (0 25 50 75 100)",
+    )
+    add("--repetitions", metavar="N", type=int, default=REPETITIONS, help="of each (2)")
+    add("--minutes", metavar="N", type=int, default=60, help="most of a run (60)")
+    add(
+        "--in-place",
+        action="store_true",
+        help="give the program the real path; then nothing tells of opens that escape",
+    )
+    add("-n", "--dry-run", action="store_true", help="say what would be measured")
+
+
+def _sweep(asked: argparse.Namespace, command: Sequence[str]) -> int:
+    """Run ``tierscope sweep`` and return the exit status of Snakemake."""
+    request = SweepRequest(
+        command,
+        asked.dataset,
+        asked.lfs,
+        asked.system,
+        asked.name,
+        asked.rates,
+        asked.repetitions,
+        asked.in_place,
+        asked.minutes,
+    )
+    try:
+        return sweep(request, asked.profile, ["-n"] if asked.dry_run else [])
+    except (ConfigError, OSError) as error:
+        _fail(f"sweep: {error}")
+        return 1
 
 
 def _trace(asked: argparse.Namespace, command: Sequence[str]) -> int:

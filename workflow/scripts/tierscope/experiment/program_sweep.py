@@ -1,0 +1,155 @@
+"""``tierscope sweep``: a program of the user over cache rates, in one command.
+
+It writes the configuration of the experiment and starts Snakemake with it. A second
+start measures only what is missing.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tierscope.core.files import write_text
+from tierscope.core.validation import ConfigError, read_schema
+
+SYSTEM = "one-process"
+CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
+REPETITIONS = 2
+CONFIG = "sweep.yaml"
+_FOLDER = "tierscope"  # below the user's directory, which may hold other files
+_ROOT = Path(__file__).parents[4]  # of the clone
+_NOT_IN_DATASETS = re.compile(r"[^a-z0-9_]+")
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """What the user asked for.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program; ``{dataset}`` stands for the path of the dataset.
+    dataset : Path
+        Folder of the dataset.
+    lfs : Path, optional
+        Directory of the LFS on this machine.
+    system : str, optional
+        A system, in place of this machine.
+    name : str, optional
+        Name of the experiment; by default that of the dataset.
+    cache_rates_percent : sequence of int
+        Cache rates, of the bytes.
+    repetitions : int
+        How often each rate is run.
+    in_place : bool
+        Whether the program gets the real path of the dataset.
+    minutes : int
+        Longest time of a run.
+    """
+
+    command: Sequence[str]
+    dataset: Path
+    lfs: Path | None = None
+    system: str | None = None
+    name: str | None = None
+    cache_rates_percent: Sequence[int] = CACHE_RATES_PERCENT
+    repetitions: int = REPETITIONS
+    in_place: bool = False
+    minutes: int = 60
+
+    @property
+    def dataset_name(self) -> str:
+        """Return the name of the dataset in the configuration."""
+        name = _NOT_IN_DATASETS.sub("_", self.dataset.resolve().name.lower())
+        return name.strip("_") or "dataset"
+
+    @property
+    def experiment(self) -> str:
+        """Return the name of the experiment."""
+        return self.name or self.dataset_name
+
+
+def sweep_config(asked: SweepRequest) -> dict[str, Any]:
+    """Return the configuration of a sweep: differences from the defaults.
+
+    Raises
+    ------
+    ConfigError
+        If there is no LFS, no dataset or no command, or the name cannot be one.
+    """
+    if (asked.lfs is None) == (asked.system is None):
+        got = "neither" if asked.lfs is None else "both"
+        raise ConfigError(
+            f"got {got} of --lfs DIRECTORY and --system NAME, expected one: the "
+            "directory of a fast device of this machine, or a file of resources/systems"
+        )
+    if not asked.command:
+        raise ConfigError("got no command; write it behind --.")
+    dataset = asked.dataset.expanduser()
+    if not dataset.is_dir():
+        raise ConfigError(f"--dataset: got {asked.dataset}, expected a folder")
+    config: dict[str, Any] = {
+        "experiment": asked.experiment,
+        "system": asked.system or SYSTEM,
+        "datasets": {asked.dataset_name: {"path": os.path.abspath(dataset)}},
+        "sweep": {
+            "cache_rates_percent": list(asked.cache_rates_percent),
+            "repetitions": asked.repetitions,
+        },
+        "loader": {
+            "command": list(asked.command),
+            "in_place": asked.in_place,
+            "minutes": asked.minutes,
+        },
+    }
+    if asked.lfs is not None:
+        config["roots"] = _roots(asked)
+    names = read_schema("config")["properties"]["experiment"]
+    if not re.match(names["pattern"], asked.experiment):
+        raise ConfigError(
+            f"--name: got {asked.experiment!r}, expected {names['expected']}"
+        )
+    return config
+
+
+def _roots(asked: SweepRequest) -> dict[str, str]:
+    """Return the directories that tierscope may fill.
+
+    Nothing is written to the GFS, as the dataset is there; its root is not used.
+    """
+    lfs = asked.lfs.expanduser()
+    if not lfs.is_dir():
+        raise ConfigError(f"--lfs: got {asked.lfs}, expected a directory")
+    if lfs.resolve().is_relative_to(asked.dataset.expanduser().resolve()):
+        raise ConfigError(
+            f"--lfs: got {asked.lfs}, which is in the dataset, expected another one"
+        )
+    unused = os.path.abspath(f"results/{asked.experiment}/gfs")
+    return {"gfs": unused, "lfs": os.path.abspath(lfs / _FOLDER)}
+
+
+def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int:
+    """Write the configuration and run Snakemake; return its exit status.
+
+    A ConfigError says why that cannot be done.
+    """
+    if not (_ROOT / "Snakefile").is_file():
+        raise ConfigError(
+            f"{_ROOT} has no Snakefile, expected a clone of tierscope (an "
+            "installed package has no workflow)"
+        )
+    import yaml
+
+    config = sweep_config(asked)
+    path = Path("results", asked.experiment, CONFIG)
+    head = "# Written by `tierscope sweep`; a later start writes it anew.\n"
+    write_text(path, head + yaml.safe_dump(config, sort_keys=False))
+    own = _ROOT / "profiles" / profile
+    command = [sys.executable, "-m", "snakemake", "--snakefile", _ROOT / "Snakefile"]
+    command += ["--profile", own if own.is_dir() else profile]
+    command += ["--configfile", path, *further]
+    return subprocess.run(command, check=False).returncode
