@@ -38,6 +38,9 @@ rule list_dataset:
         terminal="progress",
     params:
         path=listed_folder,
+        rates=sorted({point.cache_rate_percent for point in POINTS}),
+        seed=SETTINGS["training"]["seed"],
+        repetitions=1 + max(point.repetition for point in POINTS),
     message:
         "Listing the files of dataset {wildcards.dataset}."
     script:

@@ -78,7 +78,7 @@ def audit_program_run(
         return failure
     records, keys = evidence.records, run_keys(run, run.point)
     write_table(records.file_records, written.file_records[number], "file_records")
-    ranks, epochs = range(run.n_processes), range(evidence.n_epochs)
+    ranks, epochs = range(run.n_processes), evidence.epochs_with_opens
     io_time = sum_io_time(records.file_records, ranks, epochs, keys)
     write_table(io_time, written.io_time[number], "io_time")
     write_table(records.other_io.assign(**keys), written.other_io[number], "other_io")

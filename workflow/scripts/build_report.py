@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tierscope.analysis.breakdown import shown_epoch
 from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims
 from tierscope.core.files import log_to, write_text
@@ -46,7 +47,7 @@ if __name__ == "__main__":
         experiment=params.experiment,
         description=params.description,
         provenance=origin_of(snakemake),
-        epoch=params.epoch,
+        epoch=shown_epoch(tables["breakdown"], params.epoch),
         dataset_titles=params.dataset_titles,
         paper=paper["paper"],
         needs=needed_sweep(paper, tables["claims"]) if "claims" in tables else "",

@@ -11,6 +11,7 @@ from tierscope.core.tables import write_table
 from tierscope.core.words import count_words, printable, size_words
 from tierscope.data.listing import Listing, list_files
 from tierscope.data.tfrecord import DatasetError
+from tierscope.policies.pinned_bytes import coarse_rates_line
 
 _MOST_LEFT_OUT = 20  # that the log names
 
@@ -65,6 +66,11 @@ if __name__ == "__main__":
     log_to(snakemake.log[0])
     terminate_by_exception()
     try:
-        list_dataset(snakemake.params.path, Path(snakemake.output.manifest))
+        given = snakemake.params
+        listing = list_dataset(given.path, Path(snakemake.output.manifest))
+        name = snakemake.wildcards.dataset
+        sizes = (listing.size_bytes, given.rates, given.seed, given.repetitions)
+        if line := coarse_rates_line(name, *sizes):
+            print(line)
     except (DatasetError, Terminated) as error:
         sys.exit(f"tierscope: {error}")

@@ -375,8 +375,12 @@ def select_scenario(
 
 
 def shown_epoch(table: pd.DataFrame, wanted: int) -> int:
-    """Return the epoch of a table to show: the first one of runs with a single one."""
-    return 0 if set(table["epoch"]) == {0} else wanted
+    """Return the wanted epoch if a table has it, else its last one.
+
+    A program of the user decides how many epochs there are.
+    """
+    present = set(table["epoch"])
+    return wanted if wanted in present else int(max(present))
 
 
 def select_epoch(table: pd.DataFrame, epoch: int) -> pd.DataFrame:

@@ -47,19 +47,21 @@ def origin_of(snakemake: Any) -> Origin:
     if (epoch := given.get("epoch")) is not None and len(verdicts):
         verdicts = verdicts[verdicts["epoch"] == shown_epoch(verdicts, epoch)]
     observed = (*verdict_words(verdicts), *drift_words(drift))
-    is_whole_run = False
+    marks, is_whole_run = [verdict_mark(verdicts)], False
     if is_program := "statements" in tables:
         said = _select(read_table(tables["statements"], "statements"), wanted)
         observed += program_words(said)
+        is_blind = (said["answer"] == "not measured").any()
+        marks.append("without reads that are not seen" if is_blind else "")
         epochs = said[said["statement"] == "epochs"]
         is_whole_run = bool((epochs["answer"] == "no").any())
-    mark = [verdict_mark(verdicts), "drifted" if drift["flagged"].any() else ""]
+    marks.append("drifted" if drift["flagged"].any() else "")
     points = drift[drift["flagged"]][[*SCENARIO, "cache_rate_percent"]]
     drifted = tuple(points.drop_duplicates().itertuples(index=False, name=None))
     return Origin(
         words,
         observed,
-        ", ".join(filter(None, mark)),
+        ", ".join(filter(None, marks)),
         drifted,
         is_program=is_program,
         is_whole_run=is_whole_run,
@@ -70,7 +72,7 @@ def program_words(statements: pd.DataFrame) -> tuple[str, ...]:
     """Return what table ``statements`` says of a program, for the notes of figures."""
     words = ["I/O times are sums over the workers of a rank"]
     if (statements["answer"] == "not measured").any():
-        words.append("reads through mappings are not measured, so READ is too small")
+        words.append("READ is too small: not all reads are calls that tierscope sees")
     for statement, what in _OWN_PATTERN.items():
         of_one = statements[statements["statement"] == statement]
         runs = of_one.groupby([*SCENARIO, "cache_rate_percent", "repetition"])

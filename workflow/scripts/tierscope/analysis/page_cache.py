@@ -72,8 +72,9 @@ def verdicts_of(run: Run, epochs: pd.DataFrame, io_time: pd.DataFrame) -> pd.Dat
         for tier, n_bytes in seen.n_bytes.items():
             if n_bytes:
                 rows.append({"epoch": epoch, **_verdict(run, tier, seen)})
-    columns = [name for name in TABLES["verdicts"] if name not in RUN_KEYS]
-    return pd.DataFrame(rows, columns=columns).assign(**run_keys(run, run.point))
+    kinds = {n: one for n, one in TABLES["verdicts"].items() if n not in RUN_KEYS}
+    table = pd.DataFrame(rows, columns=list(kinds)).astype(kinds)  # of no rows, too
+    return table.assign(**run_keys(run, run.point))
 
 
 def _seen(epochs: pd.DataFrame, io_time: pd.DataFrame) -> _Seen:

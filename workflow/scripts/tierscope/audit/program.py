@@ -21,6 +21,7 @@ from tierscope.trace.program_records import ProgramRecords
 YES, NO, NOT_MEASURED = "yes", "no", "not measured"
 _WHOLE_RUN = -1  # as the epoch of a statement
 _NAMED = 3  # names that a line lists
+_MET_POINTS = 1.0  # a cache rate is met if fewer points are missing
 _KEYS = ["epoch", "tier", "file_id"]
 
 
@@ -50,6 +51,27 @@ class ProgramEvidence:
         return self.manifest["path"].to_numpy()
 
     @property
+    def on_lfs(self) -> np.ndarray:
+        """Return which files each LFS held before the start: bool, (n_files,)."""
+        run = self.run
+        rate = run.point.cache_rate_percent if run.scenario.policy != "none" else 0
+        return pinned_by_bytes(
+            self.manifest["size_bytes"].to_numpy(),
+            rate,
+            run.training.seed,
+            run.point.repetition,
+        )
+
+    @property
+    def epochs_with_opens(self) -> list[int]:
+        """Return the epochs of which there are I/O times.
+
+        What a program reads of files that it opened before counts to the epoch of the
+        open, so an epoch without opens has no time, and not 0 s.
+        """
+        return sorted(set(self.opens["epoch"].tolist()))
+
+    @property
     def written(self) -> set[int]:
         """Return the files to which the program wrote."""
         wanted = set(self.run.observed["written"])
@@ -66,6 +88,7 @@ def audit_program(evidence: ProgramEvidence) -> list[Check]:
     """Return all checks of a run of a program, passed and failed."""
     observed = evidence.run.observed
     return [
+        _check_opens(evidence),
         equal("events of opens that were lost", observed["lost_events"], 0),
         equal("logs that are whole", observed["logs_are_whole"], True),
         equal("copies on an LFS that could not be opened", observed["fell_back"], 0),
@@ -75,17 +98,16 @@ def audit_program(evidence: ProgramEvidence) -> list[Check]:
     ]
 
 
+def _check_opens(evidence: ProgramEvidence) -> Check:
+    """Check that the program opened something of the dataset."""
+    n_opens = int(evidence.opens["opens"].sum())
+    return Check("opens of dataset files", n_opens > 0, str(n_opens), "at least 1")
+
+
 def _check_decisions(evidence: ProgramEvidence) -> Iterator[Check]:
     """Check that each open was on the tier that was decided before the start."""
-    run, opens = evidence.run, evidence.opens
-    rate = run.point.cache_rate_percent if run.scenario.policy != "none" else 0
-    on_lfs = pinned_by_bytes(
-        evidence.manifest["size_bytes"].to_numpy(),
-        rate,
-        run.training.seed,
-        run.point.repetition,
-    )
-    decided = np.where(on_lfs[opens["file_id"]], "lfs", "gfs")
+    opens = evidence.opens
+    decided = np.where(evidence.on_lfs[opens["file_id"]], "lfs", "gfs")
     # A file that was written to is read from the GFS from then on.
     may_be_gfs = opens["file_id"].isin(evidence.written) & (opens["tier"] == "gfs")
     right = (opens["tier"] == decided) | may_be_gfs
@@ -213,6 +235,14 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
         "mark": "The program marks its epochs itself.",
         "nobody": "The program marks no epochs: the run is one phase.",
     }
+    sizes = evidence.manifest["size_bytes"].to_numpy()
+    held = 100 * sizes[evidence.on_lfs].sum() / max(1, sizes.sum())
+    asked = evidence.run.point.cache_rate_percent
+    yield _said(
+        "rate",
+        YES if asked - held <= _MET_POINTS else NO,
+        f"Each LFS held {number_words(held)} % of the bytes; {asked} % were asked.",
+    )
     has_epochs = observed["epochs_by"] != "nobody"
     yield _said("epochs", YES if has_epochs else NO, by[observed["epochs_by"]])
     if names := observed["written"]:
@@ -281,6 +311,13 @@ def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
             NOT_MEASURED,
             "Files are mapped into memory. What is read through a mapping is no call, "
             "so its time is not measured.",
+        )
+    if wanted and not read:
+        return _said(
+            "whole",
+            NOT_MEASURED,
+            "Nothing was read by a call that tierscope sees: the program uses "
+            "io_uring, or reads nothing of what it opens.",
         )
     if not wanted:
         return _said("whole", NO, f"{read:,} bytes were read of no opened file.")

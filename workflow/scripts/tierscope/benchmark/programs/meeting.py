@@ -114,15 +114,25 @@ class Meeting:
     def meet_nodes(self) -> list[dict[str, Any]]:
         """Return what is known of all nodes, in their order; leaders call this."""
         facts = {"key": self.key, "host": platform.node(), "ranks": self.ranks()}
-        write_text(self.shared / f"came-{self.rank}.json", json.dumps(facts))
-        self._wait_for_nodes("came", "the other nodes")
-        found = [json.loads(path.read_text()) for path in self.shared.glob("came-*")]
-        return sorted(found, key=lambda node: node["ranks"])
+        return self.exchange("came", facts, _START_S)
 
     def all_nodes_are_ready(self) -> None:
         """Wait until every leader calls this."""
-        write_text(self.shared / f"ready-{self.rank}", "")
-        self._wait_for_nodes("ready", "the other nodes' LFS", float("inf"))
+        self.exchange("ready", None)
+
+    def exchange(self, what: str, fact: Any, most_s: float = float("inf")) -> list[Any]:
+        """Return what all nodes give, in their order; every leader calls this."""
+        own = self.shared / f"{what}-{self.rank:07d}.json"
+        write_text(own, json.dumps(fact))
+
+        def have_come() -> bool:
+            # A listing makes a shared file system ask again.
+            names = os.listdir(self.shared)
+            return sum(name.startswith(f"{what}-") for name in names) >= self.n_nodes
+
+        self._wait(have_come, "the other nodes", most_s, _SHARED_POLL_S)
+        paths = sorted(self.shared.glob(f"{what}-*"))
+        return [json.loads(path.read_text()) for path in paths]
 
     def go(self, facts: Mapping[str, Any]) -> None:
         """Let the ranks of this node start; leaders call this."""
@@ -163,17 +173,6 @@ class Meeting:
         """Raise an OtherFailed if a rank has said that it fails."""
         if self.has_failed():
             raise OtherFailed
-
-    def _wait_for_nodes(self, what: str, whom: str, most_s: float = _START_S) -> None:
-        """Wait until each leader has written a file."""
-
-        def have_come() -> bool:
-            # A listing makes a shared file system ask again.
-            return sum(n.startswith(what) for n in os.listdir(self.shared)) >= (
-                self.n_nodes
-            )
-
-        self._wait(have_come, whom, most_s, _SHARED_POLL_S)
 
     def _wait(
         self,

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tierscope.benchmark.node_storage import why_no_room
 from tierscope.benchmark.programs.keeper import TIERS, NodeKeeper
 from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.page_cache import begin_run
 from tierscope.benchmark.programs.staging import StagedFiles
 from tierscope.benchmark.programs.table import NodeTable
 from tierscope.core.description import RunDescription
+from tierscope.core.machine import TierError
 from tierscope.core.scenario import Point
 from tierscope.policies.pinned_bytes import pinned_by_bytes
 from tierscope.storage.local_folder import LocalStorage
@@ -102,6 +104,11 @@ class Node:
         name, cold = self.description.dataset.name, self.description.training.cold
         staged = StagedFiles(self.storage, name, self.dataset, self.manifest)
         staged.claim()
+        if self.meeting.n_nodes > 1:
+            claim = staged.difference(on_lfs).claim
+            claims = self.meeting.exchange("claim", claim)
+            if reason := why_no_room((tuple(place), *n) for place, *n in claims):
+                raise TierError(f"{self.storage.data_root.parent}: {reason}")
         return asdict(staged.fill(on_lfs, cold=cold))
 
     def _drop_pages(self, on_lfs: np.ndarray) -> dict[str, Any]:

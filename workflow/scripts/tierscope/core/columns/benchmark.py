@@ -147,6 +147,7 @@ _STATEMENTS: Columns = {
         words=(
             "tier",
             "seen",
+            "rate",
             "epochs",
             "read only",
             "unchanged",

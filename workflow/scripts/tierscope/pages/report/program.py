@@ -13,6 +13,7 @@ _MARKS = {"yes": PASSED, "no": FAILED, "not measured": UNKNOWN}
 _NAMES = {
     "tier": "the decided tier",
     "seen": "nothing escapes",
+    "rate": "the cache rate is met",
     "epochs": "epochs are marked",
     "read only": "the dataset is only read",
     "unchanged": "the dataset did not change",
