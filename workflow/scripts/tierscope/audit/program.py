@@ -179,14 +179,10 @@ def statements(evidence: ProgramEvidence) -> pd.DataFrame:
     """
     rows = [_tier(evidence), _escapes(evidence), *_facts(evidence)]
     for epoch in range(evidence.n_epochs):
-        rows += [
-            {"epoch": epoch, **row}
-            for row in (
-                *_cover_and_once(evidence, epoch),
-                _whole(evidence, epoch),
-                _time(evidence, epoch),
-            )
-        ]
+        said = [*_cover_and_once(evidence, epoch)]
+        if epoch in evidence.epochs_with_opens:
+            said += [_whole(evidence, epoch), _time(evidence, epoch)]
+        rows += [{"epoch": epoch, **row} for row in said]
     rows = [{"epoch": _WHOLE_RUN} | row for row in rows]
     return pd.DataFrame(rows)[list(TABLES["run_statements"])]
 
