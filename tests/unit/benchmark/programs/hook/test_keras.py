@@ -1,0 +1,42 @@
+from types import ModuleType
+
+import pytest
+from epoch_hook import keras
+from epoch_hook.loops import Loops
+
+
+@pytest.fixture
+def marks(monkeypatch):
+    """Return the list of marks."""
+    marks = []
+    monkeypatch.setattr(keras, "LOOPS", Loops(marks.append))
+    return marks
+
+
+def callbacks_of(name):
+    """Return a module of a list of callbacks, and one that only imports this list."""
+    module, other = ModuleType(name), ModuleType("keras.src.callbacks")
+
+    class CallbackList:
+        def on_epoch_begin(self, epoch, logs=None):
+            return epoch, logs
+
+    CallbackList.__module__ = name
+    module.CallbackList = other.CallbackList = CallbackList
+    return module, other
+
+
+def test_each_begin_of_an_epoch_is_the_next_epoch(marks):
+    module, other = callbacks_of("keras.src.callbacks.callback_list")
+    keras.wrap(module)
+    keras.wrap(other)  # has only the name
+    callbacks = module.CallbackList()
+    assert callbacks.on_epoch_begin(5, logs={}) == (5, {})  # restarted at epoch 5
+    assert callbacks.on_epoch_begin(6) == (6, None)
+    assert module.CallbackList().on_epoch_begin(0) == (0, None)  # another `fit`
+    assert marks == [0, 1, 2]
+
+
+def test_module_without_a_list_of_callbacks_is_left_alone(marks):
+    keras.wrap(ModuleType("keras.callbacks"))
+    assert marks == []

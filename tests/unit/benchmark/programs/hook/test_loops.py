@@ -1,0 +1,175 @@
+import json
+import os
+
+import pytest
+from epoch_hook import loops
+from epoch_hook.loops import Loops, note_wrapped, rank, safely
+from epoch_hook.streams import Loader, Place
+
+
+class Batches:
+    """A loader."""
+
+
+@pytest.fixture
+def notes(tmp_path, monkeypatch):
+    """Return a function that gives the notes of this process so far."""
+    monkeypatch.setenv("TIERSCOPE_HOOK_NOTES", str(tmp_path))
+    path = tmp_path / f"{os.getpid()}.jsonl"
+    return lambda: list(map(json.loads, path.read_text().splitlines()))
+
+
+@pytest.fixture
+def marks():
+    """Return the list of marks of the loops below."""
+    return []
+
+
+@pytest.fixture
+def begin(marks):
+    """Return a function that begins an iteration and returns its epoch."""
+    made = Loops(marks.append)
+
+    def begin(loader, evaluation=False, keras="", **facts):
+        of = Loader(loader, kind=(), size=None, source=lambda one: None)
+        place = Place((id(loader),), keras)
+        epoch, stream = made.begin("pytorch", of, place, facts, evaluation)
+        stream.was_asked = True
+        return epoch
+
+    begin.loops = made
+    return begin
+
+
+def test_the_kth_iteration_of_a_stream_begins_epoch_k(begin, marks):
+    train, held = Batches(), Batches()
+    epochs = [(begin(train), begin(held)) for _ in range(3)]
+    assert epochs == [(0, 0), (1, 1), (2, 2)]
+    assert marks == [0, 1, 2]
+
+
+def test_no_mark_goes_back(begin, marks):
+    train, late = Batches(), Batches()
+    assert [begin(train), begin(train), begin(late), begin(late)] == [0, 1, 1, 1]
+    assert begin(late) == 2
+    assert marks == [0, 1, 2]
+
+
+def test_evaluation_is_of_the_epoch_under_way_and_begins_none(begin, marks, notes):
+    train, held = Batches(), Batches()
+    assert begin(held, evaluation=True) == 0  # before the first epoch, as Lightning
+    assert begin(train) == 0
+    assert [begin(held, evaluation=True) for _ in range(3)] == [0, 0, 0]
+    assert begin(train) == 1
+    assert marks == [0, 1]
+    found = [one for one in notes() if one["kind"] == "begin"]
+    assert [one["evaluation"] for one in found] == [
+        True,
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert [one["marked"] for one in found] == [False, True, False, False, False, True]
+    assert [one["stream"] for one in found] == [0, 1, 0, 0, 0, 1]
+    assert found[0]["time_ns"] <= found[-1]["time_ns"]
+
+
+def test_evaluation_of_the_training_data_does_not_count(begin, marks):
+    train = Batches()
+    for epoch in range(3):
+        assert begin(train) == epoch
+        assert begin(train, evaluation=True) == epoch
+    assert marks == [0, 1, 2]
+
+
+def test_inside_keras_only_keras_begins_epochs(begin, marks):
+    data, held = Batches(), Batches()
+    for epoch in range(2):
+        assert begin.loops.begin_next("keras", {}) == epoch
+        assert begin(data, keras="fit") == epoch
+        assert begin(held, keras="evaluate") == epoch
+    assert marks == [0, 1]
+    assert begin.loops.begin_next("keras", {}) == 2  # of a second `fit`
+
+
+def test_loader_is_noted_once_with_what_it_is_set_to(begin, notes, monkeypatch):
+    for name in loops.RANKS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PMI_RANK", "3")
+    train = Batches()
+    begin(train, workers=2)
+    begin(train, workers=2)
+    begin(train, workers=4)
+    found = [one for one in notes() if one["kind"] == "loader"]
+    assert [one["workers"] for one in found] == [2, 4]
+    assert found[0] == {
+        "kind": "loader",
+        "framework": "pytorch",
+        "stream": 0,
+        "workers": 2,
+        "pid": os.getpid(),
+        "rank": 3,
+    }
+
+
+@pytest.mark.parametrize("folder", ["", "/no/such/folder"])
+def test_epochs_are_marked_where_nothing_can_be_noted(
+    folder, begin, marks, monkeypatch
+):
+    monkeypatch.setenv("TIERSCOPE_HOOK_NOTES", folder)
+    assert begin(Batches()) == 0
+    assert marks == [0]
+
+
+def test_forked_child_begins_anew(begin, marks):
+    train = Batches()
+    begin(train)
+    begin(train)
+    begin.loops.forget()
+    assert begin(train) == 0
+    assert marks == [0, 1, 0]
+
+
+def test_error_of_ours_is_a_note_and_nothing_else(notes):
+    @safely
+    def fails():
+        raise KeyError("none")
+
+    assert fails() is None
+    assert notes() == [{"kind": "error", "of": "fails", "text": "KeyError('none')"}]
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, None),
+        ({"RANK": "5", "PMI_RANK": "1"}, 5),
+        ({"RANK": "x", "PMI_RANK": "1"}, 1),
+        ({"SLURM_PROCID": "2"}, None),
+        ({"SLURM_PROCID": "2", "SLURM_STEP_ID": "0"}, 2),
+    ],
+)
+def test_rank_is_that_of_the_tracer(variables, expected, monkeypatch):
+    for name in (*loops.RANKS, "SLURM_STEP_ID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    assert rank() == expected
+
+
+def test_version_is_that_of_the_first_module_that_is_loaded(notes):
+    note_wrapped("json", [], "no.such.module.VERSION", "json.__version__")
+    note_wrapped("none", ["a.b"], "no.such.module.VERSION")
+    assert notes()[0]["version"] == json.__version__
+    assert notes()[1] == {
+        "kind": "hook",
+        "framework": "none",
+        "version": None,
+        "missing": ["a.b"],
+    }
+
+
+def test_without_the_library_a_mark_does_nothing():
+    assert loops.library_function("tierscope_no_such_function")(3) is None

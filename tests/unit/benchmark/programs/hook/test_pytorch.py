@@ -1,0 +1,178 @@
+import json
+import os
+import pickle
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from epoch_hook import pytorch
+from epoch_hook.loops import Loops
+from epoch_hook.pytorch import Batch, wrap
+
+
+def fake_module():
+    """Return what the hook knows of PyTorch's DataLoader, with one batch of indices."""
+    module = ModuleType("torch.utils.data.dataloader")
+
+    class Fetcher:
+        def __init__(self, dataset):
+            self.dataset = dataset
+
+        def fetch(self, indices):
+            return [self.dataset[i] for i in indices]
+
+    class MapFetcher(Fetcher):
+        def fetch(self, indices):
+            return super().fetch(indices)
+
+    class IterableFetcher(Fetcher):
+        def __init__(self, dataset):
+            super().__init__(dataset)
+
+        def fetch(self, indices):
+            return super().fetch(indices)
+
+    class Iterator:
+        def __init__(self, loader):
+            self.fetcher = MapFetcher(loader.dataset)
+            self._reset(loader, first_iter=True)
+
+        def _reset(self, loader, first_iter=False):
+            self.left = [[0, 1]]
+
+        def _next_index(self):
+            return self.left.pop()
+
+        def __next__(self):
+            if not self.left:
+                raise StopIteration
+            return self.fetcher.fetch(self._next_index())
+
+    class DataLoader:
+        batch_size, num_workers, prefetch_factor, persistent_workers = 2, 0, None, False
+        sampler, made = None, None
+
+        def __init__(self, dataset):
+            self.dataset = dataset
+
+        def __iter__(self):
+            if self.persistent_workers and self.made:
+                self.made._reset(self)
+            else:
+                self.made = Iterator(self)
+            return self.made
+
+    fetch = SimpleNamespace(
+        _MapDatasetFetcher=MapFetcher, _IterableDatasetFetcher=IterableFetcher
+    )
+    module._utils = SimpleNamespace(fetch=fetch)
+    module._BaseDataLoaderIter, module.DataLoader = Iterator, DataLoader
+    return module
+
+
+@pytest.fixture
+def marks(monkeypatch):
+    """Let the hook mark into a list, in a process that is no worker."""
+    marks = []
+    monkeypatch.setattr(pytorch, "LOOPS", Loops(marks.append))
+    data = SimpleNamespace(get_worker_info=lambda: None)
+    torch = ModuleType("torch")
+    torch.utils = SimpleNamespace(data=data)
+    torch.is_grad_enabled = lambda: True
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    return marks
+
+
+@pytest.fixture
+def entered(monkeypatch):
+    """Return the list of epochs that this process alone reads for."""
+    entered = []
+    monkeypatch.setattr(pytorch, "_here", entered.append)
+    return entered
+
+
+def test_batch_is_read_in_the_epoch_in_which_it_was_drawn(marks, entered):
+    module = fake_module()
+    wrap(module)
+    loader = module.DataLoader("ab")
+    first = iter(loader)
+    second = iter(loader)  # nobody has asked the first one for a batch
+    assert marks == [0]
+    assert next(second) == ["a", "b"]
+    third = iter(loader)
+    assert marks == [0, 1]
+    assert next(first) == next(third) == ["a", "b"]
+    assert entered == [0, -1, 0, -1, 1, -1]  # a trainer reads other things afterwards
+
+
+def test_worker_stays_in_the_epoch_of_its_batch_and_marks_nothing(marks, entered):
+    module = fake_module()
+    wrap(module)
+    sys.modules["torch"].utils.data.get_worker_info = lambda: "worker 1"
+    drawn = Batch(4, [1, 0], pid=os.getppid())
+    fetcher = module._utils.fetch._MapDatasetFetcher("ab")
+    assert fetcher.fetch(pickle.loads(pickle.dumps(drawn))) == ["b", "a"]
+    assert entered == [4]
+    module._utils.fetch._IterableDatasetFetcher("ab")
+    assert entered == [4, -1]  # a new iteration has begun
+    assert next(iter(module.DataLoader("cd"))) == ["c", "d"]
+    assert marks == []
+    assert entered == [4, -1]
+
+
+def test_persistent_workers_begin_an_epoch_at_each_iteration(marks, entered):
+    module = fake_module()
+    wrap(module)
+    loader = module.DataLoader("ab")
+    loader.persistent_workers = True
+    for _ in range(3):
+        assert next(iter(loader)) == ["a", "b"]
+    assert marks == [0, 1, 2]
+    assert entered == [0, -1, 1, -1, 2, -1]
+
+
+def test_without_gradients_it_is_an_evaluation(marks, entered):
+    module = fake_module()
+    wrap(module)
+    train, held = module.DataLoader("ab"), module.DataLoader("cd")
+    next(iter(train))
+    sys.modules["torch"].is_grad_enabled = lambda: False
+    next(iter(held))
+    next(iter(held))
+    assert marks == [0]
+    assert entered == [0, -1, 0, -1, 0, -1]
+
+
+@pytest.mark.parametrize("missing", ["_next_index", "_reset"])
+def test_of_another_version_only_marks_are_left(missing, marks, tmp_path, monkeypatch):
+    monkeypatch.setenv("TIERSCOPE_HOOK_NOTES", str(tmp_path))
+    module = fake_module()
+    monkeypatch.setattr(
+        pytorch, "_INTERNAL", (f"_BaseDataLoaderIter.{missing}_of_old",)
+    )
+    wrap(module)
+    loader = module.DataLoader("ab")
+    assert [next(iter(loader)), next(iter(loader))] == [["a", "b"]] * 2
+    assert marks == [0, 1]
+    note = json.loads((tmp_path / f"{os.getpid()}.jsonl").read_text().splitlines()[0])
+    assert note["missing"] == [f"_BaseDataLoaderIter.{missing}_of_old"]
+
+
+def test_batches_stay_plain_if_a_worker_would_start_without_the_hook(
+    marks, entered, monkeypatch
+):
+    module = fake_module()
+    wrap(module)
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    assert next(iter(module.DataLoader("ab"))) == ["a", "b"]
+    assert marks == [0]
+    assert entered == []
+
+
+def test_error_of_the_hook_does_not_reach_the_program(marks, entered, monkeypatch):
+    module = fake_module()
+    wrap(module)
+    monkeypatch.setattr(pytorch, "LOOPS", None)
+    loader = module.DataLoader("ab")
+    iterator = iter(loader)
+    assert list(iter(lambda: next(iterator, None), None)) == [["a", "b"]]

@@ -1,0 +1,49 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOOK = Path(__file__).parents[5] / "workflow/scripts/tierscope/benchmark/programs/hook"
+SHOW = (
+    "import sys; print('epoch_hook' in (m := sys.modules), m['sitecustomize'].__file__)"
+)
+
+
+def run(program, *folders, **variables):
+    """Return what a new Python prints that has the hook first in its path."""
+    paths = os.pathsep.join(map(str, [HOOK, *folders]))
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": paths} | variables
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True
+    )
+    return done.stdout.split(), done.stderr
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Return a folder with a site's own module."""
+    (tmp_path / "sitecustomize.py").write_text("import os; os.environ['OWN'] = '1'\n")
+    return tmp_path
+
+
+def test_hook_is_loaded_only_where_opens_are_redirected(tmp_path):
+    assert run(SHOW) == (["False", str(HOOK / "sitecustomize.py")], "")
+    off = run(SHOW, TIERSCOPE_REDIRECT="/no/table", TIERSCOPE_HOOK="off")
+    assert off[0][0] == "False"
+    found = run(SHOW, TIERSCOPE_REDIRECT="/no/table")
+    assert found == (["True", str(HOOK / "sitecustomize.py")], "")
+
+
+def test_sites_own_module_is_loaded_in_its_place(own):
+    show = f"{SHOW}; import os; print(os.environ['OWN'])"
+    found = run(show, own, TIERSCOPE_REDIRECT="/no/table")
+    assert found == (["True", str(own / "sitecustomize.py"), "1"], "")
+
+
+def test_error_of_the_sites_own_module_is_told_as_without_us(own):
+    (own / "sitecustomize.py").write_text("raise KeyError('of the site')\n")
+    output, errors = run("import sys; print('epoch_hook' in sys.modules)", own, X="1")
+    assert output == ["False"]
+    assert errors.splitlines()[-1] == "KeyError: 'of the site'"

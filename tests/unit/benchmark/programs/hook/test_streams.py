@@ -1,0 +1,101 @@
+from epoch_hook.streams import Loader, Place, Streams, place_of_caller
+
+HERE, THERE = Place(("main.py", 7)), Place(("main.py", 9))
+
+
+class Data:
+    """What a loader reads."""
+
+
+class Batches:
+    """A loader, or an iterator over one."""
+
+    def __init__(self, data=None):
+        self.data = data
+
+
+def begin(streams, loader, place=HERE, kind="shuffled", size=None):
+    """Begin an iteration that is asked for a batch; return the stream's number."""
+    made = Loader(loader, kind=(kind,), size=size, source=lambda one: one.data)
+    stream = streams.find(made, place)
+    stream.next_iteration()
+    stream.was_asked = True
+    return stream.number
+
+
+def test_loader_continues_its_stream_wherever_it_begins():
+    streams, train, held = Streams(), Batches(Data()), Batches(Data())
+    assert [begin(streams, train, HERE), begin(streams, held, HERE)] == [0, 1]
+    assert [begin(streams, train, THERE), begin(streams, held, THERE)] == [0, 1]
+
+
+def test_loaders_that_are_made_every_epoch_continue_their_streams():
+    streams = Streams()
+    for _ in range(3):
+        train = Batches(Data())
+        held = Batches(Data())
+        assert [begin(streams, train, HERE), begin(streams, held, THERE)] == [0, 1]
+        del train, held
+
+
+def test_new_loaders_of_one_line_are_told_apart_by_kind_and_size():
+    streams = Streams()
+    for _ in range(3):
+        both = [Batches(Data()), Batches(Data())]  # both live when the second begins
+        kinds = zip(both, ["shuffled", "in order"], [48, 16], strict=True)
+        assert [begin(streams, *one[:1], HERE, *one[1:]) for one in kinds] == [0, 1]
+        del both
+    for _ in range(3):
+        both = [Batches(Data()), Batches(Data())]
+        sizes = zip(both, [30, 10], strict=True)
+        assert [begin(streams, one, THERE, size=n) for one, n in sizes] == [2, 3]
+        del both, sizes
+
+
+def test_new_loader_over_the_same_data_continues_unless_the_last_is_under_way():
+    streams, data = Streams(), Data()
+    first, second, third = Batches(data), Batches(data), Batches(data)
+    assert [begin(streams, first), begin(streams, second)] == [0, 0]
+    iterator = Batches()
+    streams.find(
+        Loader(second, kind=("shuffled",), size=None, source=lambda one: one.data), HERE
+    ).follow(iterator)
+    assert begin(streams, third) == 1  # as in zip(second, third)
+    del iterator
+    assert begin(streams, Batches(data)) == 0
+
+
+def test_first_epoch_may_begin_at_another_line_if_the_size_is_the_same():
+    streams = Streams()
+    assert begin(streams, Batches(Data()), HERE, size=48) == 0
+    assert begin(streams, Batches(Data()), THERE, size=48) == 0
+    assert begin(streams, Batches(Data()), HERE, size=16) == 1
+
+
+def test_iteration_that_nobody_asks_for_a_batch_does_not_count():
+    stream = Streams().new()
+    assert [stream.next_iteration(), stream.next_iteration()] == [0, 0]
+    stream.was_asked = True
+    assert stream.next_iteration() == 1
+
+
+def call_from(module, name):
+    """Return a function of a module that gives the place that it sees."""
+    space = {"__name__": module, "place": place_of_caller}
+    exec(f"def {name}():\n    return place(('torch.utils.',))", space)
+    return space[name]
+
+
+def has_text(lines):
+    """Return whether a line is not of a file."""
+    return any(file == "<string>" for file, _ in lines)
+
+
+def test_place_has_no_frames_of_the_library_and_tells_what_keras_does():
+    inside = call_from("torch.utils.data.dataloader", "__iter__")
+    assert not has_text(inside().lines)
+    assert has_text(call_from("train", "epoch")().lines)
+    assert inside().keras == ""
+    assert call_from("keras.src.backend.trainer", "fit")().keras == "fit"
+    assert call_from("tf_keras.src.training", "evaluate")().keras == "evaluate"
+    assert call_from("kerastuner.main", "fit")().keras == ""

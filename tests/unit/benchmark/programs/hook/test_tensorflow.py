@@ -1,0 +1,72 @@
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from epoch_hook import tensorflow
+from epoch_hook.loops import Loops
+
+
+class Dataset:
+    """What the hook knows of a dataset of TensorFlow."""
+
+    element_spec = "uint8"
+
+    def __init__(self, made_of=None, batch_size=None):
+        self.made_of, self._batch_size = made_of, batch_size
+
+    def _inputs(self):
+        return [self.made_of] if self.made_of else []
+
+    def __iter__(self):
+        return (one for one in "ab")
+
+
+@pytest.fixture
+def marks(monkeypatch):
+    """Wrap the class above; return the list of marks."""
+    marks = []
+    monkeypatch.setattr(tensorflow, "LOOPS", Loops(marks.append))
+    monkeypatch.setattr(Dataset, "__iter__", Dataset.__iter__)
+    tensorflow.wrap(SimpleNamespace(DatasetV2=Dataset))
+    return marks
+
+
+def test_each_iteration_of_a_dataset_is_an_epoch(marks):
+    train, held = Dataset(), Dataset()
+    for _ in range(3):
+        assert list(train) == list(held) == ["a", "b"]
+    assert marks == [0, 1, 2]
+
+
+def test_dataset_that_is_derived_anew_each_epoch_continues(marks):
+    names, kept = Dataset(), []
+    for _ in range(3):
+        kept.append(Dataset(Dataset(names)))
+        list(kept[-1])
+    assert marks == [0, 1, 2]
+
+
+def test_batch_size_is_that_of_the_last_batching(monkeypatch, marks):
+    noted = []
+    monkeypatch.setattr(
+        tensorflow.LOOPS, "_note_loader", lambda *given: noted.append(given[2])
+    )
+    list(Dataset(Dataset(Dataset(), batch_size=8)))
+    list(Dataset(Dataset(), batch_size="?"))
+    assert [one["batch_size"] for one in noted] == [8, None]
+
+
+def test_tracing_of_a_function_is_no_iteration(marks, monkeypatch):
+    context = ModuleType("tensorflow.python.eager.context")
+    context.executing_eagerly = lambda: False
+    monkeypatch.setitem(sys.modules, context.__name__, context)
+    assert list(Dataset()) == ["a", "b"]
+    assert marks == []
+
+
+def test_datasets_of_a_strategy_are_wrapped_too(marks, monkeypatch):
+    kinds = [type(f"Of{i}", (), {"__iter__": lambda self: iter("a")}) for i in (1, 2)]
+    names = ("DistributedDataset", "DistributedDatasetsFromFunction")
+    tensorflow.wrap_distributed(SimpleNamespace(**dict(zip(names, kinds, strict=True))))
+    assert list(kinds[0]()) == ["a"]
+    assert marks == [0]

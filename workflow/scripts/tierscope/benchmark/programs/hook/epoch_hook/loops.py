@@ -1,0 +1,161 @@
+"""What this process tells of its epochs: marks for the library, notes for the run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from functools import wraps
+
+from epoch_hook.streams import Loader, Place, Stream, Streams
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NOTES = "TIERSCOPE_HOOK_NOTES"
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+
+
+def note(**facts: object) -> None:
+    """Append a line to this process's notes, if there is a folder for them."""
+    folder = os.environ.get(NOTES)
+    if not folder:
+        return
+    import json
+
+    path = os.path.join(folder, f"{os.getpid()}.jsonl")
+    with suppress(OSError), open(path, "a") as file:
+        file.write(json.dumps(facts) + "\n")
+
+
+def safely(function: Callable) -> Callable:
+    """Let errors of ours end in a note, and the function return None."""
+
+    @wraps(function)
+    def call(*arguments: object, **named: object) -> object:
+        try:
+            return function(*arguments, **named)
+        except Exception as error:
+            with suppress(Exception):  # such as a text that cannot be encoded
+                note(kind="error", of=function.__name__, text=repr(error))
+            return None
+
+    return call
+
+
+def note_wrapped(framework: str, missing: list[str], *versions: str) -> None:
+    """Note that a framework was wrapped, and what of it was missing.
+
+    `versions` are modules and their attributes, such as ``torch.__version__``: the
+    first one that is loaded counts.
+    """
+    found = None
+    for module, _, attribute in (name.rpartition(".") for name in versions):
+        found = found or getattr(sys.modules.get(module), attribute, None)
+    version = None if found is None else str(found)
+    note(kind="hook", framework=framework, version=version, missing=missing)
+
+
+def rank() -> int | None:
+    """Return the rank that a launcher has given, by the tracer's rule."""
+    for name in RANKS:
+        text = os.environ.get(name, "")
+        if name == "SLURM_PROCID" and not os.environ.get("SLURM_STEP_ID"):
+            continue
+        if text.isdigit() and len(text) <= 9:
+            return int(text)
+    return None
+
+
+def library_function(name: str) -> Callable[[int], object]:
+    """Return a function of the preloaded library; without it, one that does nothing."""
+    import ctypes
+
+    return getattr(ctypes.CDLL(None), name, lambda epoch: None)
+
+
+class Loops:
+    """The loops of this process over its loaders, and the epoch that they are in.
+
+    The k-th iteration of a stream begins epoch k. An evaluation begins none, and does
+    not count. No mark goes back: an iteration is of the epoch under way if that is
+    later.
+    """
+
+    def __init__(self, mark: Callable[[int], object] | None = None) -> None:
+        self._mark = mark
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: a forked child has loops of its own."""
+        self._streams, self._epoch = Streams(), -1
+        self._of_framework: dict[str, Stream] = {}
+
+    def begin(
+        self,
+        framework: str,
+        loader: Loader,
+        place: Place,
+        facts: dict,
+        is_evaluation: bool = False,
+    ) -> tuple[int, Stream]:
+        """Note that a loader begins an iteration; return the epoch that this is of.
+
+        It also returns the stream: set its ``was_asked`` if the iteration is asked for
+        a batch. Inside Keras only Keras begins epochs.
+        """
+        stream = self._streams.find(loader, place)
+        self._note_loader(framework, stream, facts)
+        is_evaluation = is_evaluation or place.keras == "evaluate"
+        if place.keras == "fit":
+            return max(self._epoch, 0), stream
+        wanted = 0 if is_evaluation else stream.next_iteration()
+        return self._enter(stream, wanted, is_evaluation), stream
+
+    def begin_next(self, framework: str, facts: dict) -> int:
+        """Note an epoch of a framework that counts them itself; return its number."""
+        stream = self._of_framework.get(framework) or self._streams.new()
+        self._of_framework[framework] = stream
+        self._note_loader(framework, stream, facts)
+        return self._enter(stream, self._epoch + 1, is_evaluation=False)
+
+    def _enter(self, stream: Stream, wanted: int, is_evaluation: bool) -> int:
+        is_begin = not is_evaluation and wanted > self._epoch
+        now_ns = time.monotonic_ns()
+        if is_begin:
+            self._epoch = wanted
+            self._tell(wanted)
+        epoch = max(self._epoch, 0)
+        note(
+            kind="begin",
+            stream=stream.number,
+            epoch=epoch,
+            evaluation=is_evaluation,
+            marked=is_begin,
+            time_ns=now_ns,
+        )
+        return epoch
+
+    def _tell(self, epoch: int) -> None:
+        if self._mark is None:
+            self._mark = library_function("tierscope_epoch")
+        self._mark(epoch)
+
+    def _note_loader(self, framework: str, stream: Stream, facts: dict) -> None:
+        if facts in stream.facts:
+            return
+        stream.facts.append(facts)
+        note(
+            kind="loader",
+            framework=framework,
+            stream=stream.number,
+            **facts,
+            pid=os.getpid(),
+            rank=rank(),
+        )
+
+
+LOOPS = Loops()
+os.register_at_fork(after_in_child=LOOPS.forget)

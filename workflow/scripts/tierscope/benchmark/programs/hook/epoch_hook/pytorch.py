@@ -1,0 +1,210 @@
+"""PyTorch: a DataLoader tells its iterations, and batches carry their epoch to workers.
+
+Workers read ahead, and after a break they still read for the epoch before. So the epoch
+goes with the indices of each batch. Nothing looks at these between the iterator and the
+fetcher. Both are internal to PyTorch: if one is missing, only marks are left.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import wraps
+
+from epoch_hook.loops import LOOPS, library_function, note_wrapped, safely
+from epoch_hook.streams import Loader, Stream, place_of_caller
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from types import ModuleType
+
+MODULE = "torch.utils.data.dataloader"
+LIBRARY = ("torch.utils.data.", "torchdata.")  # whose frames tell nothing of a program
+_INTERNAL = (
+    "_BaseDataLoaderIter.__init__",
+    "_BaseDataLoaderIter._reset",
+    "_BaseDataLoaderIter._next_index",
+    "_BaseDataLoaderIter.__next__",
+    "_utils.fetch._MapDatasetFetcher.fetch",
+    "_utils.fetch._IterableDatasetFetcher.fetch",
+    "_utils.fetch._IterableDatasetFetcher.__init__",
+)
+# A spawned worker has the hook if it starts with this, as this process did.
+_PYTHONPATH = os.environ.get("PYTHONPATH")
+_here = None
+
+
+class Batch:
+    """The indices of a batch, in which epoch and by which process they were drawn."""
+
+    __slots__ = ("epoch", "indices", "pid")
+
+    def __init__(self, epoch: int, indices: object, pid: int) -> None:
+        self.epoch, self.indices, self.pid = epoch, indices, pid
+
+    def __reduce__(self) -> tuple:
+        return Batch, (self.epoch, self.indices, self.pid)
+
+
+def wrap(module: ModuleType) -> None:
+    """Wrap the module of the DataLoader."""
+    missing = [name for name in _INTERNAL if _find(module, name) is None]
+    note_wrapped("pytorch", missing, "torch.__version__")
+    if missing:
+        _wrap_loader(module.DataLoader)
+        return
+    _wrap_iterators(module._BaseDataLoaderIter)
+    _wrap_fetch(module._utils.fetch._MapDatasetFetcher)
+    _wrap_fetch(module._utils.fetch._IterableDatasetFetcher)
+    _wrap_start(module._utils.fetch._IterableDatasetFetcher)
+
+
+def _find(found: object, name: str) -> object:
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _wrap_loader(loader: type) -> None:
+    """Mark only: each iteration of a loader begins an epoch of its stream."""
+    original = loader.__iter__
+
+    @wraps(original)
+    def __iter__(self: object) -> object:
+        begun = _begin(self)
+        if begun is not None:
+            begun[1].was_asked = True
+        return original(self)
+
+    loader.__iter__ = __iter__
+
+
+def _wrap_iterators(iterator: type) -> None:
+    """Begin where an iterator is made or used again, and mark the batches it draws."""
+    start, reset = iterator.__init__, iterator._reset
+    next_batch, next_index = iterator.__next__, iterator._next_index
+
+    @wraps(start)
+    def __init__(self: object, loader: object, *more: object, **named: object) -> None:
+        self._tierscope = _begin(loader, self)
+        start(self, loader, *more, **named)
+
+    @wraps(reset)
+    def _reset(
+        self: object, loader: object, first_iter: bool = False, *more: object
+    ) -> None:
+        if not first_iter:  # persistent workers go on
+            self._tierscope = _begin(loader, self)
+        reset(self, loader, first_iter, *more)
+
+    @wraps(next_batch)
+    def __next__(self: object) -> object:
+        _, stream = getattr(self, "_tierscope", None) or (None, None)
+        if stream is None:
+            return next_batch(self)
+        stream.was_asked = True
+        try:
+            return next_batch(self)
+        except StopIteration:
+            stream.end()
+            raise
+
+    @wraps(next_index)
+    def _next_index(self: object) -> object:
+        indices = next_index(self)
+        epoch, _ = getattr(self, "_tierscope", None) or (None, None)
+        if epoch is None or os.environ.get("PYTHONPATH") != _PYTHONPATH:
+            return indices
+        return Batch(epoch, indices, os.getpid())
+
+    iterator.__init__, iterator._reset = __init__, _reset
+    iterator.__next__, iterator._next_index = __next__, _next_index
+
+
+def _wrap_fetch(fetcher: type) -> None:
+    """Let what a batch reads be of its epoch."""
+    original = fetcher.fetch
+
+    @wraps(original)
+    def fetch(self: object, batch: object) -> object:
+        if type(batch) is not Batch:
+            return original(self, batch)
+        _enter(batch.epoch)
+        try:
+            return original(self, batch.indices)
+        finally:
+            if batch.pid == os.getpid():  # the trainer, which also reads other things
+                _enter(-1)
+
+    fetcher.fetch = fetch
+
+
+def _wrap_start(fetcher: type) -> None:
+    """Let what a dataset reads before its first sample be of the trainer's epoch.
+
+    A persistent worker makes a fetcher when the trainer has begun its next iteration.
+    """
+    original = fetcher.__init__
+
+    @wraps(original)
+    def __init__(self: object, *arguments: object, **named: object) -> None:
+        _enter(-1)
+        original(self, *arguments, **named)
+
+    fetcher.__init__ = __init__
+
+
+@safely
+def _enter(epoch: int) -> None:
+    global _here
+    if _here is None:
+        _here = library_function("tierscope_epoch_here")
+    _here(epoch)
+
+
+@safely
+def _begin(loader: object, iterator: object = None) -> tuple[int, Stream] | None:
+    """Return epoch and stream of an iteration; None in a worker, which follows."""
+    torch = sys.modules["torch"]
+    if torch.utils.data.get_worker_info() is not None:
+        return None
+    dataset, sampler = loader.dataset, getattr(loader, "sampler", None)
+    is_evaluation = not torch.is_grad_enabled()
+    shuffle = getattr(sampler, "shuffle", None)
+    begun = LOOPS.begin(
+        "pytorch",
+        Loader(
+            loader,
+            kind=(type(loader), type(dataset), type(sampler), shuffle, is_evaluation),
+            size=_length(dataset),
+            source=_dataset,
+        ),
+        place_of_caller(LIBRARY),
+        _facts(loader),
+        is_evaluation,
+    )
+    if iterator is not None:
+        begun[1].follow(iterator)
+    return begun
+
+
+def _dataset(loader: object) -> object:
+    return loader.dataset
+
+
+def _length(dataset: object) -> int | None:
+    try:
+        return len(dataset)
+    except Exception:  # an IterableDataset need not have one
+        return None
+
+
+def _facts(loader: object) -> dict:
+    sampler = getattr(loader, "batch_sampler", None)
+    batch = loader.batch_size or getattr(sampler, "batch_size", None)
+    return {
+        "workers": int(loader.num_workers),
+        "prefetch_factor": loader.prefetch_factor if loader.num_workers else None,
+        "batch_size": batch if isinstance(batch, int) else None,
+        "persistent": bool(loader.persistent_workers),
+    }

@@ -1,0 +1,157 @@
+"""Which iterations follow each other: those of the training data, of the validation."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from contextlib import suppress
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KERAS = ("keras.", "tf_keras.", "tensorflow.python.keras.")
+
+
+class Stream:
+    """Iterations of one loader, or of loaders that a program makes anew each time."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.facts: list[dict] = []  # of its loaders, as they were noted
+        self.was_asked = True  # whether the last iteration was asked for a batch
+        self._n_begun = 0
+        self._iterator = _nothing
+
+    def next_iteration(self) -> int:
+        """Return the number of an iteration that begins, from 0.
+
+        One that nobody asked for a batch does not count: Lightning makes such.
+        """
+        self._n_begun += self.was_asked
+        self.was_asked = False
+        return self._n_begun - 1
+
+    def follow(self, iterator: object) -> None:
+        """Take an iterator for that of the last iteration, if its end can be seen."""
+        with suppress(TypeError):
+            self._iterator = weakref.ref(iterator)
+
+    def end(self) -> None:
+        """Note that the last iteration has given all."""
+        self._iterator = _nothing
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the last iteration may go on."""
+        return self._iterator() is not None
+
+
+def _nothing() -> None:
+    """Stand for a reference to an object that is gone."""
+
+
+class Place:
+    """All lines of a call stack, and what Keras does in it: "", "fit" or "evaluate"."""
+
+    def __init__(self, lines: tuple, keras: str = "") -> None:
+        self.lines, self.keras = lines, keras
+
+
+class Loader:
+    """What tells whether a loader may take over from another one.
+
+    `kind` must be the same. `size` is that of its data, None if unknown. `source` gives
+    what a loader reads, for this one and for the one before.
+    """
+
+    def __init__(
+        self,
+        loader: object,
+        *,
+        kind: tuple,
+        size: object,
+        source: Callable[[object], object],
+    ) -> None:
+        self.reference = weakref.ref(loader)
+        self.kind, self.size = kind, size
+        self._source = source
+
+    def may_follow(self, last: Loader, at_same_place: bool) -> bool:
+        """Return whether this one may be the last one, made anew."""
+        before, now = last.reference(), self.reference()
+        if self.kind != last.kind:
+            return False
+        if before is None:
+            return at_same_place or self.size == last.size is not None
+        return at_same_place and self._source(before) is self._source(now)
+
+
+class _Trace:
+    """The last loader of a stream, and where it began."""
+
+    def __init__(self, stream: Stream, loader: Loader, lines: tuple) -> None:
+        self.stream, self.loader, self.lines = stream, loader, lines
+
+
+class Streams:
+    """Finds the stream of a loader that begins to iterate.
+
+    A loader that was seen before continues its stream, wherever it is called. A program
+    may make a loader every epoch. So a new one continues a stream that is at rest and
+    whose last loader was of the same kind, if
+
+    - that one began at the same place, and is gone or reads the same source, or else
+    - that one is gone and was of the same size.
+    """
+
+    def __init__(self) -> None:
+        self._traces: list[_Trace] = []  # one a stream, that which waits longest first
+        self._n_streams = 0
+
+    def find(self, loader: Loader, place: Place) -> Stream:
+        """Return the stream of a loader that begins to iterate at a place."""
+        stream = self._known(loader) or self._continued(loader, place) or self.new()
+        self._traces = [one for one in self._traces if one.stream is not stream]
+        self._traces.append(_Trace(stream, loader, place.lines))
+        return stream
+
+    def new(self) -> Stream:
+        """Return a stream that nothing has continued yet."""
+        self._n_streams += 1
+        return Stream(self._n_streams - 1)
+
+    def _known(self, loader: Loader) -> Stream | None:
+        now = loader.reference()
+        for trace in self._traces:
+            if trace.loader.reference() is now:
+                return trace.stream
+        return None
+
+    def _continued(self, loader: Loader, place: Place) -> Stream | None:
+        found = []
+        for trace in self._traces:
+            is_here = trace.lines == place.lines
+            if not trace.stream.is_under_way and loader.may_follow(
+                trace.loader, is_here
+            ):
+                has_size = trace.loader.size == loader.size
+                found.append((not is_here, not has_size, len(found), trace.stream))
+        return min(found)[3] if found else None
+
+
+def place_of_caller(library: tuple[str, ...]) -> Place:
+    """Return where the program begins an iteration, without the frames of a library.
+
+    Keras begins iterations for its user, so it matters what Keras is about to do.
+    """
+    frame, keras, lines = sys._getframe(1), "", []
+    while frame is not None:
+        name = frame.f_globals.get("__name__") or ""
+        if name.startswith(KERAS) and keras != "evaluate":
+            does = frame.f_code.co_name in ("evaluate", "predict")
+            keras = "evaluate" if does else "fit"
+        if lines or not name.startswith(("epoch_hook.", *library)):
+            lines.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return Place(tuple(lines), keras)
