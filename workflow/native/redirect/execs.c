@@ -135,7 +135,9 @@ static void note_exec_of_name(const char *name, char *const *environment) {
   char path[1000];
   if (!start())
     return;
-  if (!name || strchr(name, '/') || !folders) {
+  if (!folders)
+    folders = "/bin:/usr/bin"; /* as libc */
+  if (!name || strchr(name, '/')) {
     note_exec(name, environment);
     return;
   }

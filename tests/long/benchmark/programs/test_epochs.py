@@ -1,0 +1,231 @@
+"""Processes of a program, the groups of them, and which epoch an open is of."""
+
+import os
+import signal
+import time
+
+import pytest
+import sessions
+from tierscope.benchmark.programs.table import (
+    CLOSED,
+    MARKED,
+    OPENED_GFS,
+    OPENED_LFS,
+    NodeTable,
+)
+
+MARK = """
+def mark(epoch):
+    assert opened(f'{data}/.tierscope-epoch-{epoch}') == 'No such file or directory'
+def read(i=2):
+    return opened(f'{data}/train/{i}.png')
+def fork(act):
+    if (pid := os.fork()) == 0:
+        act()
+        os._exit(0)
+    os.waitpid(pid, 0)
+def execute():
+    import subprocess
+    subprocess.run(['cat', f'{data}/train/2.png'], stdout=-3, check=True)
+"""
+TO_EPOCH = [OPENED_GFS, OPENED_LFS]
+
+
+def epochs(node):
+    """Return the epochs of the opens so far, in order."""
+    return [epoch for _, _, epoch in node.events(*TO_EPOCH)]
+
+
+def test_mark_begins_an_epoch_in_any_language(any_node):
+    code = f"{MARK}read(); mark(1); read(); libc.tierscope_epoch(2); read(); mark(0)"
+    code += "; read(); print(open(f'{data}/train/2.png').read())"
+    code += "; stream(f'{data}/.tierscope-epoch-7', 'w'); read()"
+    assert any_node.run(code).strip() == "lfs train/2.png"
+    assert any_node.events(*TO_EPOCH, MARKED) == [
+        *[(OPENED_LFS, "train/2.png", 0), (MARKED, "", 1)],
+        *[(OPENED_LFS, "train/2.png", 1), (MARKED, "", 2)],
+        *[(OPENED_LFS, "train/2.png", 2), (MARKED, "", 0)],
+        *[(OPENED_LFS, "train/2.png", 0)] * 2,
+        *[(MARKED, "", 7), (OPENED_LFS, "train/2.png", 7)],
+    ]
+    assert os.readlink(any_node.folder / "links" / "lfs.ep2") == (
+        str(any_node.folder / "lfs")
+    )
+
+
+def test_what_is_no_mark_marks_nothing(any_node):
+    names = ["x", "", "-1", "1x", "1234567890", "1/2"]
+    code = f"{MARK}print({{opened(data + '/.tierscope-epoch-' + n) for n in {names}}})"
+    code += "\nos.path.exists(data + '/.tierscope-epoch-3')"
+    code += "\nprint(libc.tierscope_epoch(-1))"
+    assert any_node.run(code).split("\n")[:2] == ["{'No such file or directory'}", "-1"]
+    assert any_node.events(MARKED) == []
+
+
+def test_children_read_for_the_epoch_of_their_nearest_ancestor_that_marked(node):
+    code = f"""{MARK}
+fork(execute)              # nobody has marked
+mark(5)
+fork(execute)              # 5: by its grandparent's
+def trainer():
+    read()                                   # 5
+    mark(8)
+    execute()                        # 8: by its parent's
+fork(trainer)
+read()                                       # 5: the child's group is its own
+"""
+    node.run(code)
+    assert epochs(node) == [0, 5, 5, 8, 5]
+    groups = node.table.groups()
+    assert groups["epoch"].tolist() == [0, 5, 8]
+    assert groups["rank"].tolist() == [-1, -1, -1]
+    assert groups["n_marks"].tolist() == [0, 1, 1]
+
+
+def test_worker_that_began_before_the_mark_follows_it(node):
+    code = f"""{MARK}
+go, went = os.pipe(), os.pipe()
+if os.fork() == 0:
+    read()
+    os.write(went[1], b'x')
+    os.read(go[0], 1)
+    read()
+    os._exit(0)
+os.read(went[0], 1)
+mark(3)
+os.write(go[1], b'x')
+os.wait()
+"""
+    node.run(code)
+    assert epochs(node) == [0, 3]
+
+
+def test_program_that_becomes_another_keeps_its_group(node):
+    code = (
+        f"{MARK}mark(4)\nos.execv('/bin/sh', ['sh', '-c', f'cat {{data}}/train/2.png'])"
+    )
+    assert node.run(code) == "lfs train/2.png"
+    assert epochs(node) == [4]
+    assert len(node.table.processes()) == 2  # the second one is cat
+
+
+@pytest.mark.parametrize(
+    ("variables", "rank"),
+    [
+        ({"RANK": "3", "PMI_RANK": "1"}, 3),
+        ({"SLURM_PROCID": "2", "SLURM_STEP_ID": "0"}, 2),
+        ({"SLURM_PROCID": "2"}, -1),
+        ({"RANK": "x"}, -1),
+    ],
+)
+def test_processes_of_a_rank_have_their_epochs_together(node, variables, rank):
+    node.run(f"{MARK}mark(2)", **variables)
+    node.run(f"{MARK}read(); fork(execute)", **variables)
+    assert epochs(node) == [2, 2] if rank >= 0 else [0, 0]
+    assert node.table.groups()["rank"].tolist()[1:] == [rank]
+    assert set(node.table.processes()["group"]) == {1} if rank >= 0 else {0, 1}
+
+
+def test_ranks_of_a_node_drift_without_harm(node):
+    for rank, epoch in ((0, 1), (1, 2)):
+        node.run(f"{MARK}mark({epoch})", RANK=str(rank))
+    for rank in (0, 1):
+        node.run(f"{MARK}read()", RANK=str(rank))
+    assert epochs(node) == [1, 2]
+
+
+def test_rank_that_a_program_sets_itself_counts_from_its_first_mark(node):
+    node.run(f"{MARK}os.environ['RANK'] = '6'\nmark(1); read()")
+    assert node.table.groups()["rank"].tolist() == [-1, 6]
+    assert epochs(node) == [1]
+
+
+def test_process_alone_reads_for_an_epoch_until_it_follows_its_group_again(node):
+    code = f"""{MARK}
+mark(1)
+def worker():
+    for epoch in (2, -1):
+        libc.tierscope_epoch_here(epoch)
+        read()
+fork(worker)
+read()
+"""
+    node.run(code)
+    assert epochs(node) == [2, 1, 1]
+
+
+def test_end_of_a_process_says_what_it_has_read(node):
+    node.run("os.environ; fork = os.fork()\nif not fork: os._exit(3)\nos.wait()")
+    parent, child = node.table.processes()
+    assert parent["start_ns"] < child["start_ns"] < child["end_ns"] < parent["end_ns"]
+    assert parent["rchar"] > child["rchar"] > 0
+    assert child["read_bytes"] >= 0
+
+
+def test_killed_process_has_no_end_and_no_close(make_node):
+    node = make_node(wants_closes=True)
+    code = f"{MARK}os.open(f'{{data}}/train/2.png', 0)\nos.kill(os.getpid(), 9)"
+    assert node.execute(node.command(code), check=False).returncode == -signal.SIGKILL
+    assert node.table.processes()["end_ns"].tolist() == [0]
+    assert node.events() == [(OPENED_LFS, "train/2.png", 0)]
+    assert node.events(CLOSED) == []
+
+
+@pytest.mark.parametrize("call", ["os.fork()", "libc._Fork()", "libc.syscall(57)"])
+def test_child_of_any_fork_is_a_process_of_its_own(node, call):
+    if "syscall" in call and os.uname().machine != "x86_64":
+        pytest.skip("the number of another machine's system call")
+    node.run(
+        f"{MARK}pid = {call}\nif pid == 0:\n  read(); os._exit(0)\nos.wait(); read()"
+    )
+    events, _ = node.table.drain(is_last=True)
+    processes = node.table.processes()
+    opens = events[events["kind"] == OPENED_LFS]
+    assert opens["pid"].tolist() == processes["pid"][::-1].tolist()
+    assert (processes["end_ns"] > 0).all()
+
+
+def test_processes_without_a_place_are_counted_and_follow_their_ancestors(make_node):
+    node = make_node(n_processes=1)
+    node.run(f"{MARK}mark(2); fork(read); fork(lambda: mark(3)); fork(read)")
+    assert epochs(node) == [2, 2]
+    assert len(node.table.processes()) == 1
+    counts = node.table.counts()
+    assert [counts["unknown_processes"], counts["failed_marks"]] == [3, 1]
+
+
+def test_events_of_many_processes_are_all_there_unless_the_ring_is_full(make_node):
+    node = make_node(n_events=1 << 12)
+    code = f"""{MARK}
+for _ in range(4):
+    if os.fork() == 0:
+        for i in range(250):
+            read(i % 6)
+        os._exit(0)
+for _ in range(4):
+    os.wait()
+"""
+    node.run(code)
+    events, n_lost = node.table.drain(is_last=True)
+    assert [len(events), n_lost] == [1000, 0]
+    assert (events["kind"] == OPENED_LFS).sum() == 4 * 125
+    for _ in range(5):
+        node.run(code)
+    events, n_lost = node.table.drain(is_last=True)
+    assert [len(events), n_lost] == [4096, 904]
+
+
+def test_keeper_sees_the_opens_of_processes_that_run(node):
+    process = sessions.start(
+        node.command(f"{MARK}import time\nwhile True: read(); time.sleep(0.001)"),
+        node.folder,
+        env=os.environ | node.environment,
+    )
+    keeper, n_events = NodeTable(node.table.path), 0
+    end_s = time.monotonic() + sessions.HANG_S
+    while n_events < 5 and time.monotonic() < end_s:
+        events, n_lost = keeper.drain()
+        n_events += len(events)
+        assert n_lost == 0
+        assert set(events["file_id"]) <= {2}
+    assert keeper.processes()["pid"].tolist() == [process.pid]
