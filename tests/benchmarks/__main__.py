@@ -16,6 +16,7 @@ import logs
 import parsing
 import planning
 import reading
+import redirect
 import simulator
 import tracing
 import whatif
@@ -24,6 +25,7 @@ from common import run_benchmarks
 BENCHMARKS = {
     "generation": generation.measure,  # first: it suffers from what others delete
     "tracing": tracing.measure,
+    "redirect": redirect.measure,
     "parsing": parsing.measure,
     "logs": logs.measure,
     "reading": reading.measure,

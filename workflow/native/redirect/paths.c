@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define LONG_BYTES (4 * PATH_MAX) /* a folder's path, the program's, and a tier's */
