@@ -2,6 +2,9 @@
 
 PYTHON ?= python3
 VENV := .venv
+# PyTorch for the tests of programs. pip installs it, as pip knows the builds of a site.
+PROGRAMS := .venv-programs
+TORCH :=
 UV_VERSION := 0.13.8
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -30,8 +33,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # Our scripts import what lies beside them.
 unexport PYTHONSAFEPATH
 
-.PHONY: setup run test check test-darshan coverage golden bench bench-small lint paper \
-  realfs-up realfs-down lock docs clean test-packages moved
+.PHONY: setup run test check test-darshan test-programs programs-env coverage golden \
+  bench bench-small lint paper realfs-up realfs-down lock docs clean test-packages moved
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
 # With GFS=DIRECTORY LFS=DIRECTORY it measures these, in results/laptop or results/NAME.
@@ -66,6 +69,19 @@ test-darshan: setup
 	@test -n "$(DARSHAN)" || { echo "which? make test-darshan DARSHAN=/path/to/libdarshan.so"; exit 1; }
 	@$(BIN)/python -P workflow/scripts/tierscope/trace/darshan_probe.py "$(DARSHAN)"
 	TIERSCOPE_DARSHAN="$(abspath $(DARSHAN))" pytest -q tests/darshan/test_real_darshan.py
+
+# Run programs of PyTorch, TensorFlow and Keras under redirection. The first call installs
+# PyTorch in an environment of its own, as pip finds it; TORCH=torch==2.13.0: this one.
+test-programs: setup programs-env
+	pytest -q -rs --durations=5 tests/programs
+
+programs-env: $(PROGRAMS)/.ready
+
+$(PROGRAMS)/.ready: requirements-programs.in
+	$(PYTHON) -m venv --clear $(PROGRAMS)
+	$(PROGRAMS)/bin/pip install --quiet -r $< $(TORCH)
+	$(PROGRAMS)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
+	touch $@
 
 # Compare speed with peers and floors (BENCH=parsing: one); JSON in results/bench. Fails
 # if work is not as much as expected or clocks disagree; missed goals are in the last lines.

@@ -1,0 +1,61 @@
+"""TensorFlow programs that know nothing of tierscope: loops, Keras, interleave."""
+
+import sys
+from pathlib import Path
+
+import tensorflow as tf
+
+KIND, ROOT, EPOCHS = sys.argv[1], sys.argv[2], 3
+
+
+def files(part: str) -> list[str]:
+    """Return the paths of a part of the dataset."""
+    return sorted(map(str, Path(ROOT, part).rglob("*.bin")))
+
+
+def data(names: list[str]) -> tf.data.Dataset:
+    """Return batches of numbers, one a file."""
+    made = tf.data.Dataset.from_tensor_slices(names).shuffle(len(names))
+    made = made.map(lambda name: tf.strings.length(tf.io.read_file(name)))
+    return made.map(lambda n: ([n / 4096], [1.0])).batch(8).prefetch(2)
+
+
+def interleaved(names: list[str]) -> tf.data.Dataset:
+    """Return batches of lines, of four files at a time."""
+    made = tf.data.Dataset.from_tensor_slices(names).shuffle(len(names))
+    made = made.interleave(
+        tf.data.TextLineDataset, cycle_length=4, num_parallel_calls=2
+    )
+    return made.batch(8).prefetch(2)
+
+
+def go_through(dataset: tf.data.Dataset) -> None:
+    """Take all batches of a dataset."""
+    for _ in dataset:
+        pass
+
+
+train, held = files("train"), files("val")
+if KIND == "keras":
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(data(train), epochs=EPOCHS, validation_data=data(held), verbose=0)
+    model.fit(data(train), epochs=1, verbose=0)
+elif KIND == "loop":
+    both = data(train), data(held)
+    for _ in range(EPOCHS):
+        for one in both:
+            go_through(one)
+elif KIND == "new":
+    for _ in range(EPOCHS):
+        go_through(data(train))
+        go_through(data(held))
+elif KIND == "interleave":
+    made = interleaved(train)
+    for _ in range(EPOCHS):
+        go_through(made)
+elif KIND == "strategy":
+    made = tf.distribute.MirroredStrategy(["CPU:0"])
+    made = made.experimental_distribute_dataset(data(train))
+    for _ in range(EPOCHS):
+        go_through(made)

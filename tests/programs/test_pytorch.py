@@ -1,0 +1,96 @@
+"""PyTorch: each open is on its tier, and of the epoch in which the sampler drew it."""
+
+from pathlib import Path
+
+import pytest
+from redirected import VIRTUAL
+
+ROOT = Path(__file__).parents[2]
+FORK = ["--workers", "2", "--method", "fork"]
+TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+WHOLE = [(48, 48)] * 3  # files and opens of three epochs
+HELD = [(16, 16)] * 3
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("persistent", [[], ["--persistent"]])
+def test_workers_read_for_the_epoch_of_their_batches(method, persistent, pytorch):
+    found = pytorch("--workers", "2", "--method", method, *persistent)
+    assert found.of_epochs() == WHOLE
+    loader = next(one for one in found.notes if one["kind"] == "loader")
+    assert (loader["workers"], loader["prefetch_factor"]) == (2, 2)
+    assert loader["persistent"] == bool(persistent)
+
+
+def test_trainer_without_workers(pytorch):
+    assert pytorch().of_epochs() == WHOLE
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_two_ranks_of_torchrun(method, pytorch):
+    found = pytorch("--ddp", "--workers", "2", "--method", method, launcher=TORCHRUN)
+    assert found.of_epochs() == WHOLE
+    loaders = [one for one in found.notes if one["kind"] == "loader"]
+    assert sorted(one["rank"] for one in loaders) == [0, 1]
+
+
+@pytest.mark.parametrize("persistent", [[], ["--persistent"]])
+def test_break_with_full_queues_of_prefetched_batches(persistent, pytorch):
+    found = pytorch(*FORK, "--break-after", "3", "--prefetch", "4", *persistent)
+    read = [files for files, _ in found.of_epochs()]
+    assert len(read) == 3
+    assert max(read) > 12  # more than three batches of 4: workers read ahead
+
+
+@pytest.mark.parametrize("gradients", ["grad", "no_grad"])
+def test_validation_is_of_the_epoch_before_it(gradients, pytorch):
+    found = pytorch(*FORK, "--validate", gradients)
+    assert found.of_epochs("train") == WHOLE
+    assert found.of_epochs("val") == HELD
+    begins = [one for one in found.notes if one["kind"] == "begin"]
+    is_evaluation = [one["evaluation"] for one in begins]
+    assert is_evaluation == [False, gradients == "no_grad"] * 3
+
+
+def test_validation_on_the_training_files(pytorch):
+    found = pytorch(*FORK, "--validate", "grad", "--same-files", "--persistent")
+    assert found.of_epochs() == [(48, 96)] * 3
+
+
+def test_validation_three_times_an_epoch(pytorch):
+    found = pytorch(*FORK, "--validate", "often")
+    assert found.of_epochs("train") == WHOLE
+    assert found.of_epochs("val") == [(16, 48)] * 3
+
+
+def test_check_of_the_validation_before_the_first_epoch(pytorch):
+    found = pytorch(*FORK, "--validate", "first", "--persistent")
+    assert found.of_epochs("train") == WHOLE
+
+
+def test_loaders_that_are_made_anew_each_epoch(pytorch):
+    found = pytorch(*FORK, "--new-loaders", "--validate", "grad")
+    assert found.of_epochs("train") == WHOLE
+    assert found.of_epochs("val") == HELD
+
+
+@pytest.mark.parametrize("new", [[], ["--new-loaders"]])
+def test_one_line_that_goes_through_both_loaders(new, pytorch):
+    found = pytorch(*FORK, "--one-line", *new)
+    assert found.of_epochs("train") == WHOLE
+    assert found.of_epochs("val") == HELD
+
+
+@pytest.mark.parametrize(
+    "how",
+    [[], FORK, [*FORK, "--persistent"], ["--workers", "2", "--method", "spawn"]],
+    ids=["none", "fork", "persistent", "spawn"],
+)
+def test_shards_of_an_iterable_dataset(how, pytorch):
+    assert pytorch("--shards", *how).of_epochs("shards") == [(8, 8)] * 3
+
+
+def test_example(redirect, python):
+    example = ROOT / "examples" / "pytorch_files.py"
+    found = redirect(python, example, "--data", VIRTUAL, "--epochs", "2")
+    assert found.of_epochs() == [(72, 72)] * 2
