@@ -86,10 +86,11 @@ class Node:
         }
         resident = self._drop_pages(on_lfs)
         paths = self._make_table(on_lfs, library)
+        is_virtual = self.description.system.virtual_nodes
         self.facts = {
             "node": self.number,
             "key": self.meeting.key,
-            "host": os.uname().nodename,
+            "host": os.uname().nodename if is_virtual else self.meeting.key,
             "ranks": self.meeting.ranks(),
             "filled": filled,
             "page_cache": resident,
