@@ -67,7 +67,8 @@ def pytorch(redirect, python, tmp_path):
             python,
             *launcher,
             Path(__file__).with_name("clients") / "pytorch_client.py",
-            *("--data", VIRTUAL, "--truth", truth),
+            f"--data={VIRTUAL}",
+            f"--truth={truth}",
             *options,
         )
         true = Counter()

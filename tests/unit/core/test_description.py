@@ -13,7 +13,7 @@ from tierscope.core.description import (
 )
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError, read_yaml
-from tierscope.experiment.config import read_experiment
+from tierscope.experiment.config import defaults_of_programs, read_experiment
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,7 +40,9 @@ def experiment():
 )
 def test_launches_of_an_experiment_run_each_point_once(path):
     config = read_yaml(ROOT / "config" / "config.yaml")
-    update_config(config, read_yaml(path))
+    own = read_yaml(path)
+    update_config(config, defaults_of_programs([own]))
+    update_config(config, own)
     experiment = read_experiment(config, ROOT / "resources")
     launched = [
         (scenario, point)

@@ -82,13 +82,14 @@ def test_iteration_that_nobody_asks_for_a_batch_does_not_count():
 def call_from(module, name):
     """Return a function of a module that gives the place that it sees."""
     space = {"__name__": module, "place": place_of_caller}
-    exec(f"def {name}():\n    return place(('torch.utils.',))", space)
+    code = f"def {name}():\n    return place(('torch.utils.',))"
+    exec(compile(code, "<of a test>", "exec"), space)
     return space[name]
 
 
 def has_text(lines):
     """Return whether a line is not of a file."""
-    return any(file == "<string>" for file, _ in lines)
+    return any(file == "<of a test>" for file, _ in lines)
 
 
 def test_place_has_no_frames_of_the_library_and_tells_what_keras_does():
