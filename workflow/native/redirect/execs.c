@@ -154,6 +154,14 @@ static void note_exec_of_name(const char *name, char *const *environment) {
   errno = saved_errno;
 }
 
+/* Only a name with a slash is a path. */
+static const char *find_program(const char *name, struct target *target) {
+  if (!name || !strchr(name, '/'))
+    return name;
+  find(AT_FDCWD, name, NAME, target);
+  return target->path;
+}
+
 /* The name of an open file, or of one below an open folder. */
 static void note_exec_at(int fd, const char *path, char *const *environment) {
   char name[1000];
@@ -189,11 +197,15 @@ int execv(const char *path, char *const arguments[]) {
 }
 
 int execvp(const char *name, char *const arguments[]) {
+  TARGET(target);
+  name = find_program(name, &target);
   note_exec_of_name(name, environ);
   return REAL(execvp)(name, arguments);
 }
 
 int execvpe(const char *name, char *const arguments[], char *const environment[]) {
+  TARGET(target);
+  name = find_program(name, &target);
   note_exec_of_name(name, environment);
   return REAL(execvpe)(name, arguments, environment);
 }
@@ -256,6 +268,8 @@ int posix_spawnp(pid_t *pid, const char *name,
                  const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const arguments[],
                  char *const environment[]) {
+  TARGET(target);
+  name = find_program(name, &target);
   note_exec_of_name(name, environment);
   return REAL(posix_spawnp)(pid, name, actions, attributes, arguments, environment);
 }

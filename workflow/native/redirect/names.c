@@ -82,17 +82,17 @@ ssize_t __readlinkat_chk(int fd, const char *path, char *text, size_t bytes,
                          size_t size);
 char *__realpath_chk(const char *path, char *resolved, size_t size);
 
-NAMED(ssize_t, readlink, result < 0, AT_FDCWD,
-      (const char *path, char *text, size_t bytes), (target.path, text, bytes))
-NAMED(ssize_t, readlinkat, result < 0, fd,
-      (int fd, const char *path, char *text, size_t bytes),
-      (target.directory, target.path, text, bytes))
-NAMED(ssize_t, __readlink_chk, result < 0, AT_FDCWD,
-      (const char *path, char *text, size_t bytes, size_t size),
-      (target.path, text, bytes, size))
-NAMED(ssize_t, __readlinkat_chk, result < 0, fd,
-      (int fd, const char *path, char *text, size_t bytes, size_t size),
-      (target.directory, target.path, text, bytes, size))
+REDIRECTED(ssize_t, readlink, result < 0, NAME_OR_ABOVE, AT_FDCWD,
+           (const char *path, char *text, size_t bytes), (target.path, text, bytes))
+REDIRECTED(ssize_t, readlinkat, result < 0, NAME_OR_ABOVE, fd,
+           (int fd, const char *path, char *text, size_t bytes),
+           (target.directory, target.path, text, bytes))
+REDIRECTED(ssize_t, __readlink_chk, result < 0, NAME_OR_ABOVE, AT_FDCWD,
+           (const char *path, char *text, size_t bytes, size_t size),
+           (target.path, text, bytes, size))
+REDIRECTED(ssize_t, __readlinkat_chk, result < 0, NAME_OR_ABOVE, fd,
+           (int fd, const char *path, char *text, size_t bytes, size_t size),
+           (target.directory, target.path, text, bytes, size))
 NAMED(char *, realpath, !result, AT_FDCWD, (const char *path, char *resolved),
       (target.path, resolved))
 NAMED(char *, __realpath_chk, !result, AT_FDCWD,
@@ -126,12 +126,12 @@ NAMED(ssize_t, llistxattr, result < 0, AT_FDCWD,
  */
 
 NAMED(DIR *, opendir, !result, AT_FDCWD, (const char *path), (target.path))
-NAMED(int, chdir, result < 0, AT_FDCWD, (const char *path), (target.path))
 NAMED(int, chroot, result < 0, AT_FDCWD, (const char *path), (target.path))
-NAMED(int, mkdir, result < 0, AT_FDCWD, (const char *path, mode_t mode),
-      (target.path, mode))
-NAMED(int, mkdirat, result < 0, fd, (int fd, const char *path, mode_t mode),
-      (target.directory, target.path, mode))
+REDIRECTED(int, mkdir, result < 0, NAME_OR_ABOVE, AT_FDCWD,
+           (const char *path, mode_t mode), (target.path, mode))
+REDIRECTED(int, mkdirat, result < 0, NAME_OR_ABOVE, fd,
+           (int fd, const char *path, mode_t mode),
+           (target.directory, target.path, mode))
 NAMED(int, mkfifo, result < 0, AT_FDCWD, (const char *path, mode_t mode),
       (target.path, mode))
 NAMED(int, mkfifoat, result < 0, fd, (int fd, const char *path, mode_t mode),
@@ -142,6 +142,22 @@ NAMED(int, mknodat, result < 0, fd,
       (int fd, const char *path, mode_t mode, dev_t device),
       (target.directory, target.path, mode, device))
 NAMED(int, rmdir, result < 0, AT_FDCWD, (const char *path), (target.path))
+
+int chdir(const char *path) {
+  TARGET(target);
+  find(AT_FDCWD, path, NAME_OR_ABOVE, &target);
+  int status = REAL(chdir)(target.path);
+  if (status == 0)
+    virtual_folder_bytes = target.n_above;
+  return status;
+}
+
+int fchdir(int fd) {
+  int status = REAL(fchdir)(fd);
+  if (status == 0)
+    virtual_folder_bytes = 0;
+  return status;
+}
 
 /* libc opens folders inside these. They tell of real paths, which are ours, too. */
 #define REDIRECTED_LISTINGS(suffix, entry, info_type)                                  \

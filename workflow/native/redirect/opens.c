@@ -10,6 +10,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef SYS_openat2 /* headers of a kernel before 5.6 */
+#define SYS_openat2 437
+#endif
+
 /* ---- Descriptors of dataset files ------------------------------------------------ */
 
 /*
@@ -92,7 +96,7 @@ static void opened(const struct target *target, enum purpose purpose, int fd) {
   if (!target->slot)
     return;
   note_open(target, purpose);
-  if (table->wants_closes && purpose != WRITE)
+  if (table->wants_closes && purpose != WRITE && getpid() == own_pid())
     note_descriptor(fd, meaning_of(target));
 }
 

@@ -130,7 +130,16 @@ static bool resolve(struct text *text) {
   return true;
 }
 
+size_t virtual_folder_bytes;
+
 static bool starts_in(struct text *text, int directory) {
+  if (directory == AT_FDCWD && virtual_folder_bytes) {
+    text->end = text->resolved = virtual_folder_bytes;
+    if (text->end >= text->bytes)
+      return false;
+    memcpy(text->path, table->roots[0], text->end);
+    return true;
+  }
   if (!folder_of(directory, text->path, text->bytes) || *text->path != '/')
     return false;
   text->end = text->path[1] ? strlen(text->path) : 0;
@@ -235,7 +244,7 @@ static void find_below(enum purpose purpose, struct target *target) {
     tierscope_epoch(epoch);
     return;
   }
-  if (purpose != NAME && !target->is_folder)
+  if (purpose != NAME && purpose != NAME_OR_ABOVE && !target->is_folder)
     target->slot = find_slot(target->name, target->name_bytes);
   uint64_t state = target->slot ? __atomic_load_n(target->slot, __ATOMIC_ACQUIRE) : 0;
   if ((purpose == LOOK_LINK || purpose == READ_LINK) && state & IS_LINK)
@@ -244,6 +253,16 @@ static void find_below(enum purpose purpose, struct target *target) {
     direct(target, state);
   if (target->place == AS_GIVEN)
     direct_as_given(target);
+}
+
+/*
+ * Folders above the virtual dataset are there, as programs look for them, make them and
+ * go there.
+ */
+static bool is_above_virtual(const char *path, enum purpose purpose) {
+  return table->is_virtual &&
+         (purpose == LOOK || purpose == LOOK_LINK || purpose == NAME_OR_ABOVE) &&
+         is_below(table->roots[0], table->root_bytes[0], path, strlen(path));
 }
 
 /* Not inlined: callers' paths are declared as never NULL, which a program may ignore.
@@ -256,14 +275,20 @@ __attribute__((noinline)) void find(int directory, const char *path,
   target->is_mark = target->is_virtual = target->is_folder = false;
   target->has_fallen_back = false;
   target->epoch = 0;
+  target->n_above = 0;
   target->slot = NULL;
   target->name = NULL;
-  if (!start() || !path || !*path || (purpose == NAME && !table->is_virtual))
+  if (!start() || !path || !*path ||
+      ((purpose == NAME || purpose == NAME_OR_ABOVE) && !table->is_virtual))
     return;
   int saved_errno = errno;
   const char *absolute = make_absolute(directory, path, target);
   if (absolute && find_name(absolute, 0, target))
     find_below(purpose, target);
+  else if (absolute && is_above_virtual(absolute, purpose)) {
+    target->n_above = strlen(absolute);
+    target->path = "/";
+  }
   errno = saved_errno;
 }
 

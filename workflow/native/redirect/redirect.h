@@ -34,15 +34,20 @@ int tierscope_epoch(int epoch) __attribute__((visibility("default")));
 
 /* ---- paths.c: where a path leads ------------------------------------------------ */
 
+/* Bytes of the virtual dataset's path that are the current folder; 0: it is a real one.
+ */
+extern size_t virtual_folder_bytes;
+
 /* What a call does with a path. */
 enum purpose {
-  READ,      /* opens a file for reading */
-  READ_LINK, /* the same, but does not follow a link */
-  LOOK,      /* asks for its attributes */
-  LOOK_LINK, /* the same, of a link itself */
-  WRITE,     /* opens a file for writing */
-  CHANGE,    /* changes a file or its name */
-  NAME       /* is of a folder, or is served by the GFS in any case */
+  READ,         /* opens a file for reading */
+  READ_LINK,    /* the same, but does not follow a link */
+  LOOK,         /* asks for its attributes */
+  LOOK_LINK,    /* the same, of a link itself */
+  WRITE,        /* opens a file for writing */
+  CHANGE,       /* changes a file or its name */
+  NAME,         /* is of a folder, or is served by the GFS in any case */
+  NAME_OR_ABOVE /* the same, and folders above a virtual dataset are there */
 };
 
 enum place { AS_GIVEN, ON_GFS, ON_LFS };
@@ -62,6 +67,7 @@ struct target {
   const char *given;
   const char *name; /* below the dataset; in the buffer or in the given path */
   size_t name_bytes;
+  size_t n_above; /* bytes of the path, if it is above the virtual dataset */
   char *buffer;
   size_t buffer_bytes;
   char usual[1000]; /* the stack is small under a signal handler */

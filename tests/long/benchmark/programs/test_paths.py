@@ -1,11 +1,15 @@
 """Which file a program's path reaches, and in which call."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
+import hypothesis
 import pytest
+import sessions
+from hypothesis import strategies
 
 CASES = {
     "absolute": ("opened(f'{data}/train/2.png')", "lfs/train/2.png"),
@@ -135,6 +139,91 @@ def test_every_spelling_of_a_path_reaches_the_file_on_its_tier(any_node):
     }
     assert wrong == {}
     assert any_node.table.counts()["undirected"] == 0
+
+
+def test_tools_make_folders_files_and_programs_in_the_real_dataset(node):
+    script = node.folder / "set" / "tool"
+    script.write_text("#!/bin/sh\necho ran $0\n")
+    script.chmod(0o755)
+    code = f"""
+set -e
+mkdir -p {node.data}/made/deep
+cp {node.data}/train/2.png {node.data}/made/copy
+cat < {node.data}/made/copy
+ls {node.data}/made
+mv {node.data}/made/copy {node.data}/made/moved
+cd {node.data}/made && cat moved
+rm -r {node.data}/made
+{node.data}/tool
+readlink -e {node.data}/train/2.png
+"""
+    found = node.execute(["sh", "-c", code]).stdout
+    assert found.split("\n") == [
+        "lfs train/2.pngcopy",
+        "deep",
+        f"lfs train/2.pngran {node.folder}/set/tool",
+        f"{node.data}/train/2.png",
+        "",
+    ]
+    assert not (node.folder / "set" / "made").exists()
+
+
+# Components that say most in few steps; the shortest paths come first.
+PARTS = ["train", "..", "2.png", ".", "", "linked", "deep", "one", "1.png", "link.png"]
+SERVER = """
+for line in sys.stdin:
+    print(opened(line[:-1]), flush=True)
+"""
+
+
+@pytest.fixture
+def servers(make_node):
+    """Return a node in place, and two programs that open paths: one is redirected."""
+    node = make_node(is_virtual=False)
+    started = [
+        sessions.start(
+            node.command(SERVER),
+            node.folder,
+            env=os.environ | environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for environment in (node.environment, {})
+    ]
+
+    def ask(path):
+        for server in started:
+            server.stdin.write(f"{path}\n")
+            server.stdin.flush()
+        return tuple(server.stdout.readline().rstrip("\n") for server in started)
+
+    return node, ask
+
+
+def test_any_path_reaches_the_file_that_the_kernel_would_open(servers):
+    node, ask = servers
+    on_lfs = node.table.on_lfs().tolist()
+    tiers = {
+        name: "lfs" if one else "gfs"
+        for name, one in zip(node.table.names, on_lfs, strict=True)
+    }
+
+    @hypothesis.settings(
+        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+        max_examples=300,
+    )
+    @hypothesis.given(strategies.lists(strategies.sampled_from(PARTS), max_size=8))
+    def check(parts):
+        path = f"{node.data}/{'/'.join(parts)}"
+        found, real = ask(path)
+        name = real.partition("/")[2]
+        expected = {f"{tiers[name]}/{name}"} if name in tiers else {real}
+        if parts and parts[-1] == "link.png" and name == "train/1.png":
+            expected.add("lfs/link.png")  # a file of its own
+        assert found in expected
+
+    check()
 
 
 def test_open_of_an_absolute_path_makes_no_other_system_call(node):

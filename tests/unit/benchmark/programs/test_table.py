@@ -118,6 +118,7 @@ def test_last_drain_waits_for_nobody(make):
         ({"roots": ["a"]}, "a: expected an absolute, normalised path"),
         ({"roots": [f"/{i}" for i in range(4)]}, "expected at most 4 paths of a"),
         ({"lfs": f"/{'x' * 1100}"}, "has 1101 bytes, expected 2 to 1023"),
+        ({"roots": ["/a"], "lfs": "/a/lfs"}, "/a/lfs: lies in /a, expected another"),
         ({"names": ["x/" * 2040, "b", "c", "d"]}, "the longest path below it has 4080"),
         ({"names": ["a", "b", "c", "b"]}, "b: stands twice in the list of files"),
     ],

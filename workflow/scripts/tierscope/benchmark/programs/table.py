@@ -5,6 +5,7 @@ the file. The library writes to it without a lock; this module only makes and re
 """
 
 import ctypes
+import itertools
 import mmap
 import os
 import time
@@ -190,8 +191,8 @@ class NodeTable:
         OSError
             If the file or a link cannot be made.
         """
-        roots = list(dict.fromkeys([*roots, real]))
-        _check_paths([*roots, lfs, links], names, real, links)
+        roots = [*dict.fromkeys(one for one in roots if one != real), real]
+        _check_paths(roots, lfs, links, names)
         header = _header(len(names), n_events, n_processes)
         _set_folders(header, roots, real=real, lfs=lfs, links=links)
         header["is_virtual"], header["wants_closes"] = is_virtual, wants_closes
@@ -353,10 +354,10 @@ def _set_folders(header: np.ndarray, roots: Sequence[str], **folders: str) -> No
 
 
 def _check_paths(
-    folders: Sequence[str], names: Sequence[str], real: str, links: str
+    roots: Sequence[str], lfs: str, links: str, names: Sequence[str]
 ) -> None:
     """Refuse folders that have no room in the table, and paths that are too long."""
-    for folder in folders:
+    for folder in (*roots, lfs, links):
         if os.path.normpath(folder) != folder or not folder.startswith("/"):
             raise ConfigError(f"{folder}: expected an absolute, normalised path.")
         if folder == "/" or len(os.fsencode(folder)) >= _FOLDER_BYTES:
@@ -364,9 +365,13 @@ def _check_paths(
                 f"{folder}: has {len(os.fsencode(folder))} bytes, expected 2 to "
                 f"{_FOLDER_BYTES - 1}."
             )
-    if len(set(folders)) > _N_ROOTS + 2:
-        raise ConfigError(f"{folders}: expected at most {_N_ROOTS} paths of a dataset.")
+    if len(roots) > _N_ROOTS:
+        raise ConfigError(f"{roots}: expected at most {_N_ROOTS} paths of a dataset.")
+    for inside, root in itertools.product((lfs, links), roots):
+        if f"{inside}/".startswith(f"{root}/"):
+            raise ConfigError(f"{inside}: lies in {root}, expected another place.")
     longest = max(map(len, map(os.fsencode, names)), default=0)
+    real = roots[-1]
     above = max(len(os.fsencode(real)), len(os.fsencode(links)) + _LONGEST_TIER)
     if longest + above + 1 > _LONGEST_PATH:
         raise ConfigError(
