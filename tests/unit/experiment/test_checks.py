@@ -1,11 +1,29 @@
-"""OST counts of a system, and which systems can be improved."""
+"""OST counts of a system, which systems can be improved, and what programs can do."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from descriptions import describe_scenario
-from tierscope.core.validation import ConfigError
+from snakemake.utils import update_config
+from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment.checks import check_n_osts, require_improvable_devices
+from tierscope.experiment.config import defaults_of_programs, read_experiment
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = {
+    "system": "one-process",
+    "datasets": {"mine": {"path": "/data/mine"}},
+    "loader": {"command": ["python", "train.py", "{dataset}"]},
+}
+
+
+def with_program(**own):
+    """Return the experiment of a program of the user, with further changes."""
+    config, own = read_yaml(ROOT / "config" / "config.yaml"), PROGRAM | own
+    for one in (defaults_of_programs([own]), own):
+        update_config(config, one)
+    return read_experiment(config, ROOT / "resources")
 
 
 def system(gfs="emulated", lfs="emulated"):
@@ -38,3 +56,15 @@ def test_directory_has_as_many_osts_as_its_file_says(n_servers, n_osts):
         ConfigError, match=rf"got 1, expected {n_osts} \(gfs.n_osts of a"
     ):
         check_n_osts(1, machine, simulated=False)
+
+
+def test_osts_of_a_dataset_of_the_user_need_not_be_known(monkeypatch):
+    monkeypatch.setenv("TIERSCOPE_GFS_ROOT", "/lustre/me")
+    (scenario,) = with_program(system="cluster").sweep
+    assert scenario.n_osts == 0
+
+
+@pytest.mark.parametrize("datasets", [PROGRAM["datasets"], {}])
+def test_program_on_emulated_tiers_is_refused_with_what_can_take_its_place(datasets):
+    with pytest.raises(ConfigError, match="or loader tensorflow or posix with dataset"):
+        with_program(system="scale-model", datasets=datasets)

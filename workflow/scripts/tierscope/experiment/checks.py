@@ -61,6 +61,18 @@ def check_devices(system: System, n_osts: list[int]) -> None:
         raise ConfigError(f"system {system.name}: emulation: {error}") from error
 
 
+def check_tiers_of_programs(system: System, simulated: bool) -> None:
+    """Refuse a program of the user on tiers whose clock cannot know what it does."""
+    source = "simulated" if simulated else system.source
+    if source != "measured":
+        raise ConfigError(
+            f"config: loader.command: got a program with {source} tiers of "
+            f"system {system.name}, whose clock cannot know when a program reads, "
+            "computes and waits; expected a system with real tiers, or loader "
+            "tensorflow or posix with datasets of the same shape"
+        )
+
+
 def check_n_osts(n_osts: int, system: System, simulated: bool) -> None:
     """Refuse an OST count that the system's GFS cannot have."""
     if simulated:
@@ -158,14 +170,6 @@ def _check_programs(experiment: Experiment) -> None:
                 "loader.command: only a program of yours reads a dataset of yours"
             )
         return
-    system = experiment.system
-    if experiment.source != "measured":
-        raise ConfigError(
-            f"config: loader.command: got a program with {experiment.source} tiers of "
-            f"system {system.name}, whose clock cannot know when a program reads, "
-            "computes and waits; expected a system with real tiers, or loader "
-            "tensorflow or posix with datasets of the same shape"
-        )
     if others := sorted(loaders - {PROGRAM_LOADER}):
         raise ConfigError(
             f"config: sweep.loaders: got {others[0]} and loader.command, expected "

@@ -22,6 +22,7 @@ from tierscope.experiment.checks import (
     check_experiment,
     check_n_osts,
     check_nodes,
+    check_tiers_of_programs,
 )
 from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.system import System, read_system
@@ -133,9 +134,14 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
             f"config: datasets: got unknown key {', '.join(unknown)}, "
             f"expected some of {', '.join(presets)}"
         )
-    for n_osts in config["sweep"]["n_osts"]:
+    if config["loader"]["command"]:
+        check_tiers_of_programs(system, config["simulate"])
+    # Where the files of a dataset of the user lie is not known, which is 0.
+    is_given = all(isinstance(one, UserDataset) for one in datasets.values())
+    counts = [n for n in config["sweep"]["n_osts"] if n or not is_given]
+    for n_osts in counts:
         check_n_osts(n_osts, system, config["simulate"])
-    check_devices(system, config["sweep"]["n_osts"])
+    check_devices(system, counts)
     experiment = Experiment(
         name=config["experiment"],
         system=system,
