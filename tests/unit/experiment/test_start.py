@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tierscope.core.imports import digest_of_modules
 from tierscope.core.validation import read_yaml
 from tierscope.experiment import start as module
 from tierscope.experiment.config import read_experiment
@@ -12,6 +13,7 @@ from tierscope.experiment.snakemake_internals import SnakemakeJob
 from tierscope.experiment.start import Start, StartError
 
 ROOT = Path(__file__).parents[3]
+SCRIPTS = ROOT / "workflow" / "scripts"
 
 
 class Internals:
@@ -148,6 +150,13 @@ def test_launch_with_other_modules_is_announced_once(site):
     site.start()._warn_of_other_modules()
     (line,) = site.warned
     assert line.startswith(f"{run.parent}: was measured with modules 000000000000, but")
+
+
+def test_runs_of_a_program_have_the_modules_of_its_own_script(site):
+    site.experiment.settings["loader"]["command"] = ["python", "train.py"]
+    site.finish(50, modules=digest_of_modules(SCRIPTS / "run_program.py"))
+    site.start()._warn_of_other_modules()
+    assert site.warned == []
 
 
 def test_start_says_how_many_points_its_launches_measure(site):

@@ -28,7 +28,7 @@ from tierscope.experiment.snakemake_internals import (
 from tierscope.storage.lease import NAME, LeaseError, hold_lease
 from tierscope.storage.own_folder import FolderError
 
-_RANKS = Path(__file__).parents[2] / "run_benchmark.py"
+_SCRIPTS = Path(__file__).parents[2]
 _PLACES = {
     "Report": "report.html",
     "Figures": "figures",
@@ -227,7 +227,8 @@ class Start:
         """
         if "modules" in self.experiment.settings["allow_mixed"]:
             return
-        present = digest_of_modules(_RANKS)
+        script = "run_program" if self.experiment.runs_program else "run_benchmark"
+        present = digest_of_modules(_SCRIPTS / f"{script}.py")
         for sweep in self.experiment.sweeps.values():
             runs = self._runs(sweep)
             finished = list(filter(Path.exists, runs))
