@@ -179,10 +179,7 @@ def statements(evidence: ProgramEvidence) -> pd.DataFrame:
     """
     rows = [_tier(evidence), _escapes(evidence), *_facts(evidence)]
     for epoch in range(evidence.n_epochs):
-        said = [*_cover_and_once(evidence, epoch)]
-        if epoch in evidence.epochs_with_opens:
-            said += [_whole(evidence, epoch), _time(evidence, epoch)]
-        rows += [{"epoch": epoch, **row} for row in said]
+        rows += [{"epoch": epoch, **row} for row in _of_epoch(evidence, epoch)]
     rows = [{"epoch": _WHOLE_RUN} | row for row in rows]
     return pd.DataFrame(rows)[list(TABLES["run_statements"])]
 
@@ -237,7 +234,7 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
     yield _said(
         "rate",
         YES if asked - held <= _MET_POINTS else NO,
-        f"Each LFS held {number_words(held)} % of the bytes; {asked} % were asked.",
+        f"Each LFS held {number_words(held)} % of the bytes, of {asked} % asked for.",
     )
     has_epochs = observed["epochs_by"] != "nobody"
     yield _said("epochs", YES if has_epochs else NO, by[observed["epochs_by"]])
@@ -260,9 +257,18 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
         yield _said(
             "cold",
             NO,
-            f"{n_again:,} opens were of files that the same epoch had read before: "
-            "their pages had been dropped, as epochs are cold.",
+            f"{count_words(n_again, 'open', separator=',')} came after tierscope had "
+            "dropped the pages of the file in the same epoch, as epochs are cold: the "
+            "device served the file again.",
         )
+
+
+def _of_epoch(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:
+    """Yield what there is to say of an epoch."""
+    yield from _cover_and_once(evidence, epoch)
+    if epoch in evidence.epochs_with_opens:
+        yield _whole(evidence, epoch)
+        yield _time(evidence, epoch)
 
 
 def _cover_and_once(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:
@@ -274,7 +280,8 @@ def _cover_and_once(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str,
         yield _said(
             "cover",
             NO,
-            "No file was opened: what was read counts to the epoch of its open.",
+            "No file was opened. Reads of files that were open before count to the "
+            "epoch of their open, so this epoch has no I/O time.",
         )
         return
     if n_opened == n_files:
@@ -285,8 +292,8 @@ def _cover_and_once(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str,
         yield _said(
             "once",
             NO,
-            f"{count_words(n_more, 'file', separator=',')} opened more than once, at "
-            f"most {int(opens.max())} times.",
+            f"{count_words(n_more, 'file was', 'files were')} opened more than once, "
+            f"at most {int(opens.max())} times.",
         )
     else:
         yield _said("once", YES, "No file was opened more than once.")
@@ -315,10 +322,10 @@ def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
             "Nothing was read by a call that tierscope sees: the program uses "
             "io_uring, or reads nothing of what it opens.",
         )
-    if not wanted:
-        return _said("whole", NO, f"{read:,} bytes were read of no opened file.")
     if read == wanted:
         return _said("whole", YES, "The bytes read are the sizes of the opened files.")
+    if not wanted:
+        return _said("whole", NO, f"{read:,} bytes were read of files of size 0.")
     return _said(
         "whole",
         NO,

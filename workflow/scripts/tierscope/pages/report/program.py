@@ -6,12 +6,20 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.core.words import FAILED, PASSED, UNKNOWN, count_words, size_words
+from tierscope.core.columns import SCENARIO
+from tierscope.core.words import (
+    FAILED,
+    PASSED,
+    UNKNOWN,
+    WHOLE_RUN,
+    count_words,
+    size_words,
+)
 
-_WHOLE_RUN = -1  # as the epoch of a statement
+_NO_EPOCH = -1  # of a statement on the whole run
 _MARKS = {"yes": PASSED, "no": FAILED, "not measured": UNKNOWN}
 _NAMES = {
-    "tier": "the decided tier",
+    "tier": "opens on the decided tier",
     "seen": "nothing escapes",
     "rate": "the cache rate is met",
     "epochs": "epochs are marked",
@@ -24,14 +32,15 @@ _NAMES = {
     "time": "I/O time fits the workers",
 }
 _EPOCHS_BY = {
-    "hook": "loops of the framework",
-    "mark": "marks of the program",
-    "nobody": "none: the run is one phase",
+    "hook": "marked by the loops of the framework",
+    "mark": "marked by the program",
+    "nobody": "not marked, so the run is one phase",
 }
+_OTHER_WORDS = "elsewhere with other numbers, see table statements"
 
 
 def statements_table(statements: pd.DataFrame) -> pd.DataFrame:
-    """Return what is stated of the runs of a program, equal statements in one row.
+    """Return what is stated of the runs of a program, a row for each answer.
 
     Parameters
     ----------
@@ -41,26 +50,36 @@ def statements_table(statements: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame of str
-        In the order of `_NAMES`, those on whole runs first.
+        In the order of `_NAMES`. Words that differ, as by a number, are those of the
+        first run.
     """
-    keys = ["epoch", "statement", "answer", "words"]
-    groups = statements.groupby(keys, sort=False)["cache_rate_percent"]
-    found = groups.agg(["size", lambda rates: sorted(set(rates))]).reset_index()
-    found.columns = [*keys, "n_runs", "rates"]
-    places = {name: i for i, name in enumerate(_NAMES)}
-    found["place"] = found["statement"].map(places)
-    found = found.sort_values(["epoch", "place"], kind="stable")
-    return pd.DataFrame(
-        {
-            "Epoch": "all" if row["epoch"] == _WHOLE_RUN else str(row["epoch"] + 1),
-            "Statement": _NAMES[row["statement"]],
-            "Answer": f"{_MARKS[row['answer']]} {row['answer']}",
-            "In words": row["words"],
-            "Runs": str(row["n_runs"]),
-            "Cache rates (%)": ", ".join(map(str, row["rates"])),
+    unmarked = statements["statement"].eq("epochs") & statements["answer"].eq("no")
+    is_whole_run = bool(unmarked.any())
+    rows = []
+    for (statement, answer), said in statements.groupby(["statement", "answer"]):
+        epochs = sorted(set(said["epoch"]) - {_NO_EPOCH})
+        words, *others = said["words"].unique()
+        runs = said[[*SCENARIO, "cache_rate_percent", "repetition"]].drop_duplicates()
+        rates = sorted(set(said["cache_rate_percent"]))
+        row = {
+            "Statement": _NAMES[statement],
+            "Answer": f"{_MARKS[answer]} {answer}",
+            "In words": words + f" ({_OTHER_WORDS})" * bool(others),
+            "Epochs": WHOLE_RUN if is_whole_run or not epochs else _span(epochs),
+            "Runs": str(len(runs)),
+            "Cache rates (%)": ", ".join(map(str, rates)),
         }
-        for row in found.to_dict("records")
-    )
+        rows.append((list(_NAMES).index(statement), epochs[:1], row))
+    rows.sort(key=lambda one: one[:2])
+    return pd.DataFrame(row for *_, row in rows)
+
+
+def _span(epochs: Sequence[int]) -> str:
+    """Return epochs, which count from 0, in words that count from 1."""
+    first, last = epochs[0] + 1, epochs[-1] + 1
+    if len(epochs) > 2 and last - first == len(epochs) - 1:
+        return f"{first} to {last}"
+    return ", ".join(str(epoch + 1) for epoch in epochs)
 
 
 def program_facts(contents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -84,7 +103,7 @@ def _words_of(content: Mapping[str, Any]) -> dict[str, str]:
         "path of the dataset": "the real one"
         if program["in_place"]
         else "a virtual one",
-        "epochs": f"{observed['n_epochs']}, by {_EPOCHS_BY[observed['epochs_by']]}",
+        "epochs": f"{observed['n_epochs']}, {_EPOCHS_BY[observed['epochs_by']]}",
         "frameworks": ", ".join(
             f"{name} {version or ''}" for name, version in versions
         ),

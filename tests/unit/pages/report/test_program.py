@@ -1,0 +1,64 @@
+"""What the report says of a user's program."""
+
+import pandas as pd
+import pytest
+from tierscope.pages.report.program import program_facts, statements_table
+
+POINT = {
+    "source": "measured",
+    "system": "one-process",
+    "dataset": "mine",
+    "n_osts": 0,
+    "policy": "pinning",
+    "loader": "program",
+    "cache_rate_percent": 50,
+    "repetition": 0,
+}
+
+
+def said(statement, answer, words, epoch=-1, **point):
+    """Return a row of table `statements`."""
+    row = {"epoch": epoch, "statement": statement, "answer": answer, "words": words}
+    return POINT | point | row
+
+
+def test_epochs_and_runs_with_one_answer_share_a_row():
+    rows = [said("cover", "yes", "All 4 files.", epoch) for epoch in range(3)]
+    rows += [said("cover", "yes", "All 4 files.", 0, repetition=1)]
+    rows += [said("cover", "no", "3 of 4 files.", 3), said("tier", "yes", "All.")]
+    table = statements_table(pd.DataFrame(rows))
+    assert table["Statement"].tolist() == [
+        "opens on the decided tier",
+        "every file opened",
+        "every file opened",
+    ]
+    assert table["Epochs"].tolist() == ["whole run", "1 to 3", "4"]
+    assert table["Runs"].tolist() == ["1", "2", "1"]
+
+
+def test_words_that_differ_by_a_number_are_those_of_the_first_run():
+    rows = [
+        said("whole", "no", f"{times} times.", 0, cache_rate_percent=rate)
+        for rate, times in ((0, 1.5), (50, 1.6))
+    ]
+    (row,) = statements_table(pd.DataFrame(rows)).to_dict("records")
+    assert row["In words"].startswith("1.5 times. (elsewhere with other numbers")
+    assert row["Cache rates (%)"] == "0, 50"
+
+
+def test_program_without_epochs_has_one_phase_and_no_first_epoch():
+    rows = [said("epochs", "no", "One phase."), said("cover", "yes", "All.", 0)]
+    table = statements_table(pd.DataFrame(rows))
+    assert set(table["Epochs"]) == {"whole run"}
+
+
+@pytest.mark.parametrize(
+    ("by", "words"), [("hook", "3, marked by the loops"), ("nobody", "3, not marked")]
+)
+def test_facts_say_who_marks_epochs(by, words):
+    observed = {"epochs_by": by, "n_epochs": 3, "frameworks": {}, "loaders": []}
+    program = {"command": ["python", "train.py"], "in_place": False}
+    content = {"program": program, "observed": observed | {"n_processes": 3}}
+    facts = program_facts([content])
+    assert facts["epochs"].startswith(words)
+    assert facts["command"] == "python train.py"
