@@ -1,9 +1,11 @@
 """Rules that draw the figures: the paper's four and a fifth; fig1 ... fig5 draw one."""
 
+from tierscope.core.words import count_words
+
 PROVENANCE = (
     f"{EXPERIMENT.provenance}, system {SYSTEM.name} ({SYSTEM.description}), "
-    f"{SYSTEM.n_processes} processes on {SYSTEM.n_nodes} "
-    f"node{'s' if SYSTEM.n_nodes > 1 else ''}"
+    f"{count_words(SYSTEM.n_processes, 'process', 'processes', separator='')} on "
+    f"{count_words(SYSTEM.n_nodes, 'node', separator='')}"
 )
 DATASET_TITLES = {name: dataset.title for name, dataset in EXPERIMENT.datasets.items()}
 SCENARIOS = [scenario.keys for scenario in EXPERIMENT.sweep]

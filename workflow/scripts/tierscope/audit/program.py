@@ -201,10 +201,10 @@ def _tier(evidence: ProgramEvidence) -> dict[str, str]:
 def _escapes(evidence: ProgramEvidence) -> dict[str, str]:
     """Return whether reads can have escaped us."""
     run = evidence.run
-    escaped = run.observed["escaped"]
-    named = f" It started {', '.join(escaped)}, which cannot be redirected." * bool(
-        escaped
-    )
+    named = ""
+    if escaped := run.observed["escaped"]:
+        names = dict.fromkeys(one.rpartition("/")[2] for one in escaped)
+        named = f" It started what cannot be redirected: {', '.join(names)}."
     if run.program.in_place:
         return _said(
             "seen",

@@ -54,8 +54,9 @@ class ReportedRun:
 def without_identities(run: Mapping[str, Any]) -> dict[str, Any]:
     """Return a `run.json` without the facts that identify user and machine.
 
-    Left out are the paths of the tiers and of libraries, hosts, jobs of the scheduler
-    and the kernel. Names that the user has chosen stay: experiment, system, datasets.
+    Left out are the paths of the tiers and of libraries, hosts, jobs of the scheduler,
+    the kernel and a program's command. Names that the user has chosen stay: experiment,
+    system, datasets.
     """
     kept = {key: run[key] for key in run if key not in _IDENTIFYING}
     system = dict(run["system"])
@@ -65,6 +66,9 @@ def without_identities(run: Mapping[str, Any]) -> dict[str, Any]:
     if "mpi" in versions:  # Open MPI's says who built it, and where
         versions["mpi"] = versions["mpi"].split(", package:")[0]
     tracer = {key: run["tracer"].get(key) for key in ("runtime", "version")}
+    if run.get("observed"):  # a command holds paths
+        kept["observed"] = run["observed"] | {"dataset": None, "escaped": []}
+        kept["program"] = run["program"] | {"command": []}
     return kept | {"system": system, "versions": versions, "tracer": tracer}
 
 
@@ -140,8 +144,10 @@ def _process_words(content: Mapping[str, Any]) -> str:
     system = content["system"]
     n_processes = system["n_nodes"] * system["processes_per_node"]
     kind, of, where = "MPI process", "node", ""
+    if is_simulated(content) or content.get("observed"):
+        kind = "process"
     if is_simulated(content):
-        kind, where = "process", ", simulated"
+        where = ", simulated"
     elif system["virtual_nodes"]:
         of, where = "virtual node", " (on one machine)"
     processes = count_words(n_processes, kind, f"{kind}es", separator="")
@@ -163,6 +169,8 @@ def _tier(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     if is_simulated(content):
         return {}
     tier = content["system"][name]
+    if name == "gfs" and content.get("observed"):  # where the dataset is
+        tier = {**tier, "root": content["observed"].get("dataset")}
     return {key: tier.get(key) for key in ("kind", "root", "n_osts")}
 
 

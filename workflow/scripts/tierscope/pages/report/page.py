@@ -234,7 +234,8 @@ def source_warning(
     """Return a warning about the numbers; nothing if all were measured on devices."""
     models = distinct(map(_model_words, contents))
     others = sorted(set(sources) - {"measured"})
-    observed = [f"{note}." for note in provenance.observed if provenance.mark]
+    notes = provenance.observed if provenance.mark else ()
+    observed = [f"{note[0].upper()}{note[1:]}." for note in notes]
     return " ".join([*(source_note(source, models) for source in others), *observed])
 
 
