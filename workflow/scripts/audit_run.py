@@ -55,6 +55,7 @@ def read_program_evidence(
         run.observed["dataset"],
         files["path"].tolist(),
         run.observed["written"],
+        ranks_of_processes(read_table(names["program_processes"], "program_processes")),
     )
     return ProgramEvidence(
         run,
@@ -63,6 +64,13 @@ def read_program_evidence(
         read_table(epochs, "run_epochs"),
         files,
     )
+
+
+def ranks_of_processes(processes: pd.DataFrame) -> dict[int, int]:
+    """Return the rank of each process whose number no process of another rank had."""
+    ranks = processes.groupby("pid")["rank"].agg(["min", "max"])
+    alone = ranks[ranks["min"] == ranks["max"]]["min"]
+    return {int(pid): int(rank) for pid, rank in alone.items()}
 
 
 def audit_program_run(

@@ -4,7 +4,7 @@
         --native DIR --launch NAME --mpi LAUNCHER --tasks N --minutes N POINT ...
 
 starts the ranks of each point by the launcher. These are the same script with
-``--shared`` and ``--spools``.
+``--shared``.
 """
 
 import argparse
@@ -30,7 +30,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--tasks", type=int, required=True, help="number of ranks")
     parser.add_argument("--minutes", type=int, default=60, help="most time of a run")
     parser.add_argument("--shared", type=Path, help="of a rank: folder of all nodes")
-    parser.add_argument("--spools", type=Path, help="of a rank: folder of counts")
     parser.add_argument("--last", action="store_true", help="of a rank: last point")
     parser.add_argument("points", type=parse_point, nargs="+", metavar="POINT")
     return parser.parse_args()

@@ -257,13 +257,15 @@ def _selection(interface: str, version: int, order: str) -> _Selection:
     return _Selection(layout, columns, sizes is not None)
 
 
-def read_any_log(path: str | Path) -> AnyLog:
+def read_any_log(path: str | Path, *, may_be_empty: bool = False) -> AnyLog:
     """Read a Darshan log of any job.
 
     Parameters
     ----------
     path : path
         A log of Darshan 3, partial or not, of any byte order and compression.
+    may_be_empty : bool
+        Whether it may have no records, as that of a process whose workers read.
 
     Returns
     -------
@@ -273,7 +275,8 @@ def read_any_log(path: str | Path) -> AnyLog:
     ------
     LogError
         If the log is truncated or corrupt, if neither this module nor PyDarshan knows
-        its versions, or if it has records of none of the interfaces.
+        its versions, or if it has records of none of the interfaces, unless it may be
+        empty.
     """
     log = open_container(path)
     job = log.read_job()
@@ -281,7 +284,7 @@ def read_any_log(path: str | Path) -> AnyLog:
     found = {name: _read_interface(log, name, job.n_processes) for name in _COUNTERS}
     records = {name: of.records for name, of in found.items() if of.records}
     modules = log.modules
-    if not records:
+    if not records and not may_be_empty:
         raise log.error(
             "has no POSIX, STDIO or MPI-IO records, "
             f"it has {', '.join(modules) if modules else 'no modules'}."

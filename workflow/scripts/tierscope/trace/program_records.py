@@ -18,6 +18,7 @@ from tierscope.core.tables import check_table
 from tierscope.trace.log import SHARED, AnyLog, LogError, read_any_log
 
 WRITTEN, BELOW, ELSEWHERE = "written", "other below the dataset", "other"
+_PID = re.compile(r"_id-?\d+-(\d+)_")  # in the name of a log
 _INTERFACES = ("POSIX", "STDIO")
 _READS = ("opens", "reads", "bytes_read", "read_time_s", "meta_time_s")
 _ALL = (
@@ -59,6 +60,7 @@ def read_program_records(
     dataset: str,
     names: Sequence[str],
     written: Iterable[str] = (),
+    rank_of_pid: Mapping[int, int] | None = None,
 ) -> ProgramRecords:
     """Read all logs of a run.
 
@@ -74,17 +76,32 @@ def read_program_records(
         Paths of the files below it, by file id.
     written : iterable of str
         Those that the program is known to have written to.
+    rank_of_pid : mapping of int to int, optional
+        Rank of each process, for logs of a tracer that does not know it.
 
     Raises
     ------
     LogError
-        If a log is partial or damaged, has records that several processes share, or an
-        unknown name on a tier.
+        If a log is partial or damaged, has records that several processes share, an
+        unknown name on a tier, or no known rank.
     """
     reader = _Reader(tier_roots, dataset, names, written)
     for path in sorted(folder.glob("*.darshan")):
-        reader.add(read_any_log(path))
+        log = read_any_log(path, may_be_empty=True)
+        reader.add(log, _rank_of(log, rank_of_pid or {}))
     return reader.result()
+
+
+def _rank_of(log: AnyLog, rank_of_pid: Mapping[int, int]) -> int:
+    """Return the rank with which the process of a log counts."""
+    if (own := log.metadata.get("rank")) is not None:
+        return int(own)
+    if "tracer" in log.metadata:  # ours: no launcher has given it a number
+        return 0
+    found = _PID.search(log.path.name)
+    if not found or (pid := int(found[1])) not in rank_of_pid:
+        raise LogError(log.path, "is of no process that is known to have run once.")
+    return rank_of_pid[pid]
 
 
 class _Reader:
@@ -114,11 +131,10 @@ class _Reader:
         self._by_name: list[tuple[int, int, np.ndarray]] = []  # rank, file, sums
         self._mapped: dict[int, int] = defaultdict(int)
 
-    def add(self, log: AnyLog) -> None:
-        """Add a log."""
+    def add(self, log: AnyLog, rank: int) -> None:
+        """Add a log of a process of a rank."""
         if lost := sorted(set(log.partial) & set(_INTERFACES)):
             raise LogError(log.path, f"has lost records of {', '.join(lost)}.")
-        rank = int(log.metadata.get("rank", 0))
         self._mapped[rank] += int(log.metadata.get("mapped_bytes", 0))
         places = [self._place(log, i) for i in range(len(log.names.ids))]
         for interface in _INTERFACES:

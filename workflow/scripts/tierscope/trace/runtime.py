@@ -39,18 +39,20 @@ _SPARE_RECORDS = 64
 _SMALLEST_MIB = 8
 _MIB = 1 << 20
 _NAME_OVERHEAD_BYTES = 64  # id and hash table, in addition to the path
-_UNUSED_MODULES = ["STDIO", "HEATMAP", "MPI-IO"]
+_UNUSED_MODULES = ("STDIO", "HEATMAP", "MPI-IO")
+_COUNTING = ("POSIX", "STDIO")
 
 
 def darshan_settings(
     prefixes: Sequence[str | Path],
     n_records_per_process: int,
     longest_path_bytes: int = 256,
+    unused: Sequence[str] = _UNUSED_MODULES,
 ) -> str:
     """Return the text of a Darshan configuration that loses no record.
 
     Prefixes are those of the traced paths, such as ``/gfs/data.ep``. A process has a
-    record for each of its files and epochs.
+    record for each of its files and epochs. Modules that are `unused` count nothing.
     """
     if not prefixes or n_records_per_process < 1:
         raise ValueError(
@@ -63,13 +65,14 @@ def darshan_settings(
         raise ValueError(f"prefixes: got {unusable}, expected none with white space.")
     n_records = math.ceil(n_records_per_process * _SLACK) + _SPARE_RECORDS
     name_bytes = longest_path_bytes + _NAME_OVERHEAD_BYTES
+    counting = ",".join(one for one in _COUNTING if one not in unused)
     lines = [
-        f"MAX_RECORDS {n_records} POSIX",
+        f"MAX_RECORDS {n_records} {counting}",
         f"MODMEM {_mebibytes(n_records * POSIX_RECORD.itemsize)}",
         f"NAMEMEM {_mebibytes(n_records * name_bytes)}",
         "NAME_EXCLUDE .* *",
         *(f"NAME_INCLUDE ^{_escape(str(prefix))} *" for prefix in prefixes),
-        f"MOD_DISABLE {','.join(_UNUSED_MODULES)}",
+        f"MOD_DISABLE {','.join(unused)}",
     ]
     return "\n".join(lines) + "\n"
 

@@ -52,6 +52,7 @@ from tierscope.benchmark.programs.results import (
     processes_table,
     read_notes,
 )
+from tierscope.benchmark.programs.tracing import make_tracer
 from tierscope.benchmark.run_folder import (
     is_complete,
     mark_complete,
@@ -60,23 +61,20 @@ from tierscope.benchmark.run_folder import (
 )
 from tierscope.core.columns import TABLES
 from tierscope.core.description import RunDescription
+from tierscope.core.files import write_text
 from tierscope.core.imports import digest_of_modules
 from tierscope.core.machine import TierError
 from tierscope.core.scenario import Point, UserDataset
 from tierscope.core.tables import read_table, write_table
 from tierscope.core.validation import ConfigError
 from tierscope.data.listing import changed_files
-from tierscope.logs.traced.call import this_call
-from tierscope.logs.traced.command import make_spools, write_logs
 from tierscope.storage.lease import LeaseError
 from tierscope.storage.machine_facts import affinity, range_words
 from tierscope.storage.mounts import mount_of
 from tierscope.storage.page_cache import told_by
-from tierscope.trace.runtime import BUILTIN
-from tierscope.trace.spool import SPOOL_VERSION
 
 _SCRIPTS = Path(__file__).parents[3]
-_REDIRECT, _TRACER = "libtierscope_redirect.so", "libtierscope_trace.so"
+_TRACING = "tracing.json"  # what the ranks must know of the tracer
 _TOLD = 5  # names that a line lists
 _REASONS = (BenchmarkError, ConfigError, LeaseError, TierError, ValueError, OSError)
 
@@ -96,7 +94,8 @@ class ProgramLaunch:
         self.system = self.description.system
         self.dataset = dataset_folder(self.description)
         native = arguments.native.absolute() / platform.machine()
-        self._libraries = [native / name for name in (_REDIRECT, _TRACER)]
+        self._redirect = native / "libtierscope_redirect.so"
+        self._tracer = make_tracer(self.description.runtime, native)
 
     # ---- the job ------------------------------------------------------------------
 
@@ -125,18 +124,15 @@ class ProgramLaunch:
         shutil.rmtree(folder, ignore_errors=True)
         logs, shared = (folder / "logs").absolute(), (folder / ".nodes").absolute()
         shared.mkdir(parents=True)
-        call = this_call()
-        spools = make_spools(logs, call)
+        tracing = self._tracer.begin(logs)
+        write_text(shared / _TRACING, json.dumps(tracing))
         started = datetime.now(UTC)
-        self._start_ranks(point, shared, spools, is_last=is_last)
-        ended = dataclasses.replace(call, ended_s=time.time())
+        self._start_ranks(point, shared, is_last=is_last)
         nodes = read_notes(shared)
-        is_whole = write_logs(spools, logs, ended)
+        is_whole = self._tracer.end()
         self._write_run(point, folder, nodes, started, is_whole=is_whole)
 
-    def _start_ranks(
-        self, point: Point, shared: Path, spools: Path, *, is_last: bool
-    ) -> None:
+    def _start_ranks(self, point: Point, shared: Path, *, is_last: bool) -> None:
         """Start all ranks by the system's launcher, and wait for their end."""
         given = self.arguments
         options = {
@@ -148,7 +144,6 @@ class ProgramLaunch:
             "--tasks": given.tasks,
             "--minutes": given.minutes,
             "--shared": shared,
-            "--spools": spools,
         }
         ranks = [sys.executable, str(_SCRIPTS / "run_program.py"), str(given.scenario)]
         ranks += [str(word) for option in options.items() for word in option]
@@ -203,14 +198,12 @@ class ProgramLaunch:
                 "started": started.isoformat(timespec="seconds"),
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
                 "tier_roots": _tier_roots(nodes),
-                "tracer": {
-                    "runtime": BUILTIN,
-                    "library": str(self._libraries[1]),
-                    "version": str(SPOOL_VERSION),
-                },
+                "tracer": self._tracer.describe(),
                 "page_cache": self._page_cache(nodes),
                 "versions": software_versions(),
-                "libraries": {"tracer": _digests(self._libraries)},
+                "libraries": {
+                    "tracer": _digests([self._redirect, self._tracer.library])
+                },
                 "modules": digest_of_modules(_SCRIPTS / "run_program.py"),
                 "machines": _machines(nodes),
                 "observed": _observed(nodes, manifest, changed, marks)
@@ -246,15 +239,18 @@ class ProgramLaunch:
             meeting.join()
             if meeting.leads:
                 node = self._node(meeting)
-                paths = node.prepare(self._libraries[0])
-                given = {"spools": str(self.arguments.spools)}
-                meeting.go(paths | given | {"tracer": str(self._libraries[1])})
+                tracing = json.loads((self.arguments.shared / _TRACING).read_text())
+                meeting.go(tracing | node.prepare(self._redirect))
             prepared = meeting.await_go()
             self._run_command(meeting, node, prepared)
         except OtherFailed:
             sys.exit(1)
         except _REASONS as error:
             fail(meeting, str(error))
+        except BaseException:
+            if meeting:
+                meeting.fail()  # else the others wait for this rank
+            raise
         finally:
             if node:
                 is_over = self.arguments.last or sys.exc_info()[0] is not None
@@ -287,7 +283,12 @@ class ProgramLaunch:
         self, meeting: Meeting, node: Node | None, prepared: dict[str, Any]
     ) -> None:
         """Run the command of this rank, and keep the node until all ranks end."""
-        step = node.keeper.step if node else wait_a_little
+        keep = node.keeper.step if node else wait_a_little
+
+        def step() -> None:
+            keep()
+            meeting.raise_if_failed()
+
         command = command_of(
             list(self.description.program.command), prepared["dataset"]
         )
@@ -303,7 +304,6 @@ class ProgramLaunch:
                 f"{status_words(status)}: {shlex.join(command)}"
             )
         while node and not meeting.all_have_ended():
-            meeting.raise_if_failed()
             step()
         if node:
             node.finish()

@@ -29,6 +29,7 @@ RANK_VARIABLES = (
 MEMORY = Path("/dev/shm")
 _POLL_S = 0.01
 _SHARED_POLL_S = 0.1
+_LOOK_S = 0.5  # between looks for failures
 _START_S = 600.0  # in which a launcher starts all ranks
 
 
@@ -84,6 +85,9 @@ class Meeting:
     rank: int
     n_on_node: int
     n_nodes: int
+
+    def __post_init__(self):
+        self._next_look_s = 0.0
 
     def join(self) -> None:
         """Wait for the ranks of this node; the first one leads."""
@@ -170,9 +174,14 @@ class Meeting:
         return any(self.shared.glob("failed-*"))
 
     def raise_if_failed(self) -> None:
-        """Raise an OtherFailed if a rank has said that it fails."""
-        if self.has_failed():
-            raise OtherFailed
+        """Raise an OtherFailed if a rank has said that it fails.
+
+        The folder that all nodes share is asked twice a second.
+        """
+        if (now_s := time.monotonic()) >= self._next_look_s:
+            self._next_look_s = now_s + _LOOK_S
+            if self.has_failed():
+                raise OtherFailed
 
     def _wait(
         self,
@@ -182,13 +191,10 @@ class Meeting:
         poll_s: float = _POLL_S,
     ) -> None:
         """Wait for a condition, while no rank fails."""
-        end_s, next_s = time.monotonic() + most_s, 0.0
+        end_s = time.monotonic() + most_s
         while not is_met():
-            now_s = time.monotonic()
-            if now_s >= next_s:
-                self.raise_if_failed()
-                next_s = now_s + _SHARED_POLL_S
-            if now_s > end_s:
+            self.raise_if_failed()
+            if time.monotonic() > end_s:
                 raise BenchmarkError(
                     f"rank {self.rank} waited {most_s:.0f} s for {whom}; expected "
                     f"{self.n_on_node} processes on each of {self.n_nodes} nodes."

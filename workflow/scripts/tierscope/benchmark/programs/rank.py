@@ -15,7 +15,7 @@ from typing import Any
 
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.meeting import Meeting
-from tierscope.logs.traced.command import traced_environment
+from tierscope.benchmark.programs.tracing import tracing_environment
 
 _POLL_S = 0.01
 _GRACE_S = 10.0  # between the request to end and the end
@@ -31,15 +31,9 @@ def command_of(words: list[str], dataset: str) -> list[str]:
 
 def environment_of(node: Mapping[str, Any]) -> dict[str, str]:
     """Return the environment of a command on a prepared node."""
-    environment = traced_environment(
-        Path(node["tracer"]),
-        Path(node["spools"]),
-        node["traced"],
-        before=[Path(node["library"])],
-    )
     users = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     modules = [str(HOOK), *(one for one in users if one and one != _SCRIPTS)]
-    return environment | {
+    return tracing_environment(node) | {
         "TIERSCOPE_REDIRECT": node["table"],
         "TIERSCOPE_HOOK_NOTES": node["notes"],
         "PYTHONPATH": os.pathsep.join(modules),
@@ -68,7 +62,11 @@ def run_command(
         signal.signal(signum, lambda number, _: ended_by.append(number))
     end_s = time.monotonic() + most_s
     while (status := child.poll()) is None and not ended_by:
-        step()
+        try:
+            step()
+        except BaseException:
+            _end(child)
+            raise
         if time.monotonic() > end_s:
             _end(child)
             raise BenchmarkError(

@@ -1,0 +1,141 @@
+"""Who writes the logs of a program's run: our tracer, or a site's Darshan.
+
+Each process leaves a log. The job begins and ends the tracing of a run, and the ranks
+start the program with the environment that the tracer needs.
+"""
+
+import dataclasses
+import os
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tierscope.core.files import write_text
+from tierscope.core.validation import ConfigError
+from tierscope.logs.traced.call import this_call
+from tierscope.logs.traced.command import make_spools, traced_environment, write_logs
+from tierscope.trace.log import read_any_log
+from tierscope.trace.runtime import (
+    BUILTIN,
+    OVERRIDES,
+    darshan_settings,
+    find_darshan_runtime,
+)
+from tierscope.trace.spool import SPOOL_VERSION
+
+_EPOCHS = 4  # for which Darshan has room for records, as nobody knows their number
+_MOST_RECORDS = 1 << 20  # of a process: 0.7 GB
+_PATH_BYTES = 512
+
+
+class OwnTracer:
+    """Our preload library, as `tierscope trace` uses it."""
+
+    def __init__(self, library: Path):
+        self.library = library
+
+    def begin(self, logs: Path) -> dict[str, str]:
+        """Return what the ranks must know."""
+        self._logs, self._call = logs, this_call()
+        self._spools = make_spools(logs, self._call)
+        return {"tracer": str(self.library), "spools": str(self._spools)}
+
+    def end(self) -> bool:
+        """Write the logs; return whether nothing is missing that can be had."""
+        ended = dataclasses.replace(self._call, ended_s=time.time())
+        return write_logs(self._spools, self._logs, ended)
+
+    def describe(self) -> dict[str, str]:
+        """Return the tracer's part of `run.json`."""
+        return {
+            "runtime": BUILTIN,
+            "library": str(self.library),
+            "version": str(SPOOL_VERSION),
+        }
+
+
+class SiteTracer:
+    """The Darshan runtime of the site, without MPI: each process writes a log."""
+
+    def __init__(self, library: Path):
+        self.library, self._version = library, ""
+
+    def begin(self, logs: Path) -> dict[str, str]:
+        """Return what the ranks must know; make the folders that Darshan expects."""
+        self._logs = logs
+        now = datetime.now()
+        for day in (now, now + timedelta(days=1)):
+            self._day_folder(day).mkdir(parents=True, exist_ok=True)
+        return {"tracer": str(self.library), "darshan_logs": str(logs)}
+
+    def _day_folder(self, day: datetime) -> Path:
+        return self._logs / f"{day.year}" / f"{day.month}" / f"{day.day}"
+
+    def end(self) -> bool:
+        """Move the logs into one folder; a ConfigError says that there are none."""
+        found = [path for path in self._logs.rglob("*.darshan*") if path.is_file()]
+        for path in found:
+            path.rename(self._logs / path.name)
+        for folder in sorted(self._logs.rglob("*"), reverse=True):
+            if folder.is_dir():
+                folder.rmdir()
+        logs = sorted(self._logs.glob("*.darshan"))
+        if not logs:
+            raise ConfigError(
+                f"darshan.runtime: {self.library} left no log in {self._logs}, "
+                "expected a runtime that traces programs without MPI and knows "
+                "DARSHAN_LOGPATH."
+            )
+        first = read_any_log(logs[0], may_be_empty=True)
+        self._version = first.metadata.get("lib_ver", "")
+        return len(logs) == len(found)  # others are partial
+
+    def describe(self) -> dict[str, str]:
+        """Return the tracer's part of `run.json`."""
+        return {
+            "runtime": "darshan",
+            "library": str(self.library),
+            "version": self._version,
+        }
+
+
+def make_tracer(setting: str, native: Path) -> OwnTracer | SiteTracer:
+    """Return who traces, by `darshan.runtime`; `native` has our library."""
+    runtime = find_darshan_runtime(setting)
+    if runtime is not None:
+        return SiteTracer(runtime)
+    return OwnTracer(native / "libtierscope_trace.so")
+
+
+def write_darshan_settings(path: Path, prefixes: Sequence[str], n_files: int) -> None:
+    """Write the settings with which Darshan traces only what these prefixes have."""
+    text = darshan_settings(
+        [f"{prefix}/" for prefix in prefixes],
+        min(_MOST_RECORDS, n_files * _EPOCHS),
+        _PATH_BYTES,
+        unused=("HEATMAP", "MPI-IO"),
+    )
+    write_text(path, text)
+
+
+def tracing_environment(node: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment of a traced and redirected command on a prepared node.
+
+    The redirecting library stands first: so logs have the paths of the tiers.
+    """
+    library = Path(node["library"])
+    if "spools" in node:
+        tracer, spools = Path(node["tracer"]), Path(node["spools"])
+        return traced_environment(tracer, spools, node["traced"], before=[library])
+    kept = {name: one for name, one in os.environ.items() if name not in OVERRIDES}
+    others = kept.get("LD_PRELOAD")
+    preloaded = filter(None, [str(library), node["tracer"], others])
+    return kept | {
+        "LD_PRELOAD": ":".join(preloaded),
+        "DARSHAN_CONFIG_PATH": node["settings"],
+        "DARSHAN_LOGPATH": node["darshan_logs"],
+        "DARSHAN_ENABLE_NONMPI": "1",
+        "DARSHAN_DISABLE_SHARED_REDUCTION": "1",
+    }
