@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -117,14 +118,18 @@ pid_t own_pid(void) {
 static void note_end(void) {
   if (!table || getpid() != own_pid() || !own)
     return;
-  static const char *const names[] = {
-      "rchar: ", "wchar: ", "read_bytes: ", "write_bytes: "};
+  static const char *const names[] = {"rchar: ", "wchar: "};
+  enum { BLOCK_BYTES = 512 };
+  struct rusage used;
   char text[512];
   read_text("/proc/self/io", text, sizeof text);
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 2; i++) {
     const char *found = strstr(text, names[i]);
     own->io[i] = found ? strtoull(found + strlen(names[i]), NULL, 10) : UINT64_MAX;
   }
+  bool is_known = *text && getrusage(RUSAGE_SELF, &used) == 0;
+  own->io[2] = is_known ? (uint64_t)used.ru_inblock * BLOCK_BYTES : UINT64_MAX;
+  own->io[3] = is_known ? (uint64_t)used.ru_oublock * BLOCK_BYTES : UINT64_MAX;
   __atomic_store_n(&own->end_ns, now_ns(), __ATOMIC_RELEASE);
 }
 

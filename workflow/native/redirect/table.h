@@ -73,8 +73,11 @@ struct group {
 struct process {
   uint64_t key; /* its id, and the ticks at which the kernel started it; 0: free */
   int64_t start_ns, end_ns;
-  uint64_t
-      io[4]; /* rchar, wchar, read_bytes, write_bytes of /proc/self/io at its end */
+  /*
+   * At its end: rchar and wchar of /proc/self/io, which count children that it has
+   * waited for, too, and its own read_bytes and write_bytes. UINT64_MAX: unknown.
+   */
+  uint64_t io[4];
   uint32_t group;  /* of its own, by its rank or its marks; 0: that of its parent */
   uint32_t parent; /* place of the nearest known ancestor, + 1; 0: there is none */
 };

@@ -12,6 +12,7 @@ from tierscope.benchmark.programs.table import (
     OPENED_GFS,
     OPENED_LFS,
     NodeTable,
+    own_counts,
 )
 
 MARK = """
@@ -160,6 +161,14 @@ def test_end_of_a_process_says_what_it_has_read(node):
     assert parent["start_ns"] < child["start_ns"] < child["end_ns"] < parent["end_ns"]
     assert parent["rchar"] > child["rchar"] > 0
     assert child["read_bytes"] >= 0
+    assert [parent["parent"], child["parent"]] == [-1, 0]
+
+
+def test_what_a_child_has_read_is_not_its_parents(node):
+    code = "if os.fork() == 0: os.read(os.open('/dev/zero', 0), 1 << 24); os._exit(0)"
+    node.run(f"{code}\nos.wait()")
+    found = own_counts(node.table.processes(), {})["rchar"]
+    assert node.table.processes()["rchar"][0] > found[1] > 1 << 24 > found[0] > 0
 
 
 def test_killed_process_has_no_end_and_no_close(make_node):

@@ -143,3 +143,27 @@ def test_table_of_the_largest_datasets_has_25_mb():
     n_bytes_of_events = module.N_EVENTS * module._EVENT.itemsize
     assert n_bytes_of_events == 8 << 20
     assert header["file_bytes"] - n_bytes_of_events < 25e6
+
+
+def process(pid, parent=-1, end_ns=0, rchar=0, read_bytes=0):
+    """Return a process as the table has it."""
+    return (pid, 5, 0, pid, end_ns, rchar, 0, read_bytes, 0, parent)
+
+
+def test_children_that_a_process_has_waited_for_count_once():
+    processes = np.array(
+        [
+            process(1, end_ns=90, rchar=100, read_bytes=1),
+            process(2, parent=0, end_ns=50, rchar=70, read_bytes=2),
+            process(3, parent=1, end_ns=40, rchar=30, read_bytes=4),
+            process(4, parent=0, end_ns=95, rchar=1000, read_bytes=8),  # outlives it
+            process(5, parent=0),  # killed, last seen with what 6 has read
+            process(6, parent=4, end_ns=60, rchar=10, read_bytes=16),
+            process(7, parent=0),  # of which nothing was seen
+        ],
+        module.PROCESSES,
+    )
+    own = module.own_counts(processes, {(5, 5): {"rchar": 13, "read_bytes": 48}})
+    assert own["rchar"].tolist() == [17, 40, 30, 1000, 3, 10, -1]
+    assert own["read_bytes"].tolist() == [1, 2, 4, 8, 32, 16, -1]
+    assert own["wchar"].tolist() == [0, 0, 0, 0, -1, 0, -1]

@@ -9,7 +9,7 @@ import itertools
 import mmap
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,8 @@ COUNTS = (
     "unknown_processes",
     "escapes",
 )
+IO_COUNTS = ("rchar", "wchar", "read_bytes", "write_bytes")
+_WITH_CHILDREN = ("rchar", "wchar")  # as the library notes them
 N_EVENTS = 1 << 18
 N_PROCESSES = 1 << 14
 _MAGIC, _VERSION = b"tierscope-table", 1
@@ -46,7 +48,7 @@ _REASONS = {
     3: "starts without our environment",
     4: "is of another kind of machine",
 }
-_IO = [(name, "i8") for name in ("rchar", "wchar", "read_bytes", "write_bytes")]
+_IO = [(name, "i8") for name in IO_COUNTS]
 _ESCAPED = np.dtype([("reason", "u4"), ("path", "S252")])
 _GROUP = np.dtype(
     [("key", "u8"), ("pid", "i4"), ("epoch", "i4"), ("n_marks", "u4"), ("", "u4")]
@@ -90,6 +92,7 @@ PROCESSES = np.dtype(
     [
         *[(name, "i8") for name in ("pid", "ticks", "group", "start_ns", "end_ns")],
         *_IO,
+        ("parent", "i8"),
     ]
 )
 
@@ -291,23 +294,30 @@ class NodeTable:
     def processes(self) -> np.ndarray:
         """Return the processes so far, `PROCESSES`, in the order of their starts.
 
-        ``group`` is that which a process belongs to by now. ``end_ns`` is 0 if no end
-        was seen; else the counts are those of ``/proc/self/io`` then, -1 if unknown.
+        ``group`` is that which a process belongs to by now. ``parent`` is the position
+        of its nearest ancestor here, -1 without one. ``end_ns`` is 0 if no end was
+        seen. Else the counts are those at its end, -1 if unknown; ``rchar`` and
+        ``wchar`` hold those of children, too (see `own_counts`).
         """
         stored = self._places.copy()
         group = stored["group"]
-        nearest = stored["parent"]
+        nearest = stored["parent"].copy()
         while (follows := (group == 0) & (nearest > 0)).any():
             above = nearest[follows] - 1
-            group[follows] = self._places["group"][above]
+            group[follows] = stored["group"][above]
             nearest[follows] = stored["parent"][above]
-        stored = stored[(stored["key"] > 0) & (stored["start_ns"] > 0)]
+        used = np.flatnonzero((stored["key"] > 0) & (stored["start_ns"] > 0))
+        used = used[np.argsort(stored["start_ns"][used], kind="stable")]
+        position = np.full(len(stored) + 1, -1)
+        position[used + 1] = np.arange(len(used))
+        stored = stored[used]
         processes = np.empty(len(stored), PROCESSES)
-        for name in PROCESSES.names[2:]:
+        for name in ("group", "start_ns", "end_ns", *IO_COUNTS):
             processes[name] = stored[name]
         processes["pid"] = stored["key"] & np.uint64((1 << _PID_BITS) - 1)
         processes["ticks"] = stored["key"] >> np.uint64(_PID_BITS)
-        return processes[np.argsort(processes["start_ns"], kind="stable")]
+        processes["parent"] = position[stored["parent"]]
+        return processes
 
     def counts(self) -> dict[str, int]:
         """Return how often happened what is rare, by `COUNTS`."""
@@ -321,6 +331,49 @@ class NodeTable:
             for one in self._header["escaped"]
             if int(one["reason"]) in _REASONS
         ]
+
+
+def own_counts(
+    processes: np.ndarray, seen: Mapping[tuple[int, int], Mapping[str, int]]
+) -> np.ndarray:
+    """Return processes with what each has read and written itself, -1 if unknown.
+
+    The kernel adds the counts of a child to its parent's ``/proc/PID/io`` when that
+    waits for it, so sums of these would count children again and again.
+
+    Parameters
+    ----------
+    processes : structured array, `PROCESSES`
+        Of `NodeTable.processes`.
+    seen : mapping of (pid, ticks) to counts
+        ``/proc/PID/io`` as last read, for processes of which no end was seen. If the
+        parent has ended, it is taken to have waited for them.
+    """
+    own = processes.copy()
+    ended = processes["end_ns"] > 0
+    for name in IO_COUNTS:
+        of_children = [0] * len(own)  # that it can have waited for, and theirs
+        for i in reversed(range(len(own))):
+            process = own[i]
+            key = int(process["pid"]), int(process["ticks"])
+            alone, others = int(process[name]), of_children[i]
+            if not ended[i]:
+                alone = seen.get(key, {}).get(name, -1)
+            if alone >= 0 and (name in _WITH_CHILDREN or not ended[i]):
+                alone = max(0, alone - others)
+            process[name] = alone
+            parent = int(process["parent"])
+            if (
+                parent >= 0
+                and alone >= 0
+                and (
+                    own["end_ns"][parent] >= process["end_ns"]
+                    if ended[parent]
+                    else ended[i]
+                )
+            ):
+                of_children[parent] += alone + others
+    return own
 
 
 def _header(n_files: int, n_events: int, n_processes: int) -> np.ndarray:
