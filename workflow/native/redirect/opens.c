@@ -21,6 +21,7 @@
  * IS_SHARED means that another descriptor may be of the same open.
  */
 #define IS_SHARED (UINT64_C(1) << 63)
+_Static_assert(sizeof(meaning) == 8, "a slot's number and an epoch");
 static _Atomic int highest_descriptor;
 
 static uintptr_t meaning_of(const struct target *target) {

@@ -37,8 +37,8 @@ static bool take_long_buffer(struct target *target) {
 static bool write_path(struct target *target, const char *folder, size_t folder_bytes,
                        const char *suffix, size_t suffix_bytes) {
   size_t start = folder_bytes + suffix_bytes;
-  size_t end = start + 1 + target->name_bytes + target->is_folder;
-  if (end >= target->buffer_bytes && (end >= PATH_MAX || !take_long_buffer(target)))
+  size_t end = start + (target->name_bytes > 0 ? 1 + target->name_bytes : 0);
+  if (end + 2 > target->buffer_bytes && (end >= PATH_MAX || !take_long_buffer(target)))
     return false;
   char *path = target->buffer;
   if (target->name_bytes > 0)
@@ -48,9 +48,7 @@ static bool write_path(struct target *target, const char *folder, size_t folder_
   path[start] = '/';
   target->name = path + start + 1;
   if (target->is_folder)
-    path[end - 1] = '/';
-  else if (target->name_bytes == 0)
-    end--; /* a root, without a slash */
+    path[end++] = '/';
   path[end] = '\0';
   target->path = path;
   target->directory = AT_FDCWD;
@@ -287,8 +285,9 @@ __attribute__((noinline)) void find(int directory, const char *path,
     find_below(purpose, target);
   else if (absolute && is_above_virtual(absolute, purpose)) {
     target->n_above = strlen(absolute);
-    target->path = "/";
-  }
+    target->path = table->links; /* a folder that is there */
+  } else if (absolute && virtual_folder_bytes && *path != '/' && directory == AT_FDCWD)
+    target->path = absolute; /* the kernel knows another current folder */
   errno = saved_errno;
 }
 
@@ -315,14 +314,30 @@ void choose_readable(struct target *target) {
   errno = saved_errno;
 }
 
-bool leads_to_dataset(int fd, enum purpose purpose, struct target *target) {
+/*
+ * Whether an open file is a plain one where the dataset's files are. A parallel file
+ * system asks no server for that.
+ */
+static bool is_beside_dataset(int fd) {
+#ifdef STATX_TYPE /* not of glibc before 2.28 */
+  struct statx info;
+  return syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE,
+                 &info) == 0 &&
+         S_ISREG(info.stx_mode) &&
+         makedev(info.stx_dev_major, info.stx_dev_minor) == table->device;
+#else
   struct stat info;
+  return syscall(SYS_fstat, fd, &info) == 0 && S_ISREG(info.st_mode) &&
+         info.st_dev == table->device;
+#endif
+}
+
+bool leads_to_dataset(int fd, enum purpose purpose, struct target *target) {
   if (LIKELY(!table) || fd < 0)
     return false;
   int saved_errno = errno;
   bool leads =
-      syscall(SYS_fstat, fd, &info) == 0 && S_ISREG(info.st_mode) &&
-      (uint64_t)info.st_dev == table->device &&
+      is_beside_dataset(fd) &&
       (folder_of(fd, target->buffer, target->buffer_bytes) ||
        (take_long_buffer(target) && folder_of(fd, target->buffer, LONG_BYTES)));
   errno = saved_errno;

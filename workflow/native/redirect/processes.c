@@ -1,6 +1,7 @@
 /* Processes of a run, the groups of them whose epochs begin together, and epochs. */
 #include "redirect.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,6 +19,9 @@ static uint32_t nearest;
 /* On a page that is zero in a child, also of _Fork or a system call; NULL: ask. */
 static volatile pid_t *known_pid;
 static int epoch_here = -1;
+/* A child of fork must not look for it: another thread may have held the loader's lock.
+ */
+static void (*next_exit)(int);
 
 static struct process *all_processes(void) {
   return (struct process *)((char *)table + table->processes_at);
@@ -80,6 +84,7 @@ void enter_process(void) {
   uint64_t key;
   if (!watches_forks) {
     watches_forks = true;
+    next_exit = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
     pthread_atfork(NULL, NULL, enter_process);
 #ifdef MADV_WIPEONFORK /* Linux 4.14 */
     void *page = map_memory(PAGE_BYTES, 0);
@@ -138,15 +143,13 @@ __attribute__((destructor)) static void finish(void) { note_end(); }
 /* What ends a process without its destructors, as the children of multiprocessing. */
 __attribute__((noreturn)) void _exit(int status) {
   note_end();
-  REAL(_exit)(status);
+  if (next_exit)
+    next_exit(status);
+  syscall(SYS_exit_group, status);
   __builtin_unreachable();
 }
 
-__attribute__((noreturn)) void _Exit(int status) {
-  note_end();
-  REAL(_Exit)(status);
-  __builtin_unreachable();
-}
+__attribute__((noreturn)) void _Exit(int status) { _exit(status); }
 
 /* ---- Groups --------------------------------------------------------------------- */
 

@@ -152,7 +152,9 @@ cp {node.data}/train/2.png {node.data}/made/copy
 cat < {node.data}/made/copy
 ls {node.data}/made
 mv {node.data}/made/copy {node.data}/made/moved
-cd {node.data}/made && cat moved
+cd {os.path.dirname(node.data)}
+! cat etc/hostname 2> /dev/null
+cd {os.path.basename(node.data)}/made && cat moved
 rm -r {node.data}/made
 {node.data}/tool
 readlink -e {node.data}/train/2.png
