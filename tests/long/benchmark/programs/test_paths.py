@@ -200,7 +200,9 @@ def servers(make_node):
             server.stdin.flush()
         return tuple(server.stdout.readline().rstrip("\n") for server in started)
 
-    return node, ask
+    yield node, ask
+    for server in started:
+        server.communicate()
 
 
 def test_any_path_reaches_the_file_that_the_kernel_would_open(servers):
@@ -236,7 +238,10 @@ def test_open_of_an_absolute_path_makes_no_other_system_call(node):
         [compiler, "-o", program, Path(__file__).with_name("only_opens.c")], check=True
     )
     files = [f"{node.data}/train/{i}.png" for i in range(6)]
-    assert node.execute([str(program), *files]).stdout == "6\n"
+    done = node.execute([str(program), *files], check=False)
+    if done.returncode == 3:
+        pytest.skip("needs seccomp")
+    assert done.stdout == "6\n"
     assert len(node.events()) == 7  # the client opens the first one before, too
     done = node.execute([str(program), f"{node.data}/./train/../link.png"], check=False)
     assert done.returncode != 0  # killed: this path needs more
