@@ -65,6 +65,15 @@ static uintptr_t take_descriptor(int fd) {
   return atomic_exchange(slot, 0);
 }
 
+static uintptr_t take_stream(FILE *stream) {
+  if (LIKELY(!table || !table->wants_closes))
+    return 0;
+  int saved_errno = errno; /* a stream may have no descriptor */
+  uintptr_t means = take_descriptor(fileno_unlocked(stream));
+  errno = saved_errno;
+  return means;
+}
+
 static void note_close(uintptr_t means) {
   if (LIKELY(!means) || has_twin(means))
     return;
@@ -215,7 +224,7 @@ int redirected_openat2(int directory, const char *path, const uint64_t how[3],
     enum purpose purpose = of_mode(mode);                                              \
     find(AT_FDCWD, path, purpose, &target);                                            \
     choose_readable(&target);                                                          \
-    uintptr_t old = take_descriptor(fileno_unlocked(stream));                          \
+    uintptr_t old = take_stream(stream);                                               \
     FILE *result = REAL(name)(target.path, mode, stream);                              \
     if (result && !target.slot && path &&                                              \
         leads_to_dataset(fileno_unlocked(result), purpose, &target))                   \
@@ -281,16 +290,16 @@ REDIRECTED(int, posix_spawn_file_actions_addchdir_np, result != 0, NAME, AT_FDCW
 /* ---- Close and dup ----------------------------------------------------------------
  */
 
-#define REDIRECTED_CLOSE(type, name, parameter, descriptor, argument)                  \
-  type name(parameter) {                                                               \
-    uintptr_t means = take_descriptor(descriptor);                                     \
-    type status = REAL(name)(argument);                                                \
+#define REDIRECTED_CLOSE(name, parameter, taken, argument)                             \
+  int name(parameter) {                                                                \
+    uintptr_t means = taken;                                                           \
+    int status = REAL(name)(argument);                                                 \
     note_close(means);                                                                 \
     return status;                                                                     \
   }
 
-REDIRECTED_CLOSE(int, close, int fd, fd, fd)
-REDIRECTED_CLOSE(int, fclose, FILE *stream, fileno_unlocked(stream), stream)
+REDIRECTED_CLOSE(close, int fd, take_descriptor(fd), fd)
+REDIRECTED_CLOSE(fclose, FILE *stream, take_stream(stream), stream)
 
 static void close_descriptors(int first, unsigned last) {
   if (!table || !table->wants_closes || getpid() != own_pid())
