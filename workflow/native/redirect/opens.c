@@ -25,8 +25,7 @@ _Static_assert(sizeof(meaning) == 8, "a slot's number and an epoch");
 static _Atomic int highest_descriptor;
 
 static uintptr_t meaning_of(const struct target *target) {
-  const uint64_t *slots = (const uint64_t *)((const char *)table + table->slots_at);
-  uint64_t number = (uint64_t)(target->slot - slots) + 1;
+  uint64_t number = (uint64_t)(target->slot - all_slots(table)) + 1;
   return (uintptr_t)number << 31 | (uintptr_t)target->epoch;
 }
 
@@ -77,9 +76,8 @@ static uintptr_t take_stream(FILE *stream) {
 static void note_close(uintptr_t means) {
   if (LIKELY(!means) || has_twin(means))
     return;
-  uint64_t *slots = (uint64_t *)((char *)table + table->slots_at);
   uint64_t number = (means & ~IS_SHARED) >> 31;
-  note_event(&slots[number - 1], (int)(means & INT_MAX), CLOSED);
+  note_event(all_slots(table) + number - 1, (int)(means & INT_MAX), CLOSED);
 }
 
 /* ---- Opens ---------------------------------------------------------------------- */

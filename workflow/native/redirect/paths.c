@@ -209,7 +209,7 @@ static int marked_epoch(const char *name) {
 }
 
 /* Writes the path of a known file on its tier. */
-static void direct(struct target *target, uint64_t state) {
+static void direct(struct target *target, uint32_t state) {
   char suffix[32] = "/gfs.ep";
   char digits[12], *digit = digits + sizeof digits;
   size_t end = 7;
@@ -244,7 +244,7 @@ static void find_below(enum purpose purpose, struct target *target) {
   }
   if (purpose != NAME && purpose != NAME_OR_ABOVE && !target->is_folder)
     target->slot = find_slot(target->name, target->name_bytes);
-  uint64_t state = target->slot ? __atomic_load_n(target->slot, __ATOMIC_ACQUIRE) : 0;
+  uint32_t state = target->slot ? __atomic_load_n(target->slot, __ATOMIC_ACQUIRE) : 0;
   if ((purpose == LOOK_LINK || purpose == READ_LINK) && state & IS_LINK)
     target->slot = NULL; /* the copy is none */
   if (target->slot && purpose != WRITE && purpose != CHANGE)

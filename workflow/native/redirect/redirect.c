@@ -43,27 +43,28 @@ static uint64_t hash_name(const struct table *in, const char *name, size_t bytes
   hash = (hash ^ word) * 0xd6e8feb86659fd93u;
   hash ^= hash >> 32;
   hash *= 0x9e3779b97f4a7c15u;
-  hash >>= STATE_BITS;
-  return hash ? hash : 1;
+  return hash;
+}
+
+/* The bits of a hash that a slot has; never 0. */
+static uint32_t tag_of(uint64_t hash) {
+  uint32_t tag = (uint32_t)hash >> STATE_BITS;
+  return tag ? tag : 1;
 }
 
 /* The slot of a hash, or the free one that it would get. */
 static uint64_t probe(const struct table *in, uint64_t hash) {
-  const uint64_t *slots = (const uint64_t *)((const char *)in + in->slots_at);
-  uint64_t i = (uint64_t)((unsigned __int128)hash * in->n_slots >> (64 - STATE_BITS));
+  const uint32_t *slots = all_slots(in);
+  uint64_t i = (uint64_t)((unsigned __int128)hash * in->n_slots >> 64);
   for (;; i = i + 1 < in->n_slots ? i + 1 : 0) {
-    uint64_t slot = __atomic_load_n(&slots[i], __ATOMIC_RELAXED);
-    if (slot >> STATE_BITS == hash || slot == 0)
+    uint32_t slot = __atomic_load_n(&slots[i], __ATOMIC_RELAXED);
+    if (slot >> STATE_BITS == tag_of(hash) || slot == 0)
       return i;
   }
 }
 
-static uint64_t *all_slots(struct table *in) {
-  return (uint64_t *)((char *)in + in->slots_at);
-}
-
-uint64_t *find_slot(const char *name, size_t bytes) {
-  uint64_t *slot = all_slots(table) + probe(table, hash_name(table, name, bytes));
+uint32_t *find_slot(const char *name, size_t bytes) {
+  uint32_t *slot = all_slots(table) + probe(table, hash_name(table, name, bytes));
   return *slot ? slot : NULL;
 }
 
@@ -73,14 +74,14 @@ uint64_t *find_slot(const char *name, size_t bytes) {
  */
 int64_t tierscope_redirect_fill(struct table *into, const char *names,
                                 const uint8_t *states) {
-  uint64_t *slots = all_slots(into);
+  uint32_t *slots = all_slots(into);
   uint32_t *ids = (uint32_t *)((char *)into + into->ids_at);
   for (uint64_t id = 0; id < into->n_files; id++) {
     size_t bytes = strlen(names);
     uint64_t hash = hash_name(into, names, bytes), at = probe(into, hash);
     if (slots[at])
       return (int64_t)id;
-    slots[at] = hash << STATE_BITS | states[id];
+    slots[at] = tag_of(hash) << STATE_BITS | states[id];
     ids[at] = (uint32_t)id;
     names += bytes + 1;
   }
@@ -89,7 +90,7 @@ int64_t tierscope_redirect_fill(struct table *into, const char *names,
 
 /* ---- Events --------------------------------------------------------------------- */
 
-void note_event(const uint64_t *slot, int epoch, enum event_kind kind) {
+void note_event(const uint32_t *slot, int epoch, enum event_kind kind) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   struct event *events = (struct event *)((char *)table + table->events_at);
@@ -108,7 +109,7 @@ void note_event(const uint64_t *slot, int epoch, enum event_kind kind) {
   __atomic_store_n(&event->serial, at + 1, __ATOMIC_RELEASE);
 }
 
-void note_written(uint64_t *slot) {
+void note_written(uint32_t *slot) {
   __atomic_fetch_or(slot, WRITTEN, __ATOMIC_RELEASE);
   count(WRITES);
   note_event(slot, own_epoch(), WROTE);

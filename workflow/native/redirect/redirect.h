@@ -15,10 +15,14 @@ extern struct table *table; /* NULL: nothing is redirected */
 /* Maps the table at a process's first call; false if nothing is redirected. */
 bool start(void);
 
+static inline uint32_t *all_slots(const struct table *in) {
+  return (uint32_t *)((char *)in + in->slots_at);
+}
+
 /* The slot of a name below the dataset; NULL: the table does not know it. */
-uint64_t *find_slot(const char *name, size_t bytes);
-void note_event(const uint64_t *slot, int epoch, enum event_kind kind);
-void note_written(uint64_t *slot);
+uint32_t *find_slot(const char *name, size_t bytes);
+void note_event(const uint32_t *slot, int epoch, enum event_kind kind);
+void note_written(uint32_t *slot);
 
 static inline void count(enum count which) {
   __atomic_fetch_add(&table->counts[which], 1, __ATOMIC_RELAXED);
@@ -62,7 +66,7 @@ struct target {
   bool is_folder; /* it ends with a slash */
   bool has_fallen_back;
   int epoch;
-  uint64_t *slot; /* NULL: not a known file */
+  uint32_t *slot; /* NULL: not a known file */
   int given_directory;
   const char *given;
   const char *name; /* below the dataset; in the buffer or in the given path */

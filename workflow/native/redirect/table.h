@@ -22,10 +22,12 @@ enum {
 };
 
 /*
- * A slot is the hash of a file's path below the dataset, shifted by STATE_BITS, and its
- * state. 0: no file has the slot. Slots are probed one after the other.
+ * A slot is 29 bits of the hash of a file's path below the dataset, and its state. 0:
+ * no file has the slot. Slots are probed one after the other. A name that no file had
+ * may, once in 50 million, find the slot of another: its open is then told of as that
+ * one's, but reaches what its own name names.
  */
-enum state { STAGED = 1, WRITTEN = 2, IS_LINK = 4, STATE_BITS = 8 };
+enum state { STAGED = 1, WRITTEN = 2, IS_LINK = 4, STATE_BITS = 3 };
 
 enum event_kind {
   OPENED_GFS = 1,

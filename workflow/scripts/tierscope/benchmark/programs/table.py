@@ -33,7 +33,7 @@ _WITH_CHILDREN = ("rchar", "wchar")  # as the library notes them
 N_EVENTS = 1 << 18
 N_PROCESSES = 1 << 14
 _MAGIC, _VERSION = b"tierscope-table", 1
-_STAGED, _WRITTEN, _IS_LINK, _STATE_BITS = 1, 2, 4, 8
+_STAGED, _WRITTEN, _IS_LINK, _STATE_BITS = 1, 2, 4, 3
 _N_ROOTS, _FOLDER_BYTES, _LONGEST_PATH = 4, 1024, 4095
 _FOLDER = f"S{_FOLDER_BYTES}"
 _LONGEST_TIER = len("/lfs.ep2147483647/")
@@ -129,7 +129,7 @@ class NodeTable:
                 f"{path}: version and bytes are {found}, expected a table of "
                 f"redirections of {(_VERSION, size_bytes)}."
             )
-        self._slots = self._part("slots", "u8")
+        self._slots = self._part("slots", "u4")
         self._ids = self._part("ids", "u4", "n_slots")
         self._ring = self._part("events", _EVENT)
         self._places = self._part("processes", _PROCESS)
@@ -386,7 +386,7 @@ def _header(n_files: int, n_events: int, n_processes: int) -> np.ndarray:
     header["n_events"], header["n_processes"] = n_events, n_processes
     end = _HEADER.itemsize
     for part, size_bytes in (
-        ("slots", 8 * n_slots),
+        ("slots", 4 * n_slots),
         ("ids", 4 * n_slots),
         ("events", _EVENT.itemsize * n_events),
         ("processes", _PROCESS.itemsize * n_processes),
@@ -451,7 +451,7 @@ def _write(
         os.posix_fallocate(descriptor, 0, size_bytes)  # not SIGBUS when it is full
         whole = np.frombuffer(mmap.mmap(descriptor, size_bytes), np.uint8)
         ends = int(header["slots_at"]), int(header["events_at"])
-        for seed in range(1, 4):  # two names may have one hash of 56 bits
+        for seed in range(1, 33):  # two names may have one hash in slots side by side
             header["seed"] = seed
             file.seek(0)
             file.write(header.tobytes())
