@@ -63,6 +63,12 @@ def test_validation_three_times_an_epoch(pytorch):
     assert found.of_epochs("val") == [(16, 48)] * 3
 
 
+def test_validation_in_the_middle_of_an_epoch_with_gradients(pytorch):
+    found = pytorch(*FORK, "--validate", "within")
+    assert found.of_epochs("train") == WHOLE
+    assert found.of_epochs("val") == [(16, 32)] * 3
+
+
 def test_check_of_the_validation_before_the_first_epoch(pytorch):
     found = pytorch(*FORK, "--validate", "first", "--persistent")
     assert found.of_epochs("train") == WHOLE

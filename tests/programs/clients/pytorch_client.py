@@ -88,7 +88,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument("--prefetch", type=int)
     parser.add_argument("--break-after", type=int, default=-1)
-    parser.add_argument("--validate", choices=["grad", "no_grad", "first", "often"])
+    parser.add_argument(
+        "--validate", choices=["grad", "no_grad", "first", "often", "within"]
+    )
     parser.add_argument("--same-files", action="store_true")
     parser.add_argument("--new-loaders", action="store_true")
     parser.add_argument("--one-line", action="store_true")
@@ -117,13 +119,18 @@ def make_loader(given: argparse.Namespace, part: str, train: bool, epoch: int = 
     return DataLoader(data, sampler=drawn, **more), drawn
 
 
-def go_through(loader: DataLoader, break_after: int = -1) -> int:
-    """Return the sum of a loader's samples, of some batches only if asked."""
+def go_through(loader: DataLoader, break_after: int = -1, within=None) -> int:
+    """Return the sum of a loader's samples, of some batches only if asked.
+
+    Every five batches it goes through another loader, if there is one `within`.
+    """
     total = 0
-    for number, batch in enumerate(loader):
+    for number, batch in enumerate(loader, 1):
         total += int(batch.sum())
-        if number + 1 == break_after:
+        if number == break_after:
             break
+        if within and number % 5 == 0:
+            go_through(within)
     return total
 
 
@@ -147,8 +154,9 @@ def main() -> None:
             for loader in (train, held):
                 go_through(loader)
             continue
-        go_through(train, given.break_after)
-        if not given.validate:
+        is_within = given.validate == "within"
+        go_through(train, given.break_after, held if is_within else None)
+        if not given.validate or is_within:
             continue
         with nullcontext() if given.validate == "grad" else torch.no_grad():
             for _ in range(3 if given.validate == "often" else 1):

@@ -34,7 +34,7 @@ def begin(marks):
         of = Loader(loader, kind=(), size=None, source=lambda one: None)
         place = Place((id(loader),), keras)
         epoch, stream = made.begin("pytorch", of, place, facts, evaluation)
-        stream.was_asked = True
+        stream.ask()
         return epoch
 
     begin.loops = made

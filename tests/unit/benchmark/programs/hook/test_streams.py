@@ -18,8 +18,8 @@ def begin(streams, loader, place=HERE, kind="shuffled", size=None):
     """Begin an iteration that is asked for a batch; return the stream's number."""
     made = Loader(loader, kind=(kind,), size=size, source=lambda one: one.data)
     stream = streams.find(made, place)
-    stream.next_iteration()
-    stream.was_asked = True
+    stream.begin()
+    stream.ask()
     return stream.number
 
 
@@ -74,9 +74,56 @@ def test_first_epoch_may_begin_at_another_line_if_the_size_is_the_same():
 
 def test_iteration_that_nobody_asks_for_a_batch_does_not_count():
     stream = Streams().new()
-    assert [stream.next_iteration(), stream.next_iteration()] == [0, 0]
-    stream.was_asked = True
-    assert stream.next_iteration() == 1
+    assert [stream.begin(), stream.begin()] == [0, 0]
+    stream.ask()
+    assert stream.begin() == 1
+    stream.expect()
+    assert stream.begin() == 2
+
+
+def begin_again(stream, *under_way, batches=3):
+    """Return the number of an iteration of some batches that begins."""
+    number = stream.begin(under_way)
+    for _ in range(batches):
+        stream.ask()
+    return number
+
+
+def test_validation_in_the_middle_of_an_epoch_does_not_count():
+    train, held = Streams().new(), Streams().new()
+    for epoch in range(3):
+        assert begin_again(train) == epoch
+        for _ in range(4):  # only the last one, which nothing follows, may be an epoch
+            assert begin_again(held, train) == epoch
+            train.ask()
+            train.ask()
+        assert begin_again(held, train) == epoch
+
+
+def test_iterator_that_is_left_or_gives_samples_now_and_then_stops_no_counting():
+    samples, train = Streams().new(), Streams().new()
+    begin_again(samples, batches=1)
+    for epoch in range(3):
+        assert begin_again(train, samples) == epoch
+        samples.ask()
+
+
+def test_iteration_that_was_left_does_not_go_on_in_the_next_one():
+    held, train = Streams().new(), Streams().new()
+    begin_again(held)  # a check before the first epoch, with workers that stay
+    for epoch in range(3):
+        assert begin_again(train, held) == epoch
+        begin_again(held)
+
+
+def test_loaders_that_are_read_in_turn_both_count():
+    one, other = Streams().new(), Streams().new()
+    begin_again(one)
+    for number in range(3):
+        assert other.begin([one]) == number
+        for _ in range(4):
+            one.ask()
+            other.ask()
 
 
 def call_from(module, name):

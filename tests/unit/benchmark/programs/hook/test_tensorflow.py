@@ -18,7 +18,22 @@ class Dataset:
         return [self.made_of] if self.made_of else []
 
     def __iter__(self):
-        return (one for one in "ab")
+        return Iterator()
+
+
+class Iterator:
+    """What the hook knows of an iterator of TensorFlow."""
+
+    def __init__(self):
+        self.left = list("hgfedcba")
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not self.left:
+            raise StopIteration
+        return self.left.pop()
 
 
 @pytest.fixture
@@ -27,14 +42,17 @@ def marks(monkeypatch):
     marks = []
     monkeypatch.setattr(tensorflow, "LOOPS", Loops(marks.append))
     monkeypatch.setattr(Dataset, "__iter__", Dataset.__iter__)
-    tensorflow.wrap(SimpleNamespace(DatasetV2=Dataset))
+    monkeypatch.setattr(Iterator, "__next__", Iterator.__next__)
+    iterator_ops = SimpleNamespace(OwnedIterator=Iterator)
+    module = SimpleNamespace(DatasetV2=Dataset, iterator_ops=iterator_ops)
+    tensorflow.wrap(module)
     return marks
 
 
 def test_each_iteration_of_a_dataset_is_an_epoch(marks):
     train, held = Dataset(), Dataset()
     for _ in range(3):
-        assert list(train) == list(held) == ["a", "b"]
+        assert list(train) == list(held) == list("abcdefgh")
     assert marks == [0, 1, 2]
 
 
@@ -44,6 +62,15 @@ def test_dataset_that_is_derived_anew_each_epoch_continues(marks):
         kept.append(Dataset(Dataset(names)))
         list(kept[-1])
     assert marks == [0, 1, 2]
+
+
+def test_validation_between_two_batches_is_no_epoch(marks):
+    train, held = Dataset(), Dataset()
+    for epoch in range(3):
+        for step, _ in enumerate(train):
+            if step in (1, 5):
+                list(held)
+        assert marks == list(range(epoch + 1))
 
 
 def test_batch_size_is_that_of_the_last_batching(monkeypatch, marks):
@@ -60,7 +87,7 @@ def test_tracing_of_a_function_is_no_iteration(marks, monkeypatch):
     context = ModuleType("tensorflow.python.eager.context")
     context.executing_eagerly = lambda: False
     monkeypatch.setitem(sys.modules, context.__name__, context)
-    assert list(Dataset()) == ["a", "b"]
+    assert list(Dataset()) == list("abcdefgh")
     assert marks == []
 
 

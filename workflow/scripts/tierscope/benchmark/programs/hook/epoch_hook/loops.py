@@ -103,15 +103,16 @@ class Loops:
     ) -> tuple[int, Stream]:
         """Note that a loader begins an iteration; return the epoch that this is of.
 
-        It also returns the stream: set its ``was_asked`` if the iteration is asked for
-        a batch. Inside Keras only Keras begins epochs.
+        It also returns the stream, to be told when the iteration is asked for a batch.
+        Inside Keras only Keras begins epochs.
         """
+        under_way = self._streams.under_way()
         stream = self._streams.find(loader, place)
         self._note_loader(framework, stream, facts)
         is_evaluation = is_evaluation or place.keras == "evaluate"
         if place.keras == "fit":
             return max(self._epoch, 0), stream
-        wanted = 0 if is_evaluation else stream.next_iteration()
+        wanted = stream.begin(under_way, counts=not is_evaluation)
         return self._enter(stream, wanted, is_evaluation), stream
 
     def begin_next(self, framework: str, facts: dict) -> int:

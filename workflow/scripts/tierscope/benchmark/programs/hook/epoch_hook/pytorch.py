@@ -73,7 +73,7 @@ def _wrap_loader(loader: type) -> None:
     def __iter__(self: object) -> object:
         begun = _begin(self)
         if begun is not None:
-            begun[1].was_asked = True
+            begun[1].ask()
         return original(self)
 
     loader.__iter__ = __iter__
@@ -102,7 +102,7 @@ def _wrap_iterators(iterator: type) -> None:
         _, stream = getattr(self, "_tierscope", None) or (None, None)
         if stream is None:
             return next_batch(self)
-        stream.was_asked = True
+        stream.ask()
         try:
             return next_batch(self)
         except StopIteration:

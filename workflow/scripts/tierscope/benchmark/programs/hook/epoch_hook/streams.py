@@ -8,7 +8,7 @@ from contextlib import suppress
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 KERAS = ("keras.", "tf_keras.", "tensorflow.python.keras.")
 
@@ -19,32 +19,72 @@ class Stream:
     def __init__(self, number: int) -> None:
         self.number = number
         self.facts: list[dict] = []  # of its loaders, as they were noted
-        self.was_asked = True  # whether the last iteration was asked for a batch
-        self._n_begun = 0
-        self._iterator = _nothing
+        self._last = _Iteration((), counts=False)
+        self._n_counted = 0
 
-    def next_iteration(self) -> int:
-        """Return the number of an iteration that begins, from 0.
+    def begin(self, under_way: Sequence[Stream] = (), counts: bool = True) -> int:
+        """Begin an iteration, and return how many have counted before it.
 
-        One that nobody asked for a batch does not count: Lightning makes such.
+        One does not count if nobody asked it for a batch: Lightning makes such. Nor
+        does it if it passed between two batches of another iteration that then went on
+        with more of them: a validation in the middle of an epoch.
         """
-        self._n_begun += self.was_asked
-        self.was_asked = False
-        return self._n_begun - 1
+        self._n_counted += self._last.take_count()
+        around = [one._last for one in under_way if one is not self]
+        self._last = _Iteration(around, counts)
+        return self._n_counted
+
+    def ask(self) -> None:
+        """Note that the last iteration is asked for a batch."""
+        self._last.ask()
+
+    def expect(self) -> None:
+        """Let the last iteration count, though it may be asked in ways that we miss."""
+        self._last.is_expected = True
 
     def follow(self, iterator: object) -> None:
         """Take an iterator for that of the last iteration, if its end can be seen."""
         with suppress(TypeError):
-            self._iterator = weakref.ref(iterator)
+            self._last.iterator = weakref.ref(iterator)
 
     def end(self) -> None:
         """Note that the last iteration has given all."""
-        self._iterator = _nothing
+        self._last.iterator = _nothing
 
     @property
     def is_under_way(self) -> bool:
         """Whether the last iteration may go on."""
-        return self._iterator() is not None
+        return self._last.iterator() is not None
+
+
+class _Iteration:
+    """One iteration of a stream, and those of others that it began in."""
+
+    def __init__(self, around: Sequence[_Iteration], counts: bool) -> None:
+        self.iterator = _nothing  # gives it while it lives and has not ended
+        self.is_expected = False
+        self._counts = counts
+        self._n_asked = 0
+        # [iteration, batches that it was asked for when this one began, and ended]
+        self._around = [[one, one._n_asked, one._n_asked] for one in around]
+
+    def ask(self) -> None:
+        self._n_asked += 1
+        for around in self._around:
+            around[2] = around[0]._n_asked
+
+    def take_count(self) -> bool:
+        """Return whether this was a pass of its own, when the next one begins.
+
+        A single batch of another one may be a sample that a program takes at times.
+        """
+        is_inside = any(
+            at_begin == at_end <= one._n_asked - 2
+            for one, at_begin, at_end in self._around
+        )
+        was_asked = self._n_asked > 0 or self.is_expected
+        self._around = []
+        return self._counts and was_asked and not is_inside
 
 
 def _nothing() -> None:
@@ -115,6 +155,10 @@ class Streams:
         self._traces = [one for one in self._traces if one.stream is not stream]
         self._traces.append(_Trace(stream, loader, place.lines))
         return stream
+
+    def under_way(self) -> list[Stream]:
+        """Return the streams whose last iterations may go on."""
+        return [one.stream for one in self._traces if one.stream.is_under_way]
 
     def new(self) -> Stream:
         """Return a stream that nothing has continued yet."""

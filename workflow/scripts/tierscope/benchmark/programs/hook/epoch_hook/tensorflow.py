@@ -22,6 +22,7 @@ def wrap(module: ModuleType) -> None:
     """Wrap the module of datasets."""
     note_wrapped("tensorflow", [], "tensorflow.python.framework.versions.VERSION")
     _wrap_iter(module.DatasetV2)
+    _wrap_next(module.iterator_ops.OwnedIterator)
 
 
 def wrap_distributed(module: ModuleType) -> None:
@@ -38,10 +39,34 @@ def _wrap_iter(dataset: type) -> None:
         stream = _begin(self)
         iterator = original(self)
         if stream is not None:
-            stream.follow(iterator)
+            _connect(stream, iterator)
         return iterator
 
     dataset.__iter__ = __iter__
+
+
+def _wrap_next(iterator: type) -> None:
+    original = iterator.__next__
+
+    @wraps(original)
+    def __next__(self: object) -> object:
+        stream = getattr(self, "_tierscope", None)
+        if stream is None:
+            return original(self)
+        stream.ask()
+        try:
+            return original(self)
+        except StopIteration:
+            stream.end()
+            raise
+
+    iterator.__next__ = __next__
+
+
+@safely
+def _connect(stream: Stream, iterator: object) -> None:
+    stream.follow(iterator)
+    iterator._tierscope = stream
 
 
 @safely
@@ -66,7 +91,7 @@ def _begin(dataset: object) -> Stream | None:
             "persistent": False,
         },
     )
-    stream.was_asked = True  # as far as is known
+    stream.expect()  # `get_next` asks, too
     return stream
 
 
