@@ -21,6 +21,9 @@ def callbacks_of(name):
         def on_epoch_begin(self, epoch, logs=None):
             return epoch, logs
 
+        def on_test_begin(self, logs=None):
+            return logs
+
     CallbackList.__module__ = name
     module.CallbackList = other.CallbackList = CallbackList
     return module, other
@@ -31,6 +34,7 @@ def test_each_begin_of_an_epoch_is_the_next_epoch(marks):
     keras.wrap(module)
     keras.wrap(other)  # has only the name
     callbacks = module.CallbackList()
+    assert callbacks.on_test_begin(7) == 7
     assert callbacks.on_epoch_begin(5, logs={}) == (5, {})  # restarted at epoch 5
     assert callbacks.on_epoch_begin(6) == (6, None)
     assert module.CallbackList().on_epoch_begin(0) == (0, None)  # another `fit`

@@ -30,7 +30,7 @@ def begin(marks):
     """Return a function that begins an iteration and returns its epoch."""
     made = Loops(marks.append)
 
-    def begin(loader, evaluation=False, keras="", **facts):
+    def begin(loader, evaluation=False, keras=False, **facts):
         of = Loader(loader, kind=(), size=None, source=lambda one: None)
         place = Place((id(loader),), keras)
         epoch, stream = made.begin("pytorch", of, place, facts, evaluation)
@@ -84,14 +84,17 @@ def test_evaluation_of_the_training_data_does_not_count(begin, marks):
     assert marks == [0, 1, 2]
 
 
-def test_inside_keras_only_keras_begins_epochs(begin, marks):
+def test_inside_keras_only_keras_says_what_begins(begin, marks, notes):
     data, held = Batches(), Batches()
     for epoch in range(2):
         assert begin.loops.begin_next("keras", {}) == epoch
-        assert begin(data, keras="fit") == epoch
-        assert begin(held, keras="evaluate") == epoch
+        assert begin(data, keras=True) == epoch
+        assert begin.loops.evaluate("keras") == epoch
+        assert begin(held, keras=True) == epoch
     assert marks == [0, 1]
     assert begin.loops.begin_next("keras", {}) == 2  # of a second `fit`
+    found = [one for one in notes() if one["kind"] == "begin"]
+    assert [one["evaluation"] for one in found] == [False, True, False, True, False]
 
 
 def test_loader_is_noted_once_with_what_it_is_set_to(begin, notes, monkeypatch):

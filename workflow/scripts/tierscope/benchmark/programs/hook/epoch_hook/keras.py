@@ -1,4 +1,4 @@
-"""Keras: `fit` tells its epochs itself; of Keras 3 and of those before it."""
+"""Keras tells epochs and evaluations itself; of Keras 3 and of those before it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from epoch_hook.loops import LOOPS, note_wrapped, safely
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 _FACTS = {
@@ -26,16 +27,30 @@ def wrap(module: ModuleType) -> None:
     package = module.__name__.partition(".")[0]
     versions = f"{package}.src.version.__version__", f"{package}.__version__"
     note_wrapped("keras", [], *versions)
-    original = callbacks.on_epoch_begin
+    _call_before(callbacks, "on_epoch_begin", _begin)
+    _call_before(callbacks, "on_test_begin", _evaluate)
+    _call_before(callbacks, "on_predict_begin", _evaluate)
+
+
+def _call_before(callbacks: type, name: str, tell: Callable[[], object]) -> None:
+    """Let a method of the list of callbacks call a function first."""
+    original = getattr(callbacks, name, None)
+    if original is None:
+        return
 
     @wraps(original)
-    def on_epoch_begin(self: object, *arguments: object, **named: object) -> object:
-        _begin()
+    def method(self: object, *arguments: object, **named: object) -> object:
+        tell()
         return original(self, *arguments, **named)
 
-    callbacks.on_epoch_begin = on_epoch_begin
+    setattr(callbacks, name, method)
 
 
 @safely
 def _begin() -> None:
     LOOPS.begin_next("keras", _FACTS)
+
+
+@safely
+def _evaluate() -> None:
+    LOOPS.evaluate("keras")

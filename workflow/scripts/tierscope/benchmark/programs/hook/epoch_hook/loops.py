@@ -91,7 +91,7 @@ class Loops:
     def forget(self) -> None:
         """Begin anew: a forked child has loops of its own."""
         self._streams, self._epoch = Streams(), -1
-        self._of_framework: dict[str, Stream] = {}
+        self._named: dict[str, Stream] = {}
 
     def begin(
         self,
@@ -104,23 +104,31 @@ class Loops:
         """Note that a loader begins an iteration; return the epoch that this is of.
 
         It also returns the stream, to be told when the iteration is asked for a batch.
-        Inside Keras only Keras begins epochs.
+        Inside Keras only Keras says what begins.
         """
         under_way = self._streams.under_way()
         stream = self._streams.find(loader, place)
         self._note_loader(framework, stream, facts)
-        is_evaluation = is_evaluation or place.keras == "evaluate"
-        if place.keras == "fit":
+        if place.is_in_keras:
             return max(self._epoch, 0), stream
         wanted = stream.begin(under_way, counts=not is_evaluation)
         return self._enter(stream, wanted, is_evaluation), stream
 
     def begin_next(self, framework: str, facts: dict) -> int:
-        """Note an epoch of a framework that counts them itself; return its number."""
-        stream = self._of_framework.get(framework) or self._streams.new()
-        self._of_framework[framework] = stream
+        """Note an epoch of a framework that tells it itself; return its number."""
+        stream = self._told_by(framework)
         self._note_loader(framework, stream, facts)
         return self._enter(stream, self._epoch + 1, is_evaluation=False)
+
+    def evaluate(self, framework: str) -> int:
+        """Note an evaluation of such a framework; return the epoch that it is of."""
+        stream = self._told_by(f"{framework} evaluation")
+        return self._enter(stream, 0, is_evaluation=True)
+
+    def _told_by(self, name: str) -> Stream:
+        stream = self._named.get(name) or self._streams.new()
+        self._named[name] = stream
+        return stream
 
     def _enter(self, stream: Stream, wanted: int, is_evaluation: bool) -> int:
         is_begin = not is_evaluation and wanted > self._epoch

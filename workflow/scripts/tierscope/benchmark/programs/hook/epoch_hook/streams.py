@@ -92,10 +92,10 @@ def _nothing() -> None:
 
 
 class Place:
-    """All lines of a call stack, and what Keras does in it: "", "fit" or "evaluate"."""
+    """All lines of a call stack, and whether some are Keras's own."""
 
-    def __init__(self, lines: tuple, keras: str = "") -> None:
-        self.lines, self.keras = lines, keras
+    def __init__(self, lines: tuple, is_in_keras: bool = False) -> None:
+        self.lines, self.is_in_keras = lines, is_in_keras
 
 
 class Loader:
@@ -185,17 +185,12 @@ class Streams:
 
 
 def place_of_caller(library: tuple[str, ...]) -> Place:
-    """Return where the program begins an iteration, without the frames of a library.
-
-    Keras begins iterations for its user, so it matters what Keras is about to do.
-    """
-    frame, keras, lines = sys._getframe(1), "", []
+    """Return where a program begins an iteration, without the frames of a library."""
+    frame, is_in_keras, lines = sys._getframe(1), False, []
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
-        if name.startswith(KERAS) and keras != "evaluate":
-            does = frame.f_code.co_name in ("evaluate", "predict")
-            keras = "evaluate" if does else "fit"
+        is_in_keras = is_in_keras or name.startswith(KERAS)
         if lines or not name.startswith(("epoch_hook.", *library)):
             lines.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back
-    return Place(tuple(lines), keras)
+    return Place(tuple(lines), is_in_keras)
