@@ -110,6 +110,12 @@ def test_file_system_without_counter_and_pages_is_unknown():
     assert "zfs" in row["reason"]
 
 
+def test_processes_that_do_not_tell_are_named_and_not_the_file_system():
+    row = verdicts(BLOCK, BLOCK, {"gfs": 10}, device_bytes=float("nan")).loc["gfs"]
+    assert row["verdict"] == "unknown"
+    assert row["reason"].startswith("a process did not tell what it read")
+
+
 def test_servers_count_for_their_mount():
     row = verdicts(NFS, BLOCK, {"gfs": 1000}, gfs_server_bytes=400.0).loc["gfs"]
     assert (row["verdict"], row["device_percent"]) == ("mixed", 40)

@@ -116,7 +116,10 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
     elif not math.isnan(seen.cached[tier]):
         part, by = 1 - seen.cached[tier], RESIDENT_PAGES
     else:
-        reason = f"{fs_type} has no counter here, and its pages cannot be looked at"
+        silent = f"{fs_type} has no counter here"
+        if told == BLOCK_DEVICE and not moves:
+            silent = "a process did not tell what it read of block devices"
+        reason = f"{silent}, and its pages cannot be looked at"
     names = DROPPED if seen.names_dropped else KEPT
     return {
         "tier": tier,
