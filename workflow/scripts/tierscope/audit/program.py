@@ -231,11 +231,12 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
     sizes = evidence.manifest["size_bytes"].to_numpy()
     held = 100 * sizes[evidence.on_lfs].sum() / max(1, sizes.sum())
     asked = evidence.run.point.cache_rate_percent
-    yield _said(
-        "rate",
-        YES if asked - held <= _MET_POINTS else NO,
-        f"Each LFS held {number_words(held)} % of the bytes, of {asked} % asked for.",
-    )
+    if asked - held <= _MET_POINTS:
+        words = f"Each LFS held what was asked for, to {_MET_POINTS:g} % of the bytes."
+        yield _said("rate", YES, words)
+    else:
+        words = f"Each LFS held {number_words(held)} % of the bytes, not {asked} %."
+        yield _said("rate", NO, words)
     has_epochs = observed["epochs_by"] != "nobody"
     yield _said("epochs", YES if has_epochs else NO, by[observed["epochs_by"]])
     if names := observed["written"]:
@@ -344,11 +345,13 @@ def _time(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
     n_workers = workers(evidence.run.observed)
     if not ratio >= 0:
         return _said("time", NOT_MEASURED, "No rank began this epoch.")
+    most = max(1, n_workers)
+    fits = ratio <= most
     words = (
-        f"The I/O time, a sum over the workers of a rank, is at most "
-        f"{number_words(ratio)} times the execution time."
+        "The I/O time of a rank, a sum over its workers, is at most "
+        f"{number_words(most if fits else ratio)} times the execution time."
     )
-    return _said("time", YES if ratio <= max(1, n_workers) else NO, words)
+    return _said("time", YES if fits else NO, words)
 
 
 def workers(observed: Mapping) -> int:
