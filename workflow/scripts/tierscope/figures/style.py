@@ -63,6 +63,8 @@ _METADATA = {
     ".pdf": {"CreationDate": None},
 }
 _TITLE_WIDTH = 44  # characters, of a panel
+_USUAL_LINES = 4  # of notes
+_LINE_HEIGHT = 0.15  # inches, of a line of notes
 BAND = {"alpha": 0.15, "linewidth": 0}
 EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.75}
 _ERROR_BARS = {"capsize": 2.5, "elinewidth": 1.1}
@@ -124,8 +126,14 @@ def new_figure(
 
 
 def write_around(figure: Figure, title: str, notes: Sequence[str]) -> None:
-    """Write the title above and the notes below the panels, left-aligned."""
+    """Write the title above and the notes below the panels, left-aligned.
+
+    Many notes make the figure higher, so that panels and legend keep their room.
+    """
     width = figure.get_figwidth()
+    written = "\n".join(textwrap.fill(note, int(14.5 * width)) for note in notes)
+    more = max(0, written.count("\n") + 1 - _USUAL_LINES)
+    figure.set_figheight(figure.get_figheight() + _LINE_HEIGHT * more)
     figure.suptitle(
         textwrap.fill(title, int(9.5 * width)),
         x=0.01,
@@ -134,7 +142,7 @@ def write_around(figure: Figure, title: str, notes: Sequence[str]) -> None:
         fontweight="bold",
     )
     figure.supxlabel(
-        "\n".join(textwrap.fill(note, int(14.5 * width)) for note in notes),
+        written,
         x=0.01,
         ha="left",
         fontsize=8.5,
