@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.benchmark.node_storage import why_no_room
+from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.keeper import TIERS, NodeKeeper
 from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.page_cache import begin_run
@@ -165,7 +166,17 @@ class Node:
         return {"cpu_model": cpu_model(), "governor": governor(), "mounts": mounts}
 
     def finish(self) -> None:
-        """Write down what the keeper and the hooks have noted, for all nodes."""
+        """Write down what the keeper and the hooks have noted, for all nodes.
+
+        A BenchmarkError says that the node's folder did not last: then the library
+        found no tier, and the hooks could note nothing.
+        """
+        for name in ("links", "notes"):
+            if not (folder := self.meeting.local / name).is_dir():
+                raise BenchmarkError(
+                    f"{folder}: is gone, expected it until the program has ended: "
+                    "something on this node removes what is in its memory."
+                )
         noted = self.keeper.finish()
         opens = noted.pop("opens")
         notes = [
