@@ -26,6 +26,18 @@ DEFAULTS = {
     "loader": {"read_threads": 1, "prefetch_batches": 2, "buffer_bytes": 0},
     "darshan": {"runtime": "builtin"},
 }
+# What differs if a program of the user reads.
+OF_PROGRAMS = {
+    "dataset": {"name": "mine", "path": "/mine"},
+    "scenario": {
+        "dataset": "mine",
+        "n_osts": 0,
+        "policy": "pinning",
+        "loader": "program",
+    },
+    "training": {"seed": 1, "cold": False},
+    "program": {"command": ["train", "{dataset}"], "in_place": False},
+}
 RUN = {"point": {"cache_rate_percent": 0, "repetition": 0}, "tier_roots": {}}
 
 
@@ -57,8 +69,9 @@ def changed(description: RunDescription, **sections: Any) -> RunDescription:
 
 def _content(sections: dict[str, Any]) -> dict[str, Any]:
     """Return the defaults with other values of some keys."""
-    content = DEFAULTS | sections
+    defaults = DEFAULTS | (OF_PROGRAMS if "program" in sections else {})
+    content = defaults | sections
     for name, values in sections.items():
         if isinstance(values, dict):
-            content[name] = DEFAULTS.get(name, {}) | values
+            content[name] = defaults.get(name, {}) | values
     return content

@@ -92,6 +92,7 @@ def audit_program(evidence: ProgramEvidence) -> list[Check]:
         equal("events of opens that were lost", observed["lost_events"], 0),
         equal("logs that are whole", observed["logs_are_whole"], True),
         equal("copies on an LFS that could not be opened", observed["fell_back"], 0),
+        _check_marks(evidence),
         *_check_decisions(evidence),
         *_check_logs(evidence),
         *_check_stale(evidence),
@@ -102,6 +103,18 @@ def _check_opens(evidence: ProgramEvidence) -> Check:
     """Check that the program opened something of the dataset."""
     n_opens = int(evidence.opens["opens"].sum())
     return Check("opens of dataset files", n_opens > 0, str(n_opens), "at least 1")
+
+
+def _check_marks(evidence: ProgramEvidence) -> Check:
+    """Check that each rank that reads has begun an epoch, if one has.
+
+    All that another rank reads would count to the first epoch.
+    """
+    began = set(evidence.epochs["rank"].tolist())
+    lost = sorted(set(evidence.opens["rank"].tolist()) - began)
+    such = _such_as(f"rank {rank}" for rank in lost)
+    name = "ranks that open files and begin no epoch, while others do"
+    return Check(name, not lost, f"{len(lost)}{such}", "0")
 
 
 def _check_decisions(evidence: ProgramEvidence) -> Iterator[Check]:
@@ -153,11 +166,12 @@ def _check_stale(evidence: ProgramEvidence) -> Iterator[Check]:
     names = evidence.names
     changed_ids = [i for i, name in enumerate(names) if name in changed]
     from_lfs = evidence.opens[evidence.opens["tier"] == "lfs"]
-    stale = from_lfs[from_lfs["file_id"].isin(changed_ids)]
-    wrote_here = stale["file_id"].isin(evidence.written)
-    if evidence.run.system.n_nodes == 1:
-        stale = stale[~wrote_here]
-    found = names[sorted(set(stale["file_id"]))].tolist()
+    read = from_lfs[from_lfs["file_id"].isin(changed_ids)]
+    # A node that writes to a file itself reads no copy from then on.
+    writers = evidence.run.observed["written"]
+    pairs = read[["file_id", "node"]].drop_duplicates().itertuples(index=False)
+    stale = {file for file, node in pairs if writers.get(names[file]) != [node]}
+    found = names[sorted(stale)].tolist()
     yield Check(
         "files that changed during the run and were read from an LFS",
         not found,
@@ -305,9 +319,11 @@ def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
     sizes = evidence.manifest["size_bytes"].to_numpy()
     here = evidence.opens[evidence.opens["epoch"] == epoch]
     here = here[~here["file_id"].isin(evidence.written)]
-    wanted = int((sizes[here["file_id"]] * here["opens"]).sum())
+    wanted_bytes = (here["opens"] * sizes[here["file_id"]]).groupby(here["file_id"])
     records = evidence.records.file_records
-    read = int(records.loc[records["epoch"] == epoch, "bytes_read"].sum())
+    read_bytes = records[records["epoch"] == epoch].groupby("file_id")["bytes_read"]
+    differ = read_bytes.sum().sub(wanted_bytes.sum(), fill_value=0) != 0
+    wanted, read = int(wanted_bytes.sum().sum()), int(read_bytes.sum().sum())
     mapped = sum(evidence.records.mapped_bytes.values())
     if mapped and read < wanted:
         return _said(
@@ -323,15 +339,16 @@ def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
             "Nothing was read by a call that tierscope sees: the program uses "
             "io_uring, or reads nothing of what it opens.",
         )
-    if read == wanted:
+    if not differ.any():
         return _said("whole", YES, "The bytes read are the sizes of the opened files.")
     if not wanted:
         return _said("whole", NO, f"{read:,} bytes were read of files of size 0.")
     return _said(
         "whole",
         NO,
-        f"The bytes read are {number_words(read / wanted)} times the sizes of the "
-        "opened files.",
+        f"Not each open read its file once as a whole: {int(differ.sum()):,} of "
+        f"{len(differ):,} files differ, and all bytes read are "
+        f"{number_words(read / wanted)} times the sizes of the opened files.",
     )
 
 

@@ -192,7 +192,7 @@ class ProgramLaunch:
                 "hash": self.description.hash,
                 "point": dataclasses.asdict(point),
                 **self.description.as_json(),
-                "n_processes": int(epochs["rank"].max()) + 1,
+                "n_processes": 1 + max([0, *epochs["rank"], *opens["rank"]]),
                 "hosts": [node.facts["host"] for node in nodes],
                 "scheduler_job": scheduler_job(),
                 "started": started.isoformat(timespec="seconds"),
@@ -370,7 +370,10 @@ def _observed(
         n["framework"]: n.get("version") for n in notes if n["kind"] == "hook"
     }
     names = manifest["path"].to_numpy()
-    written = sorted({file for node in nodes for file in node.facts["written"]})
+    written: dict[str, list[int]] = {}
+    for node in nodes:
+        for name in names[node.facts["written"]].tolist():
+            written.setdefault(name, []).append(node.number)
     has_epochs = bool((marks["what"] == EPOCH).any())
     by_framework = any(n["kind"] == "begin" for n in notes)
     return {
@@ -386,7 +389,7 @@ def _observed(
         "counts": [node.facts["counts"] for node in nodes],
         "n_files": len(manifest),
         "n_bytes": int(manifest["size_bytes"].sum()),
-        "written": names[written].tolist(),
+        "written": written,
         "changed": changed,
         "lfs_files": [node.facts["filled"]["held_files"] for node in nodes],
         "lfs_bytes": [node.facts["filled"]["held_bytes"] for node in nodes],
