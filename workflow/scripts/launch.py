@@ -41,7 +41,7 @@ _STARTER = """\
 set -euo pipefail
 tierscope_starter=("$@")
 set --
-{setup} && "${{tierscope_starter[@]}}" --mpi {quoted_mpi} --tasks {tasks}
+{setup} && exec "${{tierscope_starter[@]}}" --mpi {quoted_mpi} --tasks {tasks}
 """
 
 
@@ -76,13 +76,16 @@ def main() -> None:
     template = _STARTER if arguments.starts_ranks else _RANKS
     shell = template.format(**vars(arguments), quoted_mpi=shlex.quote(arguments.mpi))
     with removed_devices(name), one_launch_at_a_time() as lock, moved_runs(arguments):
-        if not run_ranks(shell, ranks, arguments.log, lock):
+        starts_ranks = arguments.starts_ranks
+        if not run_ranks(shell, ranks, arguments.log, lock, starts_ranks=starts_ranks):
             sys.exit(1)
     if arguments.marker:
         arguments.marker.write_text(f"{' '.join(arguments.arguments)}\n")
 
 
-def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
+def run_ranks(
+    shell: str, ranks: list[str], log: Path, lock: int, *, starts_ranks: bool
+) -> bool:
     """Run the shell lines with the ranks' command as arguments; return success.
 
     All output goes into the log. If the launcher separates the ranks' output
@@ -95,17 +98,20 @@ def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
     with log.open("wb") as output:
         # Ctrl-C also reaches the ranks; wait for their end.
         before = signal.signal(signal.SIGINT, lambda *_: None)
-        done = subprocess.run(
-            ["bash", "-c", shell, "launch", *ranks],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            pass_fds=[lock],
-            check=False,
-        )
+        command = ["bash", "-c", shell, "launch", *ranks]
+        with subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, pass_fds=[lock]
+        ) as started:
+            try:
+                status = started.wait()
+            except BaseException:
+                # A script that starts ranks ends them, and waits for them.
+                started.terminate() if starts_ranks else started.kill()
+                raise
         signal.signal(signal.SIGINT, before)
-        if done.returncode:
+        if status:
             output.write(failures(sorted(glob.glob(pattern))))
-    return done.returncode == 0
+    return status == 0
 
 
 def failures(paths: list[str]) -> bytes:

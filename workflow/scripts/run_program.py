@@ -14,6 +14,7 @@ from pathlib import Path
 from run_benchmark import parse_point
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.launch import ProgramLaunch
+from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.core.validation import ConfigError
 
 
@@ -38,6 +39,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Run the points as the job, or a point as one of its ranks."""
     arguments = parse_arguments()
+    terminate_by_exception()
     try:
         launch = ProgramLaunch(arguments)
         if arguments.shared is None:
@@ -46,6 +48,8 @@ def main() -> None:
             launch.run_rank()
     except (BenchmarkError, ConfigError, OSError) as error:
         sys.exit(f"tierscope: {error}")
+    except Terminated as error:
+        sys.exit(f"tierscope: {error} ended the launch.")
 
 
 if __name__ == "__main__":

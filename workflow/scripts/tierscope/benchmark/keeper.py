@@ -158,11 +158,11 @@ class Keeper:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
-            pass_fds=[listener, *_inherited(Path(LAUNCH_LOCK))],
+            pass_fds=[listener, *inherited(Path(LAUNCH_LOCK))],
         )
 
 
-def _inherited(path: Path) -> list[int]:
+def inherited(path: Path) -> list[int]:
     """Return this process's descriptors that refer to a file."""
     with suppress(OSError):
         wanted, found = path.stat(), []

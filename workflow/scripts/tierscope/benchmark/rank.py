@@ -72,7 +72,7 @@ def _terminate(signum: int, frame: object) -> None:
         raise Terminated(signal.Signals(signum).name)
 
 
-def _ignore_signals() -> None:
+def ignore_signals() -> None:
     """Keep signals from disturbing the clean-up.
 
     They are blocked, not ignored: Python prints a traceback for a signal that arrives
@@ -99,10 +99,10 @@ def run_or_fail(
         try:
             work()
         except BaseException:
-            _ignore_signals()
+            ignore_signals()
             raise
     except BaseException as error:  # that error, or a signal that arrived with it
-        _ignore_signals()
+        ignore_signals()
         stop()
         fail(processes, release, error)
     stop()
@@ -118,7 +118,7 @@ def fail(
     processes: Processes, release: Callable[[], None], error: BaseException
 ) -> None:
     """Report an error, let all ranks clean up, end the whole job with exit code 1."""
-    _ignore_signals()  # a signal may follow another rank's failure
+    ignore_signals()  # a signal may follow another rank's failure
     error = _cause(processes, _signal_behind(error) or error)
     if isinstance(error, OtherRankFailed):
         if error.line and processes.prints_failures:

@@ -24,23 +24,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tierscope.benchmark.keeper import LAUNCH_LOCK, inherited
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.meeting import (
-    MEMORY,
     Meeting,
     OtherFailed,
+    folder_in_memory,
     launched_rank,
     node_key,
+    remove_folders_of_killed_launches,
 )
 from tierscope.benchmark.programs.node import Node
 from tierscope.benchmark.programs.rank import (
     command_of,
+    end,
     environment_of,
     fail,
     note_end,
     run_command,
     status_words,
     wait_a_little,
+    while_none_fails,
 )
 from tierscope.benchmark.programs.results import (
     EPOCH,
@@ -53,6 +57,7 @@ from tierscope.benchmark.programs.results import (
     read_notes,
 )
 from tierscope.benchmark.programs.tracing import make_tracer
+from tierscope.benchmark.rank import Terminated, ignore_signals
 from tierscope.benchmark.run_folder import (
     is_complete,
     mark_complete,
@@ -75,7 +80,8 @@ from tierscope.storage.page_cache import told_by
 
 _SCRIPTS = Path(__file__).parents[3]
 _TRACING = "tracing.json"  # what the ranks must know of the tracer
-_TOLD = 5  # names that a line lists
+_POLL_S = 0.05
+_PATIENCE_S = 60.0  # for ranks that are told to end, and clean up
 _REASONS = (BenchmarkError, ConfigError, LeaseError, TierError, ValueError, OSError)
 
 
@@ -93,6 +99,7 @@ class ProgramLaunch:
         self.description = RunDescription.read(arguments.scenario)
         self.system = self.description.system
         self.dataset = dataset_folder(self.description)
+        self._parent = os.getppid()
         native = arguments.native.absolute() / platform.machine()
         self._redirect = native / "libtierscope_redirect.so"
         self._tracer = make_tracer(self.description.runtime, native)
@@ -149,11 +156,20 @@ class ProgramLaunch:
         ranks += [str(word) for option in options.items() for word in option]
         ranks += ["--last", point.path] if is_last else [point.path]
         line = f"exec {given.mpi} -n {given.tasks} {shlex.join(ranks)}"
-        done = subprocess.run(["bash", "-c", line], check=False)
-        if done.returncode:
+        # The ranks inherit the lock of the launch, so that the next one waits for them.
+        launcher = subprocess.Popen(["bash", "-c", line], close_fds=False)
+        try:
+            while launcher.poll() is None:
+                if os.getppid() != self._parent:
+                    raise BenchmarkError("its launch was ended, and so is this run.")
+                time.sleep(_POLL_S)
+        except BaseException:
+            end(launcher, _PATIENCE_S)
+            raise
+        if launcher.returncode:
             raise BenchmarkError(
-                f"the run at {point.path} failed ({status_words(done.returncode)} of "
-                "the launcher)."
+                f"the run at {point.path} failed "
+                f"({status_words(launcher.returncode)} of the launcher)."
             )
 
     def _write_run(
@@ -166,6 +182,12 @@ class ProgramLaunch:
         is_whole: bool,
     ) -> None:
         """Write the tables of a run, and `run.json` last."""
+        if not any(node.facts["processes"] for node in nodes):
+            raise BenchmarkError(
+                "no process of the program was redirected, so its opens are not known; "
+                "expected one that is linked dynamically, keeps its environment and "
+                "runs in no container."
+            )
         manifest = read_table(self.arguments.manifest, "user_manifest")
         ended_ns = {
             facts["rank"]: facts["ended_ns"]
@@ -234,6 +256,8 @@ class ProgramLaunch:
     def run_rank(self) -> None:
         """Run the program as one of the ranks that the launcher has started."""
         meeting, node = None, None
+        for descriptor in inherited(Path(LAUNCH_LOCK)):
+            os.set_inheritable(descriptor, False)  # what a program leaves may go on
         try:
             meeting = self._meeting()
             meeting.join()
@@ -245,14 +269,17 @@ class ProgramLaunch:
             self._run_command(meeting, node, prepared)
         except OtherFailed:
             sys.exit(1)
+        except Terminated as error:
+            fail(meeting, f"{error} ended the run.")
         except _REASONS as error:
             fail(meeting, str(error))
-        except BaseException:
+        except Exception:
             if meeting:
-                meeting.fail()  # else the others wait for this rank
+                meeting.fail()
             raise
         finally:
             if node:
+                ignore_signals()
                 is_over = self.arguments.last or sys.exc_info()[0] is not None
                 node.clean_up(empties=is_over)
 
@@ -262,8 +289,8 @@ class ProgramLaunch:
         rank = launched_rank(os.environ, given.tasks)
         per_node = system.processes_per_node if system.virtual_nodes else None
         key = node_key(os.environ, rank, per_node)
-        # Named so that the launch can remove what a killed rank leaves.
-        local = MEMORY / f"tierscope-program-{key}-{given.launch}.d"
+        remove_folders_of_killed_launches()
+        local = folder_in_memory(key, given.launch)
         return Meeting(
             local, given.shared, key, rank, system.processes_per_node, system.n_nodes
         )
@@ -284,11 +311,7 @@ class ProgramLaunch:
     ) -> None:
         """Run the command of this rank, and keep the node until all ranks end."""
         keep = node.keeper.step if node else wait_a_little
-
-        def step() -> None:
-            keep()
-            meeting.raise_if_failed()
-
+        step = while_none_fails(keep, meeting)
         command = command_of(
             list(self.description.program.command), prepared["dataset"]
         )
@@ -307,6 +330,7 @@ class ProgramLaunch:
             step()
         if node:
             node.finish()
+            meeting.exchange("finished", None)  # who fails later empties all LFS
 
 
 def dataset_folder(description: RunDescription) -> Path:

@@ -5,11 +5,14 @@ share. They cannot meet by MPI: the program may use it, and a process can start 
 once.
 """
 
+import fcntl
 import json
 import os
 import platform
+import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,7 @@ RANK_VARIABLES = (
     "RANK",
 )
 MEMORY = Path("/dev/shm")
+_PREFIX, _SUFFIX = "tierscope-program-", ".d"
 _POLL_S = 0.01
 _SHARED_POLL_S = 0.1
 _LOOK_S = 0.5  # between looks for failures
@@ -63,6 +67,25 @@ def node_key(environ: Mapping[str, str], rank: int, per_node: int | None) -> str
     return environ.get("SLURMD_NODENAME") or platform.node()
 
 
+def folder_in_memory(key: str, launch: str, memory: Path = MEMORY) -> Path:
+    """Return the folder of a node; `launch.py` removes those of its launch by name."""
+    return memory / f"{_PREFIX}{key}-{launch}{_SUFFIX}"
+
+
+def remove_folders_of_killed_launches(memory: Path = MEMORY) -> None:
+    """Remove the folders of this user's nodes that no rank uses any more."""
+    for folder in memory.glob(f"{_PREFIX}*{_SUFFIX}"):
+        with suppress(OSError):  # another rank is removing it, or still uses it
+            if folder.stat().st_uid != os.getuid() or not any(folder.glob("rank-*")):
+                continue
+            lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
 @dataclass
 class Meeting:
     """The ranks of a run, as one of them sees them.
@@ -92,6 +115,9 @@ class Meeting:
     def join(self) -> None:
         """Wait for the ranks of this node; the first one leads."""
         self.local.mkdir(mode=0o700, exist_ok=True)
+        # Held until the end of this rank, even if it is killed.
+        self._lock = os.open(self.local, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
         pid = os.getpid()
         write_text(
             self.local / f"rank-{self.rank}.json",

@@ -18,8 +18,8 @@ from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.tracing import tracing_environment
 
 _POLL_S = 0.01
+_LOOK_S = 1.0  # between looks whether another rank has failed
 _GRACE_S = 10.0  # between the request to end and the end
-_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 HOOK = Path(__file__).with_name("hook")
 _SCRIPTS = str(Path(__file__).parents[3])
 
@@ -49,7 +49,7 @@ def run_command(
     """Run a command to its end, with a step of our own meanwhile.
 
     Returns its exit status, negative after a signal. A BenchmarkError says that it
-    cannot be run or takes too long; an end of ours by a signal ends the command.
+    cannot be run or takes too long. An exception meanwhile ends it.
     """
     try:
         child = subprocess.Popen(command, env=environment, close_fds=False)
@@ -57,33 +57,26 @@ def run_command(
         raise BenchmarkError(
             f"loader.command: got {command[0]!r}, expected a program: {error.strerror}"
         ) from error
-    ended_by: list[int] = []
-    for signum in _ENDS:
-        signal.signal(signum, lambda number, _: ended_by.append(number))
     end_s = time.monotonic() + most_s
-    while (status := child.poll()) is None and not ended_by:
-        try:
+    try:
+        while (status := child.poll()) is None:
             step()
-        except BaseException:
-            _end(child)
-            raise
-        if time.monotonic() > end_s:
-            _end(child)
-            raise BenchmarkError(
-                f"the program takes longer than {most_s / 60:g} minutes "
-                "(loader.minutes)."
-            )
-    if ended_by:
-        _end(child)
-        raise BenchmarkError(f"{signal.Signals(ended_by[0]).name} ended the run.")
+            if time.monotonic() > end_s:
+                raise BenchmarkError(
+                    f"the program takes longer than {most_s / 60:g} minutes "
+                    "(loader.minutes)."
+                )
+    except BaseException:
+        end(child, _GRACE_S)
+        raise
     return status
 
 
-def _end(child: subprocess.Popen) -> None:
+def end(child: subprocess.Popen, patience_s: float) -> None:
     """End a command, if needed after a while by force."""
     child.terminate()
     try:
-        child.wait(_GRACE_S)
+        child.wait(patience_s)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
@@ -92,6 +85,20 @@ def _end(child: subprocess.Popen) -> None:
 def wait_a_little() -> None:
     """Do what a rank without a node to keep does meanwhile."""
     time.sleep(_POLL_S)
+
+
+def while_none_fails(step: Callable[[], None], meeting: Meeting) -> Callable[[], None]:
+    """Return a step that raises an OtherFailed soon after another rank has failed."""
+    next_s = 0.0
+
+    def watched() -> None:
+        nonlocal next_s
+        step()
+        if (now_s := time.monotonic()) >= next_s:
+            next_s = now_s + _LOOK_S
+            meeting.raise_if_failed()
+
+    return watched
 
 
 def note_end(meeting: Meeting, began_ns: int, status: int) -> None:

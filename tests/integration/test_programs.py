@@ -1,0 +1,352 @@
+"""Programs of the user over cache rates, for real: plain Python, no framework."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from integration.launches import wait_until_idle
+from integration.programs import HALF, Programs
+from sessions import HANG_S
+
+ALL = "cache-100/rep-0"
+# Each tells of its reads: epoch, rank, name, where the descriptor points, and bytes.
+TWO_EPOCHS = """
+import json
+rank, size = int(os.environ.get("PMI_RANK", 0)), int(os.environ.get("PMI_SIZE", 1))
+with open(f"{sys.argv[2]}-{rank}", "w") as told:
+    for epoch in (0, 1):
+        mark(epoch)
+        for name in names[(rank + epoch) % size :: size]:
+            with open(f"{dataset}/{name}", "rb", buffering=0) as file:
+                where = os.readlink(f"/proc/self/fd/{file.fileno()}")
+                row = [epoch, rank, name, where, len(file.read())]
+                print(json.dumps(row), file=told)
+"""
+READ_ALL = "for name in names: read(name)\n"
+
+
+@pytest.fixture
+def one(tmp_path):
+    """Return where programs of one process are launched."""
+    return Programs(tmp_path)
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Return where programs are launched on two nodes, one process each."""
+    return Programs(tmp_path, n_nodes=2)
+
+
+def told(folder):
+    """Return what programs have told of each read, sorted."""
+    lines = [
+        line for path in folder.glob("told-*") for line in path.read_text().splitlines()
+    ]
+    return sorted(tuple(json.loads(line)) for line in lines)
+
+
+def expected_reads(run, ranks):
+    """Return what a program of `TWO_EPOCHS` must tell, by what was decided."""
+    programs = run.programs
+    rows = []
+    for row in programs.files.itertuples():
+        for epoch in (0, 1):
+            rank = (row.file_id - epoch) % ranks
+            folder = programs.dataset
+            if run.on_lfs[row.file_id]:
+                node = f"node-{rank // programs.per_node:05d}"
+                folder = programs.lfs / "data" / node / "mine"
+            rows.append((epoch, rank, row.path, f"{folder}/{row.path}", row.size_bytes))
+    return sorted(rows)
+
+
+def rows_of(table, programs, *columns):
+    """Return epoch, rank, tier, name and other columns of a table, sorted."""
+    names = programs.files["path"].to_numpy()[table["file_id"]]
+    keys = table[["epoch", "rank", "tier"]].assign(name=names)
+    return sorted(map(tuple, keys.join(table[list(columns)]).to_numpy().tolist()))
+
+
+def check_reads(run, reads):
+    """Check that events and logs of a run have these reads, and the audit passes."""
+    evidence, programs = run.evidence, run.programs
+    assert run.failed == []
+    tier = {True: "lfs", False: "gfs"}
+    wanted = [
+        (epoch, rank, tier[where.startswith(str(programs.lfs))], name, n_bytes)
+        for epoch, rank, name, where, n_bytes in reads
+    ]
+    opens = rows_of(evidence.opens, programs, "opens")
+    assert opens == sorted((*row[:4], 1) for row in wanted)
+    records = evidence.records.file_records
+    found = rows_of(records, programs, "opens", "bytes_read")
+    assert found == sorted((*row[:4], 1, row[4]) for row in wanted)
+
+
+def check_once(run, epoch=0):
+    """Check that the audit passes, and that each file was opened once, whole."""
+    assert run.failed == []
+    said = {name: answer for name, (answer, _) in run.said(epoch).items()}
+    assert (said["cover"], said["once"], said["whole"]) == ("yes", "yes", "yes")
+
+
+def copied_name(programs):
+    """Return the name of a file that each LFS holds at half the bytes."""
+    return programs.files["path"][programs.on_lfs(50)].iloc[0]
+
+
+def test_opens_and_bytes_are_those_of_the_decisions(one):
+    command = [*one.python(TWO_EPOCHS), str(one.folder / "told")]
+    runs = one.run_all(command, ALL, HALF)
+    assert told(one.folder) == expected_reads(runs[-1], 1)
+    for run in runs:
+        check_reads(run, expected_reads(run, 1))
+        assert run.said()["epochs"][0] == "yes"
+
+
+def test_ranks_read_the_copies_of_their_nodes(tmp_path):
+    programs = Programs(tmp_path, n_nodes=2, per_node=2)
+    run = programs.run([*programs.python(TWO_EPOCHS), str(tmp_path / "told")])
+    assert told(tmp_path) == expected_reads(run, 4)
+    check_reads(run, told(tmp_path))
+    epochs = run.evidence.epochs
+    assert epochs["node"].tolist() == [0, 0, 1, 1] * 2
+    assert epochs["samples"].tolist() == [6] * 8
+
+
+def test_run_is_refused_if_only_one_of_its_ranks_marks_epochs(two):
+    code = "if os.environ['PMI_RANK'] == '0': mark(1)\n"
+    failed = ["ranks that open files and begin no epoch, while others do"]
+    assert two.run(code + READ_ALL).failed == failed
+
+
+def test_all_ways_to_a_file_are_seen_and_a_program_without_marks_is_one_phase(one):
+    run = one.run(
+        """
+try:
+    read("nothing.bin")
+    sys.exit("it is not there")
+except FileNotFoundError:
+    pass
+os.chdir(dataset)
+for name in names[:4]:
+    open(name, "rb").read()
+os.chdir("train")
+for name in names[4:8]:
+    open(f"../{name}", "rb").read()
+cat = ["cat", *(f"{dataset}/{name}" for name in names[8:12])]
+subprocess.run(cat, check=True, stdout=subprocess.DEVNULL)
+words = ["bash", "-c", 'cat "$1" > /dev/null', "bash", f"{dataset}/{names[12]}"]
+subprocess.run(words, check=True)
+if not (pid := os.fork()):
+    for name in names[13:16]:
+        read(name)
+    os._exit(0)
+os.waitpid(pid, 0)
+sys.stdout.flush()
+os.execvp("cat", ["cat", *(f"{dataset}/{name}" for name in names[16:])])
+"""
+    )
+    check_once(run)
+    assert run.said()["epochs"][0] == "no"
+    assert run.evidence.epochs["execution_time_s"].iloc[0] > 0
+    assert run.evidence.run.observed["n_processes"] > 3
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_dataset_is_recognised_behind_another_link(tmp_path, in_place):
+    programs = Programs(tmp_path, in_place=in_place)
+    (tmp_path / "link").symlink_to(programs.dataset)
+    command = programs.python(f"dataset = sys.argv[2]\n{READ_ALL}")
+    run = programs.run([*command, str(tmp_path / "link")])
+    check_once(run)
+    assert run.evidence.opens["opens"].sum() == 24
+    answer, words = run.said()["seen"]
+    assert answer == ("no" if in_place else "yes")
+    assert ("cannot be excluded" in words) == in_place
+
+
+def test_checkpoint_below_the_dataset_is_in_no_class(one):
+    run = one.run(
+        """
+os.mkdir(f"{dataset}/out")
+for epoch in (0, 1):
+    mark(epoch)
+    for name in names:
+        read(name)
+    with open(f"{dataset}/out/model.pt", "wb") as file:
+        file.write(b"x" * 1000)
+    assert len(read("out/model.pt")) == 1000
+"""
+    )
+    assert (one.dataset / "out" / "model.pt").stat().st_size == 1000
+    check_once(run, 0)
+    check_once(run, 1)
+    other = run.evidence.records.other_io.set_index("what")
+    assert other.loc["other below the dataset", "bytes_written"] == 2000
+    assert other.loc["other below the dataset", "bytes_read"] == 2000
+
+
+WRITES = """
+for epoch in (0, 1):
+    mark(epoch)
+    if os.environ.get("PMI_RANK") in sys.argv[3:]:
+        read(sys.argv[2])
+    if epoch == 0 and os.environ.get("PMI_RANK", "0") == "0":
+        with open(f"{dataset}/{sys.argv[2]}", "r+b") as file:
+            file.write(b"new")
+    if os.environ.get("PMI_RANK", "0") == "0":
+        assert read(sys.argv[2])[:3] == b"new"
+"""
+
+
+def test_written_file_is_read_from_the_gfs_and_is_in_no_class(one):
+    name = copied_name(one)
+    run = one.run([*one.python(READ_ALL + WRITES), name])
+    assert run.failed == []
+    assert (one.dataset / name).read_bytes()[:3] == b"new"
+    answer, words = run.said()["read only"]
+    assert answer == "no"
+    assert name in words
+    tiers = rows_of(run.evidence.opens, one, "opens")
+    assert (0, 0, "lfs", name, 1) in tiers
+    assert (1, 0, "gfs", name, 1) in tiers
+
+
+@pytest.mark.parametrize(("readers", "is_stale"), [("0", False), ("1", True)])
+def test_run_is_refused_if_another_node_read_its_copy(two, readers, is_stale):
+    name = copied_name(two)
+    run = two.run([*two.python(WRITES), name, readers])
+    failed = ["files that changed during the run and were read from an LFS"]
+    assert run.failed == failed * is_stale
+
+
+def test_file_that_changes_from_outside_refuses_the_run(one):
+    (one.folder / "hold").touch()
+    waits = "while os.path.exists('hold'): time.sleep(0.01)\n"
+    process = one.start(one.python(f"{READ_ALL}open('read', 'w')\n{waits}"), HALF)
+    one.wait_for("read", process)
+    (one.dataset / copied_name(one)).write_bytes(b"other")
+    (one.folder / "hold").unlink()
+    assert process.wait(HANG_S) == 0
+    assert [name[:18] for name in one.ran(HALF).failed] == ["files that changed"]
+
+
+def test_program_killed_between_open_and_close_fails_in_a_line_and_works_again(one):
+    (one.folder / "kill").touch()
+    command = one.python(
+        """
+file = open(f"{dataset}/{names[0]}", "rb")
+if os.path.exists("kill"):
+    os.kill(os.getpid(), 9)
+"""
+        + READ_ALL
+    )
+    line, summary = one.fail(command)
+    assert line.startswith("tierscope: rank 0 on node 0: the program ended with signal")
+    assert "SIGKILL" in line
+    assert "run at cache-050/rep-0 failed" in summary
+    (one.folder / "kill").unlink()
+    assert one.run(command).failed == []
+
+
+def test_failure_of_a_rank_ends_those_of_other_nodes(two):
+    began_s = time.monotonic()
+    lines = two.fail(
+        "if os.environ['PMI_RANK'] == '1': sys.exit(3)\ntime.sleep(1000)\n"
+    )
+    assert time.monotonic() - began_s < 500
+    assert lines[0].startswith("tierscope: rank 1 on node 1: the program ended with")
+    assert "exit status 3: " in lines[0]
+    assert len(lines) == 2
+
+
+def test_program_that_does_not_exist_fails_in_a_line(one):
+    line, _ = one.fail(["no-such-program", "{dataset}"])
+    assert line == (
+        "tierscope: loader.command: got 'no-such-program', expected a program: No such "
+        "file or directory"
+    )
+
+
+STATIC = """\
+#include <fcntl.h>
+#include <stdio.h>
+int main(int n, char **words) {
+  if (open(words[n - 1], O_RDONLY) < 0) perror("got");
+  return 0;
+}
+"""
+
+
+@pytest.fixture
+def static(tmp_path):
+    """Return a static program that opens the file of its last argument."""
+    (tmp_path / "static.c").write_text(STATIC)
+    command = ["cc", "-static", "-o", tmp_path / "my static", tmp_path / "static.c"]
+    if subprocess.run(command, check=False).returncode:
+        pytest.skip("needs a C compiler and a static C library")
+    return str(tmp_path / "my static")
+
+
+OPENS = """
+words = [sys.argv[2], f"{dataset}/{names[0]}"]
+done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=True)
+assert bool(done.stderr) == dataset.startswith("/tierscope/"), done.stderr
+"""
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_static_program_is_named_and_fails_on_the_virtual_path(
+    tmp_path, static, in_place
+):
+    programs = Programs(tmp_path, in_place=in_place)
+    run = programs.run([*programs.python(READ_ALL + OPENS), static])
+    check_once(run)
+    answer, words = run.said()["seen"]
+    assert answer == ("no" if in_place else "yes")
+    assert "redirected: my static (is linked statically)" in words
+
+
+def test_program_that_tierscope_cannot_see_at_all_is_refused(one, static):
+    (line,) = one.fail([static, "{dataset}/train"])
+    assert line.startswith("tierscope: no process of the program was redirected")
+
+
+def started_program(programs, code):
+    """Start a program, and wait until it has created a file `began`."""
+    process = programs.start(programs.python(f"open('began', 'w')\n{code}"), HALF)
+    programs.wait_for("began", process)
+    return process
+
+
+def test_killed_launch_is_cleaned_up_by_the_next(two):
+    process = started_program(two, "time.sleep(1000)")
+    assert os.listdir(two.lfs / "data")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until_idle(two.folder)
+    assert two.in_memory(process)
+    run = two.run(READ_ALL)
+    assert run.failed == []
+    assert not two.in_memory(process)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
+def test_launch_that_is_ended_ends_its_program_and_cleans_up(two, signum):
+    process = started_program(two, "time.sleep(1000)")
+    process.send_signal(signum)
+    assert process.wait(HANG_S) in (128 + signum, -signum)
+    wait_until_idle(two.folder)
+    two.left_nothing(process)
+
+
+def test_interrupt_of_the_terminal_ends_the_program_and_cleans_up(two):
+    process = started_program(two, "time.sleep(1000)")
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(HANG_S) == 1
+    two.left_nothing(process)
+    assert two.lines()[-1] == "tierscope: SIGINT ended the launch."

@@ -1,0 +1,155 @@
+import os
+import platform
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tierscope.benchmark.processes import BenchmarkError
+from tierscope.benchmark.programs import meeting
+from tierscope.benchmark.programs.meeting import (
+    Meeting,
+    OtherFailed,
+    folder_in_memory,
+    launched_rank,
+    node_key,
+    remove_folders_of_killed_launches,
+)
+
+
+def meetings(folder, *, n_nodes=1, per_node=2):
+    """Return the meetings of all ranks of a run, by rank."""
+    (folder / "shared").mkdir()
+    return [
+        Meeting(
+            folder / f"local-{rank // per_node}",
+            folder / "shared",
+            str(rank // per_node),
+            rank,
+            per_node,
+            n_nodes,
+        )
+        for rank in range(n_nodes * per_node)
+    ]
+
+
+def at_once(function, *arguments):
+    """Return what a function returns for each argument, called in threads."""
+    with ThreadPoolExecutor(len(arguments)) as pool:
+        return list(pool.map(function, arguments))
+
+
+@pytest.mark.parametrize(
+    ("environ", "size", "rank"),
+    [
+        ({}, 1, 0),
+        ({"PMI_RANK": "1"}, 2, 1),
+        ({"SLURM_PROCID": "3", "RANK": "0"}, 4, 3),
+        ({"RANK": "2", "PMI_RANK": ""}, 4, 2),
+    ],
+)
+def test_rank_is_the_launchers(environ, size, rank):
+    assert launched_rank(environ, size) == rank
+
+
+@pytest.mark.parametrize(
+    ("environ", "got"),
+    [
+        ({}, "got none of OMPI_COMM_WORLD_RANK, PMI_RANK, "),
+        ({"PMI_RANK": "2"}, "got PMI_RANK=2, expected a rank below 2"),
+        ({"RANK": "-1"}, "got RANK=-1, expected a rank below 2"),
+    ],
+)
+def test_process_without_a_fitting_rank_is_refused(environ, got):
+    with pytest.raises(BenchmarkError, match=got):
+        launched_rank(environ, 2)
+
+
+def test_node_is_virtual_or_the_schedulers_or_the_host():
+    assert node_key({"SLURMD_NODENAME": "c3"}, 5, 2) == "2"
+    assert node_key({"SLURMD_NODENAME": "c3"}, 5, None) == "c3"
+    assert node_key({}, 5, None) == platform.node()
+
+
+def test_first_rank_of_each_node_leads_and_knows_all_nodes(tmp_path):
+    ranks = meetings(tmp_path, n_nodes=2)
+    at_once(Meeting.join, *ranks)
+    assert [one.leads for one in ranks] == [True, False, True, False]
+    known = at_once(Meeting.meet_nodes, ranks[0], ranks[2])
+    assert known[0] == known[1]
+    assert [node["ranks"] for node in known[0]] == [[0, 1], [2, 3]]
+    assert [node["key"] for node in known[0]] == ["0", "1"]
+
+
+def test_rank_waits_for_what_its_leader_prepares(tmp_path):
+    leader, other = meetings(tmp_path)
+    at_once(Meeting.join, leader, other)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(other.await_go)
+        leader.go({"table": "/a table"})
+        assert waiting.result() == {"table": "/a table"}
+
+
+def test_more_processes_than_expected_are_refused(tmp_path):
+    ranks = meetings(tmp_path)
+    for rank in (0, 1, 2):
+        (tmp_path / "local-0").mkdir(exist_ok=True)
+        (tmp_path / "local-0" / f"rank-{rank}.json").touch()
+    with pytest.raises(BenchmarkError, match="got 3 processes on node 0, expected 2 "):
+        ranks[0].join()
+
+
+def test_missing_ranks_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(Meeting._wait, "__defaults__", (0.0, 0.0))
+    alone = meetings(tmp_path)[0]
+    with pytest.raises(BenchmarkError, match="waited 0 s for the ranks of its node; "):
+        alone.join()
+
+
+def test_rank_that_waits_ends_if_another_fails(tmp_path):
+    leader, other = meetings(tmp_path)
+    at_once(Meeting.join, leader, other)
+    leader.fail()
+    with pytest.raises(OtherFailed):
+        other.await_go()
+
+
+def test_rank_that_was_killed_has_ended(tmp_path):
+    leader, other = meetings(tmp_path)
+    at_once(Meeting.join, leader, other)
+    leader.end(0)
+    assert not leader.all_have_ended()
+    path = other.local / "rank-1.json"
+    path.write_text(path.read_text().replace('"ticks": ', '"ticks": 1'))
+    assert leader.all_have_ended()
+
+
+def killed(memory, launch):
+    """Leave the folder of a launch whose only rank was killed; return it."""
+    folder = folder_in_memory("0", launch, memory)
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path\n"
+        "from tierscope.benchmark.programs.meeting import Meeting\n"
+        "folder = Path(sys.argv[2])\n"
+        "Meeting(folder, folder.parent, '0', 0, 1, 1).join()\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    modules = str(meeting.__file__).partition("/tierscope/")[0]
+    words = [sys.executable, "-c", code, modules, str(folder)]
+    assert subprocess.run(words, check=False).returncode == -9
+    return folder
+
+
+def test_only_folders_of_killed_launches_are_removed(tmp_path):
+    left = killed(tmp_path, "1-1")
+    assert left.exists()
+    here = folder_in_memory("0", f"{os.getpid()}-2", tmp_path)
+    running = Meeting(here, tmp_path, "0", 0, 1, 1)
+    running.join()
+    (tmp_path / "tierscope-program-0-3-3.d").mkdir()  # whose first rank begins
+    (tmp_path / "tierscope-other").mkdir()
+    remove_folders_of_killed_launches(tmp_path)
+    assert not left.exists()
+    assert here.exists()
+    assert len(list(tmp_path.glob("tierscope-*"))) == 3
