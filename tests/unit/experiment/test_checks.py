@@ -1,5 +1,6 @@
 """OST counts of a system, which systems can be improved, and what programs can do."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,3 +69,51 @@ def test_osts_of_a_dataset_of_the_user_need_not_be_known(monkeypatch):
 def test_program_on_emulated_tiers_is_refused_with_what_can_take_its_place(datasets):
     with pytest.raises(ConfigError, match="or loader tensorflow or posix with dataset"):
         with_program(system="scale-model", datasets=datasets)
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"sweep": {"policies": ["lru"]}}, "sweep.policies: got lru, expected none or"),
+        (
+            {"sweep": {"loaders": ["program", "posix"]}},
+            "sweep.loaders: got posix and loader.command, expected",
+        ),
+        (
+            {"loader": {"command": ["train.py", "--data", "/data"]}},
+            "loader.command: got 'train.py --data /data', expected {dataset} in it",
+        ),
+        (
+            {"whatif": {"goal": {"of": "execution_time"}}},
+            "whatif.goal.of: got execution_time, expected io_time with a program",
+        ),
+        (
+            {"datasets": {"mine": {"path": "/data/mine", "n_files": 8}}},
+            "datasets.mine: got path and n_files, expected only one of them",
+        ),
+        (
+            {"loader": {}},
+            "datasets.mine: got path '/data/mine', expected loader.command",
+        ),
+        (
+            {"loader": {}, "datasets": {}, "sweep": {"loaders": ["program"]}},
+            "loader.command: got null, expected the command of loader program",
+        ),
+        ({"simulate": True}, "loader.command: got a program with simulated tiers"),
+    ],
+)
+def test_what_cannot_be_done_with_a_program_is_refused_in_a_line(own, message):
+    if own.get("loader") == {}:  # then the defaults of our loaders stand
+        own["sweep"] = {"datasets": ["mine"], "n_osts": [0]} | own.get("sweep", {})
+        own["figures"] = {"scenario": {"dataset": "mine", "n_osts": 0}}
+    if not own.get("datasets", PROGRAM["datasets"]):
+        own["sweep"]["datasets"] = ["small"]
+        own["figures"]["scenario"]["dataset"] = "small"
+    with pytest.raises(ConfigError, match=re.escape(message)) as error:
+        with_program(**own)
+    assert "\n" not in str(error.value)
+
+
+def test_command_in_place_needs_no_place_for_the_dataset():
+    own = {"loader": {"command": ["./train"], "in_place": True}}
+    assert with_program(**own).runs_program

@@ -136,6 +136,12 @@ class ProgramLaunch:
         started = datetime.now(UTC)
         self._start_ranks(point, shared, is_last=is_last)
         nodes = read_notes(shared)
+        if not any(node.facts["processes"] for node in nodes):
+            raise BenchmarkError(
+                "no process of the program was redirected, so its opens are not known; "
+                "expected one that is linked dynamically, keeps its environment and "
+                "runs in no container."
+            )
         is_whole = self._tracer.end()
         self._write_run(point, folder, nodes, started, is_whole=is_whole)
 
@@ -182,12 +188,6 @@ class ProgramLaunch:
         is_whole: bool,
     ) -> None:
         """Write the tables of a run, and `run.json` last."""
-        if not any(node.facts["processes"] for node in nodes):
-            raise BenchmarkError(
-                "no process of the program was redirected, so its opens are not known; "
-                "expected one that is linked dynamically, keeps its environment and "
-                "runs in no container."
-            )
         manifest = read_table(self.arguments.manifest, "user_manifest")
         ended_ns = {
             facts["rank"]: facts["ended_ns"]
