@@ -69,14 +69,19 @@ def of_our_loaders(target, files):
     """Return the function that names files, or refuses a target for programs."""
 
     def names(wildcards):
-        if EXPERIMENT.runs_program:
-            raise WorkflowError(
-                f"{target}: got loader.command, a program of yours; expected one of our "
-                "loaders: the models and the paper's claims are about these."
-            )
+        refuse_programs(target)
         return files
 
     return names
+
+
+def refuse_programs(target):
+    """Refuse a target that is about our loaders if a program of the user reads."""
+    if EXPERIMENT.runs_program:
+        raise WorkflowError(
+            f"{target}: got loader.command, a program of yours; expected one of our "
+            "loaders: the models and the paper's claims are about these."
+        )
 
 
 def if_measured(files):

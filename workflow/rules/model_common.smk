@@ -30,6 +30,7 @@ def calibration(wildcards):
 
 def usable_calibrations():
     """Return the names of the calibrations that the sweep has the runs for."""
+    refuse_programs("calibrate")
     if not (names := list(EXPERIMENT.calibrations)):
         reasons = EXPERIMENT.left_out_calibrations.values()
         raise WorkflowError(next(iter(reasons), "config: model.calibrations: got none"))
