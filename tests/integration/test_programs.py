@@ -4,12 +4,16 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
+import warm_python
+from integration.conftest import Project
 from integration.launches import wait_until_idle
 from integration.programs import HALF, Programs
 from sessions import HANG_S
+from tierscope.core.tables import read_table
 
 ALL = "cache-100/rep-0"
 # Each tells of its reads: epoch, rank, name, where the descriptor points, and bytes.
@@ -350,3 +354,79 @@ def test_interrupt_of_the_terminal_ends_the_program_and_cleans_up(two):
     assert process.wait(HANG_S) == 1
     two.left_nothing(process)
     assert two.lines()[-1] == "tierscope: SIGINT ended the launch."
+
+
+CONFIG = "results/my-sweep/sweep.yaml"
+STATEMENTS = "results/my-sweep/tables/statements.parquet"
+MARKED = """
+for epoch in (0, 1):
+    mark(epoch)
+    for name in names:
+        read(name)
+"""
+
+
+class Sweep:
+    """A project in which `tierscope sweep` is typed."""
+
+    def __init__(self, folder):
+        self.programs = Programs(folder)
+        (folder / "project").mkdir()
+        (folder / "fast").mkdir()
+        self.project = Project(folder / "project")
+        self.project.command = lambda *words: [
+            *("snakemake", *words, "--profile", "local", "--configfile", CONFIG)
+        ]
+        self.program = self.programs.python(MARKED)
+
+    def plan(self, *rates):
+        """Let `tierscope sweep` write the configuration; return its plan."""
+        command = [sys.executable, "workflow/scripts/tierscope_command.py", "sweep"]
+        command += ["--dataset", self.programs.dataset, "--name", "my-sweep"]
+        command += ["--lfs", self.programs.folder / "fast", "--repetitions", "1"]
+        command += ["--rates", *rates, "-n", "--", *self.program]
+        code, output = warm_python.run(
+            [*map(str, command)], self.project.folder, self.project.environment
+        )
+        assert code == 0, output
+        return output
+
+    def points(self):
+        """Return when each point was measured, by cache rate."""
+        runs = self.project.folder.glob("results/my-sweep/runs/*/*/*/run.json")
+        return {int(run.parts[-3][-3:]): run.stat().st_mtime_ns for run in runs}
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """Return a sweep of two cache rates, as its user has run it."""
+    sweep = Sweep(tmp_path_factory.mktemp("sweep"))
+    sweep.first_plan = sweep.plan("0", "50")
+    sweep.project.snakemake(STATEMENTS)
+    return sweep
+
+
+def test_sweep_says_what_is_true_of_each_run(sweep):
+    assert "2 points in one launch" in sweep.first_plan
+    assert set(sweep.points()) == {0, 50}
+    table = read_table(sweep.project.folder / STATEMENTS, "statements")
+    assert set(table["cache_rate_percent"]) == {0, 50}
+    answers = table.set_index("statement")["answer"]
+    assert set(answers[["tier", "seen", "epochs", "cover", "once", "whole"]]) == {"yes"}
+    assert os.listdir(sweep.programs.folder / "fast") == []
+
+
+def test_second_start_measures_only_what_lacks(sweep):
+    before = sweep.points()
+    assert "1 point in one launch" in sweep.plan("0", "50", "100")
+    sweep.project.snakemake(STATEMENTS)
+    after = sweep.points()
+    assert set(after) == {0, 50, 100}
+    assert {rate: after[rate] for rate in before} == before
+
+
+@pytest.mark.parametrize("target", ["scorecard", "predict", "calibrate"])
+def test_models_and_claims_refuse_a_program_in_a_line(sweep, target):
+    output = sweep.project.snakemake(target, "-n", expect=1)
+    (line,) = (line for line in output.splitlines() if "loader.command" in line)
+    assert line.strip().startswith(f"{target}: got loader.command, a program of yours")
