@@ -1,0 +1,154 @@
+import os
+
+import numpy as np
+import pytest
+from tierscope.benchmark.programs import keeper as module
+from tierscope.benchmark.programs.keeper import NodeKeeper
+from tierscope.benchmark.programs.table import (
+    CLOSED,
+    EVENTS,
+    FELL_BACK,
+    GROUPS,
+    MARKED,
+    OPENED_GFS,
+    OPENED_LFS,
+    PROCESSES,
+    WROTE,
+)
+from tierscope.storage.process_times import start_time
+
+IO = {"rchar": 1, "wchar": 2, "read_bytes": 30, "write_bytes": 4}
+
+
+class Table:
+    """A node's table whose events the test says."""
+
+    names = ("a.bin", "b.bin", "c.bin")
+
+    def __init__(self, events=(), processes=(), n_lost=0):
+        self._events, self._n_lost = list(events), n_lost
+        self._processes = processes
+
+    def add(self, *events):
+        """Let these events, kind, file, epoch and group, come."""
+        self._events += events
+
+    def drain(self, *, is_last=False):
+        """Return what has come, as the table does."""
+        events = np.zeros(len(self._events), EVENTS)
+        for place, (kind, file, *more) in enumerate(self._events):
+            epoch, group = [*more, 0, 0][:2]
+            events[place] = (place, file, 7, epoch, group, kind)
+        self._events, n_lost, self._n_lost = [], self._n_lost, 0
+        return events, n_lost
+
+    def groups(self):
+        """Return two groups."""
+        return np.array([(-1, 0, 0, 0), (3, 7, 1, 2)], GROUPS)
+
+    def processes(self):
+        """Return the processes."""
+        rows = [tuple(row[name] for name in PROCESSES.names) for row in self._processes]
+        return np.array(rows, PROCESSES)
+
+    def counts(self):
+        """Return no counts."""
+        return {}
+
+    def escaped(self):
+        """Return a program that escaped."""
+        return ["static (is linked statically)"]
+
+
+def process(pid=1, group=0, end_ns=9, ticks=1, **io):
+    """Return a process of a table."""
+    known = {"pid": pid, "ticks": ticks, "group": group, "start_ns": 1}
+    return known | {"end_ns": end_ns} | IO | io
+
+
+def test_opens_are_added_up_by_group_epoch_tier_and_file():
+    table = Table([(OPENED_GFS, 2, 0, 1), (OPENED_LFS, 0, 1, 1)])
+    keeper = NodeKeeper(table, None)
+    keeper.step()
+    table.add((OPENED_GFS, 2, 0, 1), (OPENED_GFS, 2, 0, 0), (CLOSED, 2, 0, 1))
+    noted = keeper.finish()
+    assert noted["opens"].tolist() == [
+        [0, 0, 0, 2, 1],
+        [1, 0, 0, 2, 2],
+        [1, 1, 1, 0, 1],
+    ]
+    assert noted["groups"] == [
+        {"rank": -1, "pid": 0, "epoch": 0, "device_bytes": -1},
+        {"rank": 3, "pid": 7, "epoch": 1, "device_bytes": -1},
+    ]
+    assert noted["escaped"] == ["static (is linked statically)"]
+
+
+def test_sums_of_many_opens_are_those_of_all(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_ROWS", 2)
+    table = Table()
+    keeper = NodeKeeper(table, None)
+    for _ in range(3):
+        table.add((OPENED_GFS, 0), (OPENED_GFS, 0), (OPENED_LFS, 1))
+        keeper.step()
+    assert keeper.finish()["opens"].tolist() == [[0, 0, 0, 0, 6], [0, 0, 1, 1, 3]]
+
+
+def test_what_is_rare_is_noted():
+    events = [(WROTE, 2), (WROTE, 0), (WROTE, 2), (FELL_BACK, 1), (FELL_BACK, 1)]
+    noted = NodeKeeper(Table(events, n_lost=5), None).finish()
+    assert noted["written"] == [0, 2]
+    assert noted["fell_back"] == {"1": 2}
+    assert noted["n_lost"] == 5
+    assert len(noted["opens"]) == 0
+
+
+def test_mark_knows_what_its_group_has_read_of_devices():
+    processes = [process(group=1), process(group=1), process(group=0)]
+    noted = NodeKeeper(Table([(MARKED, -1, 2, 1)], processes), None).finish()
+    assert noted["marks"] == [
+        {"time_ns": 0, "group": 1, "epoch": 2, "pid": 7, "device_bytes": 60}
+    ]
+    unknown = [process(group=1), process(group=1, read_bytes=-1)]
+    noted = NodeKeeper(Table([(MARKED, -1, 2, 1)], unknown), None).finish()
+    assert noted["marks"][0]["device_bytes"] == -1
+
+
+def test_killed_process_has_what_was_last_seen_of_it():
+    here = process(os.getpid(), end_ns=0, ticks=start_time(os.getpid()))
+    other = process(os.getpid(), end_ns=0, ticks=1)  # of an older one
+    keeper = NodeKeeper(Table(processes=[here, other]), None)
+    keeper.step()
+    seen, unseen = keeper.finish()["processes"]
+    assert seen["rchar"] > 0
+    assert seen["end_ns"] == 0
+    assert unseen["rchar"] == -1
+
+
+@pytest.fixture
+def dropped(monkeypatch):
+    """Return the files whose pages are dropped."""
+    found = []
+    monkeypatch.setattr(module, "drop_file", found.append)
+    return found
+
+
+def test_pages_are_dropped_after_the_last_close_on_each_tier(dropped):
+    opened = [(OPENED_GFS, 0), (OPENED_GFS, 0), (OPENED_LFS, 1), (CLOSED, 0)]
+    table = Table(opened)
+    keeper = NodeKeeper(table, {"gfs": "/gfs", "lfs": "/lfs"})
+    keeper.step()
+    assert dropped == []
+    table.add((CLOSED, 0))
+    keeper.step()
+    keeper._dropper.shutdown()
+    assert dropped == ["/gfs/a.bin", "/lfs/a.bin"]
+
+
+def test_opens_again_in_the_same_epoch_are_counted(dropped):
+    reads = [(OPENED_GFS, 0), (CLOSED, 0)]
+    keeper = NodeKeeper(
+        Table([*reads, *reads, (OPENED_GFS, 0, 1), (CLOSED, 0, 1)]), {"gfs": "/gfs"}
+    )
+    keeper.step()
+    assert keeper.finish()["n_reopened"] == 1

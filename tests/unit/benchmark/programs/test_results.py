@@ -1,0 +1,156 @@
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from tierscope.benchmark.programs.results import (
+    EPOCH,
+    EVALUATION,
+    WHOLE_RUN,
+    NodeNotes,
+    epochs_table,
+    marks_table,
+    opens_table,
+    processes_table,
+    read_notes,
+)
+from tierscope.core.tables import check_table
+
+S = 10**9
+SIZES = np.array([10, 20, 30])
+
+
+def process(pid, start_s, end_s, group=0, read_bytes=0):
+    """Return a process of a node; no end: it was killed."""
+    io = {"rchar": 0, "wchar": 0, "read_bytes": read_bytes, "write_bytes": 0}
+    ends = {"start_ns": int(start_s * S), "end_ns": int(end_s * S)}
+    return {"pid": pid, "ticks": 1, "group": group} | ends | io
+
+
+def mark(time_s, epoch, group=1, pid=1, device_bytes=0):
+    """Return a mark of a group."""
+    times = {"time_ns": int(time_s * S), "device_bytes": device_bytes}
+    return {"group": group, "epoch": epoch, "pid": pid} | times
+
+
+def notes(number=0, ranks=(0,), opens=(), marks=(), processes=(), further=()):
+    """Return what a node has noted; it has a group for others and one a rank."""
+    groups = [{"rank": rank, "device_bytes": 100} for rank in (-1, *ranks)]
+    facts = {"node": number, "ranks": list(ranks), "groups": groups}
+    facts |= {"marks": list(marks), "processes": list(processes)}
+    rows = np.array(list(opens), np.int64).reshape(-1, 5)
+    return NodeNotes(facts | {"notes": list(further)}, rows)
+
+
+def test_opens_of_a_group_without_a_rank_are_of_the_nodes_first_rank():
+    nodes = [
+        notes(0, [0], [(0, 0, 0, 1, 2), (1, 0, 0, 1, 3), (1, 1, 1, 2, 1)]),
+        notes(1, [1], [(1, 0, 0, 1, 1)]),
+    ]
+    table = opens_table(nodes)
+    check_table(table, "opens")
+    assert table.to_numpy().tolist() == [
+        [0, 0, 0, "gfs", 1, 5],
+        [1, 1, 0, "gfs", 1, 1],
+        [0, 0, 1, "lfs", 2, 1],
+    ]
+
+
+def test_run_without_opens_has_an_empty_table():
+    check_table(opens_table([notes()]), "opens")
+
+
+def test_epoch_lasts_to_the_next_or_to_the_end_of_its_process():
+    node = notes(
+        marks=[mark(2, 0, device_bytes=10), mark(5, 1, device_bytes=40)],
+        processes=[process(1, 1, 9, group=1)],
+    )
+    table = marks_table([node], {0: 12 * S})
+    check_table(table, "marks")
+    assert table["began_s"].tolist() == [1, 4]
+    assert table["ended_s"].tolist() == [4, 8]
+    assert table["device_bytes"].tolist() == [30, 60]
+    assert set(table["what"]) == {EPOCH}
+
+
+def test_mark_of_an_epoch_that_has_begun_is_none():
+    marks = [mark(2, 0), mark(3, 0), mark(4, 1), mark(5, 0), mark(6, 2)]
+    node = notes(marks=marks, processes=[process(1, 1, 9, group=1)])
+    assert marks_table([node], {0: 9 * S})["began_s"].tolist() == [1, 3, 5]
+
+
+def test_last_epoch_of_a_killed_process_ends_with_its_rank():
+    node = notes(marks=[mark(2, 0)], processes=[process(1, 1, 0, group=1)])
+    assert marks_table([node], {0: 7 * S})["ended_s"].tolist() == [6]
+
+
+def test_unknown_device_bytes_are_not_numbers():
+    node = notes(
+        marks=[mark(2, 0, device_bytes=-1)], processes=[process(1, 1, 9, group=1)]
+    )
+    assert math.isnan(marks_table([node], {0: 9 * S})["device_bytes"].iloc[0])
+
+
+def test_program_without_marks_has_one_phase_a_rank():
+    node = notes(
+        ranks=[0, 1],
+        processes=[
+            process(1, 1, 4, group=1, read_bytes=5),
+            process(2, 2, 8, group=1, read_bytes=6),
+            process(3, 3, 0, group=2, read_bytes=-1),
+        ],
+    )
+    table = marks_table([node], {0: 9 * S, 1: 10 * S})
+    check_table(table, "marks")
+    assert set(table["what"]) == {WHOLE_RUN}
+    assert table["ended_s"].tolist() == [7, 9]
+    assert table["device_bytes"].iloc[0] == 11
+    assert math.isnan(table["device_bytes"].iloc[1])
+
+
+def test_evaluations_of_a_framework_are_listed_beside_the_epochs():
+    begin = {"kind": "begin", "epoch": 0, "pid": 1, "time_ns": 4 * S, "rank": 0}
+    further = [begin | {"evaluation": True}, begin | {"evaluation": False}]
+    node = notes(
+        marks=[mark(2, 0)], processes=[process(1, 1, 9, group=1)], further=further
+    )
+    table = marks_table([node], {0: 9 * S})
+    assert table["what"].tolist() == [EPOCH, EVALUATION]
+    assert table["began_s"].tolist() == [1, 3]
+
+
+def marks_of(*rows):
+    """Return a table of marks from rank, epoch, begin and end."""
+    columns = ["rank", "epoch", "began_s", "ended_s"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(what=EPOCH, node=0, pid=1, device_bytes=0)
+
+
+def test_samples_of_an_epoch_are_opens_and_its_bytes_those_of_the_files():
+    opens = opens_table([notes(opens=[(1, 0, 0, 0, 2), (1, 0, 1, 2, 1)])])
+    marks = marks_of((0, 0, 1.0, 3.5), (0, 1, 3.5, 4.0))
+    table = epochs_table(opens, marks, SIZES, {0: {"time_s": 0.5}})
+    assert table["execution_time_s"].tolist() == [2.5, 0.5]
+    assert table["samples"].tolist() == [3, 0]
+    assert table["bytes"].tolist() == [50, 0]
+    assert table["gfs_files"].tolist() == [2, 0]
+    assert table["lfs_files"].tolist() == [1, 0]
+    assert table["lfs_fill_time_s"].tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(("end_s", "is_last_seen"), [(3, False), (0, True)])
+def test_process_without_an_end_has_what_was_last_seen(end_s, is_last_seen):
+    table = processes_table([notes(processes=[process(1, 1, end_s)])])
+    check_table(table, "program_processes")
+    assert table["io_is_last_seen"].tolist() == [is_last_seen]
+    assert math.isnan(table["ended_s"].iloc[0]) == is_last_seen
+
+
+def test_notes_are_read_by_the_numbers_of_the_nodes(tmp_path):
+    for rank, number in ((0, 1), (4, 0)):
+        (tmp_path / f"node-{rank}.json").write_text(json.dumps({"node": number}))
+        np.save(tmp_path / f"opens-{rank}.npy", np.full((1, 5), rank))
+    found = read_notes(tmp_path)
+    assert [one.number for one in found] == [0, 1]
+    assert found[0].opens[0, 0] == 4
