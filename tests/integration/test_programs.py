@@ -320,6 +320,19 @@ def test_program_that_tierscope_cannot_see_at_all_is_refused(one, static):
     assert line.startswith("tierscope: no process of the program was redirected")
 
 
+def test_reads_through_a_mapping_are_said_not_to_be_measured(one):
+    run = one.run(
+        """
+import mmap
+for name in names:
+    with open(f"{dataset}/{name}", "rb") as file:
+        assert mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)[:1]
+"""
+    )
+    assert run.failed == []
+    assert run.said(0)["whole"][0] == "not measured"
+
+
 def started_program(programs, code):
     """Start a program, and wait until it has created a file `began`."""
     process = programs.start(programs.python(f"open('began', 'w')\n{code}"), HALF)

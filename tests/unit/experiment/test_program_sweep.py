@@ -1,0 +1,127 @@
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from snakemake.utils import update_config
+from tierscope.core.validation import ConfigError, read_yaml
+from tierscope.experiment import program_sweep
+from tierscope.experiment.config import changes, defaults_of_programs, read_experiment
+from tierscope.experiment.program_sweep import SweepRequest, sweep, sweep_config
+
+ROOT = Path(__file__).parents[3]
+COMMAND = ["python", "train.py", "{dataset}"]
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """Return the request of a user who works in a folder of their own."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    for name in ("My Data-set.v2", "fast"):
+        (tmp_path / name).mkdir()
+    return SweepRequest(COMMAND, tmp_path / "My Data-set.v2", tmp_path / "fast")
+
+
+def experiment_of(config):
+    """Return the experiment of a configuration, as the workflow reads it."""
+    whole = read_yaml(ROOT / "config" / "config.yaml")
+    own = changes([whole, config], whole, {})
+    for one in (defaults_of_programs(own), *own):
+        update_config(whole, one)
+    return read_experiment(whole, ROOT / "resources")
+
+
+def test_configuration_is_that_of_a_sweep_of_the_program(asked):
+    experiment = experiment_of(sweep_config(asked))
+    assert experiment.name == "my_data_set_v2"
+    assert experiment.system.name == "one-process"
+    assert experiment.system.lfs.root == str(asked.lfs / "tierscope")
+    ((scenario, points),) = experiment.sweep.items()
+    assert scenario.runs_program
+    assert {point.cache_rate_percent for point in points} == {0, 25, 50, 75, 100}
+    assert len(points) == 10
+    description = experiment.description(scenario)
+    assert list(description.program.command) == COMMAND
+    assert description.dataset.path == str(asked.dataset)
+
+
+def test_relative_paths_are_those_of_the_users_folder(asked):
+    dataset, lfs = (Path(os.path.relpath(one)) for one in (asked.dataset, asked.lfs))
+    config = sweep_config(replace(asked, dataset=dataset, lfs=lfs))
+    assert config == sweep_config(asked)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lfs": None}, "got neither of --lfs DIRECTORY and --system NAME, expected"),
+        ({"system": "cluster"}, "got both of --lfs DIRECTORY and --system NAME"),
+        ({"command": []}, "got no command; write it behind --"),
+        ({"dataset": Path("/no/such")}, "--dataset: got /no/such, expected a folder"),
+        ({"lfs": Path("/no/such")}, "--lfs: got /no/such, expected a directory"),
+        ({"name": "a b"}, "--name: got 'a b', expected "),
+    ],
+)
+def test_wrong_request_is_refused_in_a_line(asked, change, message):
+    with pytest.raises(ConfigError) as error:
+        sweep_config(replace(asked, **change))
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+
+
+def test_lfs_in_the_dataset_is_refused(asked):
+    (asked.dataset / "fast").mkdir()
+    with pytest.raises(ConfigError, match="which is in the dataset, expected another"):
+        sweep_config(replace(asked, lfs=asked.dataset / "fast"))
+
+
+def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
+    asked, monkeypatch
+):
+    calls = []
+
+    def run(command, check):
+        calls.append([str(word) for word in command])
+        return type("Done", (), {"returncode": 5})
+
+    monkeypatch.setattr(program_sweep.subprocess, "run", run)
+    assert sweep(asked, "local", ["-n"]) == 5
+    ((*_, flag, written, last),) = calls
+    assert (flag, last) == ("--configfile", "-n")
+    assert yaml.safe_load(Path(written).read_text()) == sweep_config(asked)
+    assert calls[0][4:7] == [
+        str(ROOT / "Snakefile"),
+        "--profile",
+        str(ROOT / "profiles" / "local"),
+    ]
+
+
+def test_profile_that_the_clone_lacks_is_snakemakes_to_find(asked, monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        program_sweep.subprocess,
+        "run",
+        lambda command, check: calls.append(command) or type("", (), {"returncode": 0}),
+    )
+    sweep(asked, "mine")
+    assert calls[0][calls[0].index("--profile") + 1] == "mine"
+
+
+def test_defaults_of_programs_need_a_command_and_take_any_faults():
+    assert defaults_of_programs([{"loader": {"command": None}}]) == {}
+    assert defaults_of_programs([{"loader": 3, "sweep": None}]) == {}
+    own = [{"datasets": {"mine": {}}}, {"loader": {"command": ["x"]}}]
+    found = defaults_of_programs(own)
+    assert found["sweep"]["datasets"] == ["mine"]
+    assert found["figures"]["scenario"]["dataset"] == "mine"
+    named = defaults_of_programs([*own, {"sweep": {"datasets": ["other"]}}])
+    assert named["sweep"]["datasets"] == ["other"]
+
+
+def test_changes_are_all_files_but_the_defaults():
+    defaults, mine = {"a": 1}, {"a": 2}
+    assert changes([defaults, mine], defaults, {"a": 3}) == [mine]
+    # A workflow that imports this one has no file of defaults.
+    assert changes([mine], defaults, {"a": 3}) == [{"a": 3}]

@@ -1,0 +1,125 @@
+"""Logs of the processes of a user's program, made up."""
+
+import pandas as pd
+import pytest
+from job_logs import write_job_log
+from tierscope.trace.log import SHARED, LogError
+from tierscope.trace.program_records import read_program_records
+
+NAMES = ["a.bin", "sub/b.bin"]
+ROOTS = {"gfs": ["/links/gfs", "/links 2/gfs"], "lfs": ["/links/lfs", "/links 2/lfs"]}
+READ = {"opens": 1, "reads": 2, "bytes_read": 10, "read_s": 0.5, "meta_s": 0.25}
+WRITE = {"opens": 1, "writes": 1, "bytes_written": 7, "write_s": 0.5}
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Return a function that writes a log a rank and reads them all."""
+
+    def write_and_read(*logs, written=(), **facts):
+        for number, (rank, rows) in enumerate(logs):
+            rows = [(interface, 0, path, one) for interface, path, one in rows]
+            path, metadata = tmp_path / f"{number}.darshan", {"rank": str(rank)}
+            write_job_log(path, rows, metadata=metadata, **facts)
+        return read_program_records(tmp_path, ROOTS, "/data", NAMES, written)
+
+    return write_and_read
+
+
+def other_io(found, what):
+    """Return a row of what is in no class."""
+    return found.other_io.set_index("what").loc[what]
+
+
+def test_reads_are_attributed_to_rank_epoch_tier_and_file(read):
+    found = read(
+        (0, [("POSIX", "/links/gfs.ep0/a.bin", READ)]),
+        (3, [("POSIX", "/links 2/lfs.ep12/sub/b.bin", READ)]),
+    )
+    columns = ["rank", "epoch", "tier", "file_id", "opens", "reads", "bytes_read"]
+    assert found.file_records[columns].to_numpy().tolist() == [
+        [0, 0, "gfs", 0, 1, 2, 10],
+        [3, 12, "lfs", 1, 1, 2, 10],
+    ]
+    assert found.file_records["read_time_s"].tolist() == [0.5, 0.5]
+    assert found.originals == {}
+
+
+def test_workers_and_interfaces_of_a_rank_are_added_up(read):
+    path = "/links/gfs.ep0/a.bin"
+    found = read(
+        (1, [("POSIX", path, READ), ("STDIO", path, READ)]),
+        (1, [("POSIX", path, READ)]),
+    )
+    (row,) = found.file_records.to_dict("records")
+    assert (row["rank"], row["opens"], row["bytes_read"]) == (1, 3, 30)
+    assert row["meta_time_s"] == 0.75
+
+
+def test_files_that_are_written_are_in_no_class(read):
+    rows = [
+        ("POSIX", "/links/lfs.ep0/a.bin", READ),
+        ("POSIX", "/data/a.bin", WRITE),
+        ("POSIX", "/links/gfs.ep0/sub/b.bin", READ),
+    ]
+    found = read((0, rows), written=["a.bin"])
+    assert found.file_records["file_id"].tolist() == [1]
+    written = other_io(found, "written")
+    assert written[["opens", "bytes_read", "bytes_written"]].tolist() == [2, 10, 7]
+    assert found.originals == {}
+
+
+def test_write_that_only_the_log_knows_counts_too(read):
+    found = read((0, [("POSIX", "/data/a.bin", WRITE)]))
+    assert other_io(found, "written")["bytes_written"] == 7
+    assert found.originals == {}
+
+
+def test_files_beside_the_dataset_are_in_no_class(read):
+    rows = [
+        ("POSIX", "/data/model.pt", WRITE),
+        ("POSIX", "/links/gfs.ep0", {"opens": 1}),
+        ("POSIX", "/database/a.bin", READ),
+        ("POSIX", "/links/other.ep0/a.bin", READ),
+    ]
+    found = read((0, rows))
+    assert len(found.file_records) == 0
+    assert other_io(found, "other below the dataset")["opens"] == 2
+    assert other_io(found, "other")["bytes_read"] == 20
+
+
+def test_reads_by_real_names_are_counted_by_file(read):
+    rows = [("POSIX", "/data/sub/b.bin", READ), ("POSIX", "/data/a.bin", {"opens": 0})]
+    assert read((0, rows), (1, rows)).originals == {"sub/b.bin": 2}
+
+
+def test_mapped_bytes_are_added_up_by_rank(tmp_path):
+    rows = [("POSIX", 0, "/links/gfs.ep0/a.bin", {"opens": 1})]
+    for number, rank in enumerate((0, 2, 2)):
+        metadata = {"rank": str(rank), "mapped_bytes": "100"}
+        write_job_log(tmp_path / f"{number}.darshan", rows, metadata=metadata)
+    found = read_program_records(tmp_path, ROOTS, "/data", NAMES)
+    assert found.mapped_bytes == {0: 100, 2: 200}
+
+
+def test_unknown_name_on_a_tier_is_refused(read):
+    with pytest.raises(LogError, match=r"gfs.ep0/new.bin' is not in the dataset's man"):
+        read((0, [("POSIX", "/links/gfs.ep0/new.bin", READ)]))
+
+
+def test_records_that_processes_share_are_refused(tmp_path):
+    rows = [("POSIX", SHARED, "/links/gfs.ep0/a.bin", READ)]
+    write_job_log(tmp_path / "shared.darshan", rows, n_processes=2)
+    with pytest.raises(LogError, match="has records that several processes share"):
+        read_program_records(tmp_path, ROOTS, "/data", NAMES)
+
+
+def test_lost_records_are_refused(read):
+    with pytest.raises(LogError, match="has lost records of POSIX"):
+        read((0, [("POSIX", "/links/gfs.ep0/a.bin", READ)]), partial=["POSIX"])
+
+
+def test_run_without_logs_has_empty_tables(tmp_path):
+    found = read_program_records(tmp_path, ROOTS, "/data", NAMES)
+    assert isinstance(found.file_records, pd.DataFrame)
+    assert (len(found.file_records), len(found.other_io)) == (0, 0)
