@@ -15,6 +15,7 @@ import generation
 import logs
 import parsing
 import planning
+import program
 import reading
 import redirect
 import simulator
@@ -26,6 +27,7 @@ BENCHMARKS = {
     "generation": generation.measure,  # first: it suffers from what others delete
     "tracing": tracing.measure,
     "redirect": redirect.measure,
+    "program": program.measure,
     "parsing": parsing.measure,
     "logs": logs.measure,
     "reading": reading.measure,
