@@ -103,7 +103,8 @@ void enter_process(void) {
   }
   nearest = (uint32_t)(own - all_processes()) + 1;
   own->end_ns = 0;
-  if (own->start_ns == 0) { /* else it has become another program */
+  /* Else it has become another program, or another thread was faster. */
+  if (own->start_ns == 0 && before != nearest) {
     own->parent = before ? before : find_ancestor(parent);
     own->start_ns = now_ns();
   }
