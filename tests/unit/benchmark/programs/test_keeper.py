@@ -60,10 +60,10 @@ class Table:
         return ["static (is linked statically)"]
 
 
-def process(pid=1, group=0, end_ns=9, ticks=1, **io):
+def process(pid=1, group=0, end_ns=9, ticks=1, **more):
     """Return a process of a table."""
     known = {"pid": pid, "ticks": ticks, "group": group, "start_ns": 1}
-    return known | {"end_ns": end_ns} | IO | io
+    return known | {"end_ns": end_ns, "parent": -1} | IO | more
 
 
 def test_opens_are_added_up_by_group_epoch_tier_and_file():
@@ -96,6 +96,7 @@ def test_sums_of_many_opens_are_those_of_all(monkeypatch):
 
 def test_what_is_rare_is_noted():
     events = [(WROTE, 2), (WROTE, 0), (WROTE, 2), (FELL_BACK, 1), (FELL_BACK, 1)]
+    events.append((WROTE, -1))  # a renamed folder
     noted = NodeKeeper(Table(events, n_lost=5), None).finish()
     assert noted["written"] == [0, 2]
     assert noted["fell_back"] == {"1": 2}
@@ -123,6 +124,12 @@ def test_killed_process_has_what_was_last_seen_of_it():
     assert seen["rchar"] > 0
     assert seen["end_ns"] == 0
     assert unseen["rchar"] == -1
+
+
+def test_what_a_child_has_read_is_not_counted_again_as_its_parents():
+    processes = [process(rchar=100), process(pid=2, rchar=70, parent=0)]
+    noted = NodeKeeper(Table(processes=processes), None).finish()
+    assert [one["rchar"] for one in noted["processes"]] == [30, 70]
 
 
 @pytest.fixture

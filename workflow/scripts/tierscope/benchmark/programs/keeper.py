@@ -17,18 +17,20 @@ from tierscope.benchmark.programs.page_cache import drop_file
 from tierscope.benchmark.programs.table import (
     CLOSED,
     FELL_BACK,
+    IO_COUNTS,
     MARKED,
     OPENED_GFS,
     OPENED_LFS,
     WROTE,
     NodeTable,
+    own_counts,
 )
 from tierscope.storage.process_times import start_time
 
 _POLL_S = 0.002
 _LOOK_S = 0.25  # between looks at what processes have read
 _MOST_ROWS = 1 << 20  # of opens that are not yet added up
-IO_COUNTS = ("rchar", "wchar", "read_bytes", "write_bytes")
+_NOTED = ("pid", "ticks", "group", "start_ns", "end_ns", *IO_COUNTS)
 TIERS = ("gfs", "lfs")
 
 
@@ -85,7 +87,8 @@ class NodeKeeper:
         if self._n_rows > _MOST_ROWS:
             self._parts = [_added_up(self._parts)]
             self._n_rows = 0
-        self._written.update(file[kind == WROTE].tolist())
+        # A renamed folder has no file here; its files are missed after the run.
+        self._written.update(file[(kind == WROTE) & (file >= 0)].tolist())
         self._fallbacks.update(file[kind == FELL_BACK].tolist())
         for mark in events[kind == MARKED]:
             noted = {n: int(mark[n]) for n in ("time_ns", "group", "epoch", "pid")}
@@ -112,10 +115,13 @@ class NodeKeeper:
     def _device_bytes(self, group: int) -> int:
         """Return what a group's processes have read of devices, -1 if unknown."""
         self._look(group)
-        processes = self._table.processes()
-        mine = processes[processes["group"] == group]
-        read = [self._process(one)["read_bytes"] for one in mine]
-        return -1 if not read or min(read) < 0 else sum(read)
+        processes = self._processes()
+        read = processes["read_bytes"][processes["group"] == group]
+        return -1 if not len(read) or min(read) < 0 else int(sum(read))
+
+    def _processes(self) -> np.ndarray:
+        """Return the processes with their own counts; of killed ones the last seen."""
+        return own_counts(self._table.processes(), self._last_io)
 
     def _look(self, group: int | None = None) -> None:
         """Note what the processes that run, or those of a group, have read so far."""
@@ -149,7 +155,9 @@ class NodeKeeper:
             "opens": _added_up(self._parts),
             "groups": groups,
             "marks": self._marks,
-            "processes": [self._process(one) for one in self._table.processes()],
+            "processes": [
+                {name: int(one[name]) for name in _NOTED} for one in self._processes()
+            ],
             "written": sorted(self._written),
             "fell_back": {str(file): n for file, n in self._fallbacks.items()},
             "n_lost": self._n_lost,
@@ -157,16 +165,6 @@ class NodeKeeper:
             "counts": self._table.counts(),
             "escaped": self._table.escaped(),
         }
-
-    def _process(self, process: np.void) -> dict[str, Any]:
-        """Return what is known of a process; of a killed one what was last seen."""
-        names = ("pid", "ticks", "group", "start_ns", "end_ns")
-        known = {name: int(process[name]) for name in names}
-        if known["end_ns"]:
-            io = {name: int(process[name]) for name in IO_COUNTS}
-        else:
-            io = self._last_io.get((known["pid"], known["ticks"]), {})
-        return known | {name: io.get(name, -1) for name in IO_COUNTS}
 
 
 def _counts(text: str) -> dict[str, int]:
