@@ -134,14 +134,7 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
             f"config: datasets: got unknown key {', '.join(unknown)}, "
             f"expected some of {', '.join(presets)}"
         )
-    if config["loader"]["command"]:
-        check_tiers_of_programs(system, config["simulate"])
-    # Where the files of a dataset of the user lie is not known, which is 0.
-    is_given = all(isinstance(one, UserDataset) for one in datasets.values())
-    counts = [n for n in config["sweep"]["n_osts"] if n or not is_given]
-    for n_osts in counts:
-        check_n_osts(n_osts, system, config["simulate"])
-    check_devices(system, counts)
+    _check_tiers(config, system, datasets)
     experiment = Experiment(
         name=config["experiment"],
         system=system,
@@ -169,6 +162,22 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
     experiment = replace(experiment, studies=_studies(experiment, config["studies"]))
     check_experiment(experiment)
     return experiment
+
+
+def _check_tiers(
+    config: Mapping[str, Any],
+    system: System,
+    datasets: Mapping[str, Dataset | UserDataset],
+) -> None:
+    """Refuse a program, OST counts and devices that the tiers cannot have."""
+    if config["loader"]["command"]:
+        check_tiers_of_programs(system, config["simulate"])
+    # Where the files of a dataset of the user lie is not known, which is 0.
+    is_given = all(isinstance(one, UserDataset) for one in datasets.values())
+    counts = [n for n in config["sweep"]["n_osts"] if n or not is_given]
+    for n_osts in counts:
+        check_n_osts(n_osts, system, config["simulate"])
+    check_devices(system, counts)
 
 
 def _read_presets(resources: Iterable[str | Path]) -> dict[str, Any]:
