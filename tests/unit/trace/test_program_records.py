@@ -109,7 +109,8 @@ def test_unknown_name_on_a_tier_is_refused(read):
 
 def test_records_that_processes_share_are_refused(tmp_path):
     rows = [("POSIX", SHARED, "/links/gfs.ep0/a.bin", READ)]
-    write_job_log(tmp_path / "shared.darshan", rows, n_processes=2)
+    metadata = {"rank": "0"}
+    write_job_log(tmp_path / "shared.darshan", rows, n_processes=2, metadata=metadata)
     with pytest.raises(LogError, match="has records that several processes share"):
         read_program_records(tmp_path, ROOTS, "/data", NAMES)
 
@@ -123,3 +124,14 @@ def test_run_without_logs_has_empty_tables(tmp_path):
     found = read_program_records(tmp_path, ROOTS, "/data", NAMES)
     assert isinstance(found.file_records, pd.DataFrame)
     assert (len(found.file_records), len(found.other_io)) == (0, 0)
+
+
+def test_log_of_a_site_counts_with_the_rank_of_its_process(tmp_path):
+    rows = [("POSIX", 0, "/links/gfs.ep0/a.bin", READ)]
+    write_job_log(tmp_path / "me_train_id7-41_1-2-3.darshan", rows)
+    found = read_program_records(
+        tmp_path, ROOTS, "/data", NAMES, rank_of_pid={41: 5, 42: 6}
+    )
+    assert found.file_records["rank"].tolist() == [5]
+    with pytest.raises(LogError, match="is of no process that is known to have run on"):
+        read_program_records(tmp_path, ROOTS, "/data", NAMES, rank_of_pid={42: 6})

@@ -56,7 +56,7 @@ from tierscope.benchmark.programs.results import (
     processes_table,
     read_notes,
 )
-from tierscope.benchmark.programs.tracing import make_tracer
+from tierscope.benchmark.programs.tracing import make_tracer, prepare_tracing
 from tierscope.benchmark.rank import Terminated, ignore_signals
 from tierscope.benchmark.run_folder import (
     is_complete,
@@ -264,7 +264,9 @@ class ProgramLaunch:
             if meeting.leads:
                 node = self._node(meeting)
                 tracing = json.loads((self.arguments.shared / _TRACING).read_text())
-                meeting.go(tracing | node.prepare(self._redirect))
+                given = tracing | node.prepare(self._redirect)
+                prepare_tracing(given, len(node.manifest))
+                meeting.go(given)
             prepared = meeting.await_go()
             self._run_command(meeting, node, prepared)
         except OtherFailed:

@@ -22,7 +22,6 @@ from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.page_cache import begin_run
 from tierscope.benchmark.programs.staging import StagedFiles
 from tierscope.benchmark.programs.table import NodeTable
-from tierscope.benchmark.programs.tracing import write_darshan_settings
 from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
 from tierscope.core.scenario import Point
@@ -148,16 +147,14 @@ class Node:
             library=library,
         )
         self.keeper = NodeKeeper(self.table, self._folders if is_cold else None)
-        settings, traced = local / "darshan.conf", [str(links), os.path.realpath(given)]
-        write_darshan_settings(settings, traced, len(self.manifest))
         return {
             "table": str(local / "table"),
-            "settings": str(settings),
+            "settings": str(local / "darshan.conf"),
             "links": str(links),
             "notes": str(notes),
             "library": str(library),
             "dataset": given if program.in_place else virtual,
-            "traced": traced,
+            "traced": [str(links), os.path.realpath(given)],
         }
 
     def _machine(self) -> dict[str, Any]:

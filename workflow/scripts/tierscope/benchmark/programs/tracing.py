@@ -7,7 +7,7 @@ start the program with the environment that the tracer needs.
 import dataclasses
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -109,15 +109,20 @@ def make_tracer(setting: str, native: Path) -> OwnTracer | SiteTracer:
     return OwnTracer(native / "libtierscope_trace.so")
 
 
-def write_darshan_settings(path: Path, prefixes: Sequence[str], n_files: int) -> None:
-    """Write the settings with which Darshan traces only what these prefixes have."""
+def prepare_tracing(node: Mapping[str, Any], n_files: int) -> None:
+    """Write the settings of a site's Darshan, by which it traces only the tiers.
+
+    A ConfigError says that Darshan has no way to write a path; our tracer takes any.
+    """
+    if "darshan_logs" not in node:
+        return
     text = darshan_settings(
-        [f"{prefix}/" for prefix in prefixes],
+        [f"{prefix}/" for prefix in node["traced"]],
         min(_MOST_RECORDS, n_files * _EPOCHS),
         _PATH_BYTES,
         unused=("HEATMAP", "MPI-IO"),
     )
-    write_text(path, text)
+    write_text(node["settings"], text)
 
 
 def tracing_environment(node: Mapping[str, Any]) -> dict[str, str]:

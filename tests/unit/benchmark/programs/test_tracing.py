@@ -1,0 +1,36 @@
+from pathlib import Path
+
+import pytest
+from tierscope.benchmark.programs.tracing import prepare_tracing, tracing_environment
+from tierscope.core.validation import ConfigError
+
+NODE = {
+    "tracer": "/tracer.so",
+    "library": "/redirect.so",
+    "traced": ["/links", "/my data"],
+}
+
+
+def test_our_tracer_takes_any_path_and_needs_no_settings(tmp_path):
+    node = NODE | {"spools": "/spools", "settings": str(tmp_path / "settings")}
+    prepare_tracing(node, 8)
+    assert not (tmp_path / "settings").exists()
+    found = tracing_environment(node)
+    assert found["TIERSCOPE_TRACE_PREFIXES"] == "/links/\n/my data/"
+
+
+def test_site_traces_only_the_tiers_behind_the_redirection(tmp_path, monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", "/own.so")
+    node = NODE | {"darshan_logs": "/logs", "settings": str(tmp_path / "settings")}
+    prepare_tracing(node | {"traced": ["/links", "/data"]}, 8)
+    assert "/data/" in Path(node["settings"]).read_text()
+    found = tracing_environment(node)
+    assert found["LD_PRELOAD"] == "/redirect.so:/tracer.so:/own.so"
+    assert found["DARSHAN_CONFIG_PATH"] == node["settings"]
+    assert found["DARSHAN_DISABLE_SHARED_REDUCTION"] == "1"
+
+
+def test_path_that_a_site_cannot_trace_is_refused(tmp_path):
+    node = NODE | {"darshan_logs": "/logs", "settings": str(tmp_path / "settings")}
+    with pytest.raises(ConfigError, match="expected none with white space"):
+        prepare_tracing(node, 8)
