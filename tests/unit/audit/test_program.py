@@ -10,6 +10,7 @@ OBSERVED = {
     "n_epochs": 2,
     "loaders": [],
     "lost_events": 0,
+    "counts": [{"undirected": 0}],
     "fell_back": 0,
     "reopened_after_drop": 0,
     "escaped": [],
@@ -132,6 +133,7 @@ def test_open_by_a_real_name_fails_and_names_the_file():
     ("observed", "name"),
     [
         ({"lost_events": 1}, "events of opens that were lost"),
+        ({"counts": [{"undirected": 2}]}, "left as they were"),
         ({"logs_are_whole": False}, "logs that are whole"),
         ({"fell_back": 2}, "copies on an LFS that could not be opened"),
     ],

@@ -90,6 +90,11 @@ def audit_program(evidence: ProgramEvidence) -> list[Check]:
     return [
         _check_opens(evidence),
         equal("events of opens that were lost", observed["lost_events"], 0),
+        equal(
+            "opens of dataset files that the library left as they were",
+            sum(counts["undirected"] for counts in observed["counts"]),
+            0,
+        ),
         equal("logs that are whole", observed["logs_are_whole"], True),
         equal("copies on an LFS that could not be opened", observed["fell_back"], 0),
         _check_marks(evidence),

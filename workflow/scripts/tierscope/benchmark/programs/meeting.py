@@ -33,7 +33,6 @@ MEMORY = Path("/dev/shm")
 _PREFIX, _SUFFIX = "tierscope-program-", ".d"
 _POLL_S = 0.01
 _SHARED_POLL_S = 0.1
-_LOOK_S = 0.5  # between looks for failures
 _START_S = 600.0  # in which a launcher starts all ranks
 
 
@@ -108,9 +107,6 @@ class Meeting:
     rank: int
     n_on_node: int
     n_nodes: int
-
-    def __post_init__(self):
-        self._next_look_s = 0.0
 
     def join(self) -> None:
         """Wait for the ranks of this node; the first one leads."""
@@ -200,14 +196,9 @@ class Meeting:
         return any(self.shared.glob("failed-*"))
 
     def raise_if_failed(self) -> None:
-        """Raise an OtherFailed if a rank has said that it fails.
-
-        The folder that all nodes share is asked twice a second.
-        """
-        if (now_s := time.monotonic()) >= self._next_look_s:
-            self._next_look_s = now_s + _LOOK_S
-            if self.has_failed():
-                raise OtherFailed
+        """Raise an OtherFailed if a rank has said that it fails."""
+        if self.has_failed():
+            raise OtherFailed
 
     def _wait(
         self,
@@ -217,7 +208,7 @@ class Meeting:
         poll_s: float = _POLL_S,
     ) -> None:
         """Wait for a condition, while no rank fails."""
-        end_s = time.monotonic() + most_s
+        end_s, next_s = time.monotonic() + most_s, 0.0
         while not is_met():
             self.raise_if_failed()
             if time.monotonic() > end_s:
