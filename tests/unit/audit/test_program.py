@@ -126,7 +126,7 @@ def test_open_by_a_real_name_fails_and_names_the_file():
     found.records.originals["1.bin"] = 3
     (check,) = (one for one in audit_program(found) if not one.passed)
     assert check.name == "opens of dataset files by their real names"
-    assert check.got == "3 (such as 1.bin)"
+    assert check.got == "3 (1.bin)"
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_written_file_is_read_from_the_gfs_and_said_to_be_in_no_class():
     assert failed(changes, written=written) == []
     assert said(changes, written=written)["read only"] == (
         "no",
-        f"The program wrote to 1 file of the dataset (such as {file}.bin): the I/O of "
+        f"The program wrote to 1 file of the dataset ({file}.bin): the I/O of "
         "these is in no class.",
     )
 

@@ -186,9 +186,12 @@ def _check_stale(evidence: ProgramEvidence) -> Iterator[Check]:
 
 
 def _such_as(names: Iterable[str]) -> str:
-    """Return examples of names, as the end of a phrase."""
-    some = list(names)[:_NAMED]
-    return f" (such as {', '.join(some)})" if some else ""
+    """Return names, or examples of many, as the end of a phrase."""
+    all_names = list(names)
+    some = ", ".join(all_names[:_NAMED])
+    if len(all_names) > _NAMED:
+        some = f"such as {some}"
+    return f" ({some})" if some else ""
 
 
 def statements(evidence: ProgramEvidence) -> pd.DataFrame:
@@ -369,9 +372,10 @@ def _time(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
         return _said("time", NOT_MEASURED, "No rank began this epoch.")
     most = max(1, n_workers)
     fits = ratio <= most
+    factor = f"{most if fits else number_words(ratio)} times "
     words = (
         "The I/O time of a rank, a sum over its workers, is at most "
-        f"{number_words(most if fits else ratio)} times the execution time."
+        f"{'' if factor == '1 times ' else factor}the execution time."
     )
     return _said("time", YES if fits else NO, words)
 
