@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 from tierscope.benchmark.programs.tracing import prepare_tracing, tracing_environment
-from tierscope.core.validation import ConfigError
 
 NODE = {
     "tracer": "/tracer.so",
@@ -32,5 +31,5 @@ def test_site_traces_only_the_tiers_behind_the_redirection(tmp_path, monkeypatch
 
 def test_path_that_a_site_cannot_trace_is_refused(tmp_path):
     node = NODE | {"darshan_logs": "/logs", "settings": str(tmp_path / "settings")}
-    with pytest.raises(ConfigError, match="expected none with white space"):
+    with pytest.raises(ValueError, match="expected none with white space"):
         prepare_tracing(node, 8)

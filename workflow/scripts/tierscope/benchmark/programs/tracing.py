@@ -112,7 +112,7 @@ def make_tracer(setting: str, native: Path) -> OwnTracer | SiteTracer:
 def prepare_tracing(node: Mapping[str, Any], n_files: int) -> None:
     """Write the settings of a site's Darshan, by which it traces only the tiers.
 
-    A ConfigError says that Darshan has no way to write a path; our tracer takes any.
+    A ValueError says that Darshan has no way to write a path; our tracer takes any.
     """
     if "darshan_logs" not in node:
         return
