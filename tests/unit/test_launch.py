@@ -1,5 +1,6 @@
 """The launcher with a stand-in for MPI and ranks that do what the test says."""
 
+import ast
 import glob
 import os
 import shutil
@@ -52,13 +53,13 @@ class Site:
         (folder / "mpi").chmod(0o755)
         self.children = []
 
-    def command(self, *arguments, setup="true"):
+    def command(self, *arguments, setup="true", options=()):
         """Return the command of a launch of two ranks."""
         places = ["--staging", self.staging, "--runs", self.runs]
         places += ["--marker", self.marker]
         command = [sys.executable, self.scripts / "launch.py", "--log", self.log]
         command += ["--setup", setup, "--mpi", "./mpi", "--tasks", "2", *places]
-        return [*map(str, command), "--", "ranks", *arguments]
+        return [*map(str, command), *options, "--", "ranks", *arguments]
 
     def start(self, command, **environment):
         """Start a launch."""
@@ -342,3 +343,46 @@ def test_launch_whose_snakemake_is_gone_moves_its_run(site):
     (site.folder / "gate").write_text("")
     wait_for(lambda: has_ended(launcher))
     assert site.taken() == sorted(FILES)
+
+
+STARTER = """\
+import os, signal, sys, time
+from pathlib import Path
+print(sys.argv[1:])
+if "wait" not in sys.argv:
+    sys.exit()
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(Path("ended").touch()))
+Path("started").touch()
+time.sleep(1000)
+"""
+
+
+def test_script_that_starts_its_ranks_gets_the_launcher_once(site):
+    (site.scripts / "ranks.py").write_text(STARTER)
+    words = site.command("0/0", options=["--starts-ranks"], setup="export A=1")
+    child = site.start([one.replace("./mpi", "./mpi -x 'a b'") for one in words])
+    assert child.wait(HANG_S) == 0
+    (line,) = site.log.read_text().splitlines()
+    *_, point, mpi, launcher, tasks, number = ast.literal_eval(line)
+    assert (point, mpi, launcher) == ("0/0", "--mpi", "./mpi -x 'a b'")
+    assert (tasks, number) == ("--tasks", "2")
+
+
+def test_launch_that_is_ended_waits_for_the_script_to_end_its_ranks(site):
+    (site.scripts / "ranks.py").write_text(STARTER)
+    child = site.start(site.command("wait", options=["--starts-ranks"]))
+    wait_for(lambda: (site.folder / "started").exists())
+    child.terminate()
+    assert child.wait(HANG_S) == 128 + signal.SIGTERM
+    assert (site.folder / "ended").exists()
+
+
+def test_logs_of_a_program_are_moved_write_protected(site):
+    site.stage("epochs.parquet", "run.json")
+    (site.staged / "logs").mkdir()
+    (site.staged / "logs" / "1.darshan").touch()
+    site.launch()
+    assert site.taken() == ["epochs.parquet", "logs", "run.json"]
+    (log,) = (site.run / "logs").iterdir()
+    assert not log.stat().st_mode & 0o222
+    assert not site.staged.exists()

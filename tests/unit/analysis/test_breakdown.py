@@ -10,6 +10,7 @@ from tierscope.analysis.breakdown import (
     select_epoch,
     select_scenario,
     select_scenarios,
+    shown_epoch,
     slowest_process,
     spread_over_repetitions,
     sum_io_time,
@@ -357,3 +358,10 @@ def test_fifth_class_of_some_processes_only_is_refused(mixed, damage):
     }
     with pytest.raises(ValueError, match="of net_read, expected 2: one for"):
         process_times(damaged[damage])
+
+
+@pytest.mark.parametrize(
+    ("epochs", "wanted", "shown"), [([0, 1, 2], 1, 1), ([0], 1, 0), ([0, 2, 3], 1, 3)]
+)
+def test_wanted_epoch_is_shown_or_the_last(epochs, wanted, shown):
+    assert shown_epoch(pd.DataFrame({"epoch": epochs}), wanted) == shown

@@ -75,3 +75,45 @@ def test_numbers_of_models_have_no_observations():
     params = Named(provenance="emulated, system scale-model")
     origin = origin_of(SimpleNamespace(input=Named(observations=[]), params=params))
     assert (str(origin), origin.mark) == ("emulated, system scale-model", "")
+
+
+def statement(name, answer, epoch=-1, repetition=0):
+    """Return a row of table `statements`."""
+    said = {"epoch": epoch, "statement": name, "answer": answer, "words": ""}
+    return RUN | said | {"cache_rate_percent": 50, "repetition": repetition}
+
+
+def origin_with(tmp_path, *rows):
+    """Return the origin of a program's figure of whose runs this is stated."""
+    made = script(tmp_path, [(50, 0, "device")], [(50, 0.0)])
+    made.input["observations"].append(str(tmp_path / "statements.parquet"))
+    write_table(pd.DataFrame(rows), tmp_path / "statements.parquet", "statements")
+    return origin_of(made)
+
+
+def test_program_that_reads_every_file_once_needs_no_mark(tmp_path):
+    rows = [statement(name, "yes", 0) for name in ("cover", "once", "whole")]
+    origin = origin_with(tmp_path, statement("epochs", "yes"), *rows)
+    assert origin.is_program
+    assert not origin.is_whole_run
+    assert origin.mark == ""
+    assert origin.observed[-1] == "I/O times are sums over the workers of a rank"
+
+
+def test_access_pattern_of_a_program_is_counted_by_run(tmp_path):
+    rows = [statement("once", "no", epoch) for epoch in (0, 1)]
+    rows += [statement("once", "yes", epoch, repetition=1) for epoch in (0, 1)]
+    assert origin_with(tmp_path, *rows).observed[-1] == (
+        "the program's own access pattern: some files were opened more than once (in 1 "
+        "of 2 runs)"
+    )
+
+
+def test_reads_that_are_not_seen_are_marked(tmp_path):
+    origin = origin_with(tmp_path, statement("whole", "not measured", 0))
+    assert origin.mark == "without reads that are not seen"
+    assert any(one.startswith("READ is too small") for one in origin.observed)
+
+
+def test_program_without_marks_has_a_whole_run(tmp_path):
+    assert origin_with(tmp_path, statement("epochs", "no")).is_whole_run

@@ -155,3 +155,22 @@ def test_differences_are_named_by_their_keys():
     old = describe_scenario()
     new = changed(old, training={"seed": 2})
     assert difference_words(old.as_json(), new.as_json()) == "training.seed 1 (now 2)"
+
+
+def test_description_of_a_program_has_no_settings_of_our_loaders():
+    program = {"command": ["train", "{dataset}"], "in_place": False}
+    described = describe_scenario(program=program)
+    content = described.as_json()
+    assert content["training"] == {"seed": 1, "cold": False}
+    assert "loader" not in content
+    assert content["dataset"] == {"name": "mine", "path": "/mine"}
+    again = RunDescription.from_json(json.loads(json.dumps(content)))
+    assert again.as_json() == json.loads(json.dumps(content))
+    assert again.hash == described.hash
+    other = describe_scenario(program=program | {"in_place": True})
+    assert other.hash != described.hash
+
+
+def test_unknown_key_of_a_programs_description_is_refused():
+    with pytest.raises(ConfigError, match=r"program: .*'threads'"):
+        describe_scenario(program={"command": [], "in_place": False, "threads": 1})

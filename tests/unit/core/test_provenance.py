@@ -1,6 +1,7 @@
 import pytest
 from tierscope.core.provenance import (
     RULE_NOTE,
+    Origin,
     method_notes,
     model_note,
     model_words,
@@ -38,3 +39,10 @@ def test_each_method_has_its_own_note():
     both = method_notes(["rule", "model"], "a network")
     assert both == [RULE_NOTE, model_note("a network")]
     assert "waiting moves on to the next busy device" in both[1]
+
+
+def test_program_has_cache_rates_of_bytes_and_maybe_one_phase():
+    assert "bytes" in Origin("", is_program=True).cache_rate_label
+    assert "bytes" not in Origin("").cache_rate_label
+    assert Origin("", is_program=True).epoch_words(1) == Origin("").epoch_words(1)
+    assert Origin("", is_whole_run=True).epoch_words(0) == "whole run"

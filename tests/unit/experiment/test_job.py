@@ -1,5 +1,6 @@
 """What a benchmark job asks of a scheduler."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tierscope.experiment.config import read_experiment
 from tierscope.experiment.job import (
     BenchmarkJob,
     JobError,
+    ProgramJob,
     fill,
     generation_minutes,
     launcher,
@@ -260,3 +262,30 @@ def test_job_settings_change_no_run(config):
     scenario = next(iter(experiment.sweep))
     assert "job" not in experiment.description(scenario).as_json()["system"]
     assert experiment.job(scenario, [Point(50, 0)]).minutes > 0
+
+
+def program_job(*rates, dataset_bytes=8 * GIB, minutes=30):
+    """Return the job of a program at cache rates."""
+    return ProgramJob(
+        SMALL,
+        replace(SYSTEM, job=replace(SYSTEM.job, lfs_in_memory=False)),
+        Training(0, "", 1, 0),
+        LoaderSettings(1, 0, 0),
+        tuple(Point(rate, 0) for rate in rates),
+        program={"minutes": minutes, "memory_gib_per_process": 2},
+        dataset_bytes=dataset_bytes,
+    )
+
+
+def test_job_of_a_program_asks_for_what_its_user_says():
+    assert program_job(0).memory_mib == 4 * 2 * 1024
+    slowest = SYSTEM.job.estimates
+    start_s = slowest.start_s + 2 * 8 * GIB / slowest.lfs_fill_bytes_per_s
+    assert program_job(0, 50).minutes == math.ceil(start_s / 60) + 2 * 30
+
+
+def test_lfs_of_a_program_is_a_part_of_the_listed_bytes():
+    reserve = 1 + SYSTEM.job.lfs_reserve_percent / 100
+    assert program_job(0, 25, 50).lfs_bytes == math.ceil(4 * GIB * reserve)
+    assert program_job(50, dataset_bytes=None).lfs_bytes == 0
+    assert program_job(50, dataset_bytes=None).minutes < 60

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tierscope.logs import command
 from tierscope.logs.command import main
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
@@ -70,3 +71,33 @@ def test_other_commands_refuse_with_2(capsys):
 
 
 SOURCES = ["measured,", "simulated,", "trained"]
+
+
+def test_sweep_is_asked_with_all_that_stands_before_the_program(monkeypatch):
+    asked = []
+    monkeypatch.setattr(command, "sweep", lambda *words: asked.append(words) or 7)
+    words = "--dataset /d --lfs /l --rates 0 50 --repetitions 3 --in-place -n"
+    assert main(["sweep", *words.split(), "--", "train", "--lfs", "{dataset}"]) == 7
+    ((request, profile, further),) = asked
+    assert request.command == ["train", "--lfs", "{dataset}"]
+    assert request.dataset == Path("/d")
+    assert request.lfs == Path("/l")
+    assert request.cache_rates_percent == [0, 50]
+    assert request.repetitions == 3
+    assert request.in_place
+    assert (profile, further) == ("local", ["-n"])
+
+
+def test_wrong_sweep_is_refused_in_a_line(capsys, tmp_path):
+    words = ["sweep", "--dataset", str(tmp_path), "--lfs", str(tmp_path / "none")]
+    assert main([*words, "--", "train", "{dataset}"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tierscope sweep: --lfs: got ")
+    assert line.endswith("expected a directory")
+
+
+@pytest.mark.parametrize("words", [["sweep"], ["sweep", "--dataset", "/d", "--rate"]])
+def test_sweep_without_what_it_needs_says_how_to_ask(words, capsys):
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "usage: tierscope sweep --dataset DIR" in capsys.readouterr().err
