@@ -133,7 +133,10 @@ def test_open_by_a_real_name_fails_and_names_the_file():
     ("observed", "name"),
     [
         ({"lost_events": 1}, "events of opens that were lost"),
-        ({"counts": [{"undirected": 2}]}, "left as they were"),
+        (
+            {"counts": [{"undirected": 2}]},
+            "opens of dataset files that the library left as they were",
+        ),
         ({"logs_are_whole": False}, "logs that are whole"),
         ({"fell_back": 2}, "copies on an LFS that could not be opened"),
     ],
