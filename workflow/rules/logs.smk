@@ -75,3 +75,16 @@ onsuccess:
     logger.info(
         f"Report: {RESULTS}/fleet_report.html  Jobs: {RESULTS}/jobs  Tables: {TABLES}"
     )
+
+
+# A workflow that imports this one may call them, whatever the configuration is about.
+onstart:
+    pass
+
+
+onsuccess:
+    pass
+
+
+onerror:
+    pass
