@@ -30,6 +30,7 @@ with open(f"{sys.argv[2]}-{rank}", "w") as told:
                 print(json.dumps(row), file=told)
 """
 READ_ALL = "for name in names: read(name)\n"
+WAITS = "while os.path.exists('hold'): time.sleep(0.01)\n"
 
 
 @pytest.fixture
@@ -230,8 +231,7 @@ def test_run_is_refused_if_another_node_read_its_copy(two, readers, is_stale):
 
 def test_file_that_changes_from_outside_refuses_the_run(one):
     (one.folder / "hold").touch()
-    waits = "while os.path.exists('hold'): time.sleep(0.01)\n"
-    process = one.start(one.python(f"{READ_ALL}open('read', 'w')\n{waits}"), HALF)
+    process = one.start(one.python(f"{READ_ALL}open('read', 'w')\n{WAITS}"), HALF)
     one.wait_for("read", process)
     (one.dataset / copied_name(one)).write_bytes(b"other")
     (one.folder / "hold").unlink()
@@ -331,6 +331,17 @@ for name in names:
     )
     assert run.failed == []
     assert run.said(0)["whole"][0] == "not measured"
+
+
+def test_process_that_outlives_the_program_is_said_to_be_unseen(one):
+    (one.folder / "hold").touch()
+    run = one.run(f"{READ_ALL}if not os.fork():\n    {WAITS}")
+    (one.folder / "hold").unlink()
+    wait_until_idle(one.folder)
+    assert run.failed == []
+    answer, words = run.said()["seen"]
+    assert answer == "no"
+    assert words.startswith("1 process of the program still ran")
 
 
 def started_program(programs, code):

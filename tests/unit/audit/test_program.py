@@ -221,6 +221,12 @@ def test_programs_that_cannot_be_redirected_are_named(in_place, answer):
     assert "redirected: static (is linked statically)" in found["seen"][1]
 
 
+def test_processes_that_outlive_the_program_are_said_to_be_unseen():
+    answer, words = said(still_running=2)["seen"]
+    assert answer == "no"
+    assert words.startswith("2 processes of the program still ran at its end")
+
+
 def test_sum_over_workers_may_exceed_the_execution_time():
     busy = {"records": lambda table: table.assign(read_time_s=1.0), "epoch": 0}
     assert said(**busy)["time"][0] == "no"  # 4 files of 1.125 s in 2 s

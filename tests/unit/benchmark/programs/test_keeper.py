@@ -115,12 +115,15 @@ def test_mark_knows_what_its_group_has_read_of_devices():
     assert noted["marks"][0]["device_bytes"] == -1
 
 
-def test_killed_process_has_what_was_last_seen_of_it():
+def test_killed_process_has_what_was_last_seen_of_it(monkeypatch):
     here = process(os.getpid(), end_ns=0, ticks=start_time(os.getpid()))
     other = process(os.getpid(), end_ns=0, ticks=1)  # of an older one
+    monkeypatch.setattr(module, "_GRACE_S", 0.01)
     keeper = NodeKeeper(Table(processes=[here, other]), None)
     keeper.step()
-    seen, unseen = keeper.finish()["processes"]
+    noted = keeper.finish()
+    assert noted["n_running"] == 1
+    seen, unseen = noted["processes"]
     assert seen["rchar"] > 0
     assert seen["end_ns"] == 0
     assert unseen["rchar"] == -1

@@ -25,6 +25,7 @@ def node(number=0, **facts):
         "fell_back": {},
         "n_reopened": 0,
         "escaped": [],
+        "n_running": 0,
         "counts": {},
         "written": [],
         "filled": {"held_files": 1, "held_bytes": 10},
@@ -50,11 +51,19 @@ def test_dataset_lies_where_the_user_says_or_where_it_is_generated():
 def test_counts_of_nodes_are_added_up_and_names_stand_once():
     found = observed(
         node(0, n_lost=1, fell_back={"0": 2, "1": 1}, escaped=["b", "a"], n_reopened=1),
-        node(1, n_lost=2, fell_back={"1": 1}, escaped=["a"], processes=[{}, {}]),
+        node(
+            1,
+            n_lost=2,
+            n_running=2,
+            fell_back={"1": 1},
+            escaped=["a"],
+            processes=[{}, {}],
+        ),
         changed=["b"],
     )
     assert (found["lost_events"], found["fell_back"]) == (3, 4)
     assert (found["n_processes"], found["reopened_after_drop"]) == (3, 1)
+    assert found["still_running"] == 2
     assert found["escaped"] == ["a", "b"]
     assert (found["n_files"], found["n_bytes"], found["changed"]) == (2, 30, ["b"])
 

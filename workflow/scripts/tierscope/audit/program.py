@@ -227,6 +227,14 @@ def _escapes(evidence: ProgramEvidence) -> dict[str, str]:
     if escaped := run.observed["escaped"]:
         names = dict.fromkeys(one.rpartition("/")[2] for one in escaped)
         named = f" It started what cannot be redirected: {', '.join(names)}."
+    if n_running := run.observed.get("still_running"):
+        left = count_words(n_running, "process", "processes", separator=",")
+        return _said(
+            "seen",
+            NO,
+            f"{left} of the program still ran at its end, and what is read later is "
+            f"not seen.{named}",
+        )
     if run.program.in_place:
         return _said(
             "seen",

@@ -6,6 +6,7 @@ drops a file's pages after its last descriptor was closed, if epochs must be col
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,7 @@ from tierscope.benchmark.programs.table import (
 from tierscope.storage.process_times import start_time
 
 _POLL_S = 0.002
+_GRACE_S = 2.0  # for processes that outlive the program
 _LOOK_S = 0.25  # between looks at what processes have read
 _MOST_ROWS = 1 << 20  # of opens that are not yet added up
 _NOTED = ("pid", "ticks", "group", "start_ns", "end_ns", *IO_COUNTS)
@@ -123,20 +125,26 @@ class NodeKeeper:
         """Return the processes with their own counts; of killed ones the last seen."""
         return own_counts(self._table.processes(), self._last_io)
 
-    def _look(self, group: int | None = None) -> None:
-        """Note what the processes that run, or those of a group, have read so far."""
+    def _running(self, group: int | None = None) -> Iterator[tuple[int, int]]:
+        """Yield number and start of the processes that run, or of those of a group."""
         for process in self._table.processes():
             if process["end_ns"] or group not in (None, process["group"]):
                 continue
             pid, ticks = int(process["pid"]), int(process["ticks"])
+            if start_time(pid) == ticks:
+                yield pid, ticks
+
+    def _look(self, group: int | None = None) -> None:
+        """Note what the processes that run, or those of a group, have read so far."""
+        for pid, ticks in self._running(group):
             with suppress(OSError, ValueError):
-                if start_time(pid) == ticks:
-                    self._last_io[pid, ticks] = _counts(
-                        Path(f"/proc/{pid}/io").read_text()
-                    )
+                text = Path(f"/proc/{pid}/io").read_text()
+                self._last_io[pid, ticks] = _counts(text)
 
     def finish(self) -> dict[str, Any]:
         """Take the rest, and return all that was noted.
+
+        Processes that outlive the program have some time to end.
 
         Returns
         -------
@@ -144,6 +152,9 @@ class NodeKeeper:
             ``opens`` (n, 5): group, epoch, tier (position in `TIERS`), file, opens;
             ``groups``, ``marks``, ``processes`` (lists of dict), and counts.
         """
+        end_s = time.monotonic() + _GRACE_S
+        while any(self._running()) and time.monotonic() < end_s:
+            self.step()
         self._take(is_last=True)
         self._dropper.shutdown(cancel_futures=True)
         groups = [
@@ -162,6 +173,7 @@ class NodeKeeper:
             "fell_back": {str(file): n for file, n in self._fallbacks.items()},
             "n_lost": self._n_lost,
             "n_reopened": self._n_reopened,
+            "n_running": sum(1 for _ in self._running()),
             "counts": self._table.counts(),
             "escaped": self._table.escaped(),
         }

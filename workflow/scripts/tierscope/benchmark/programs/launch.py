@@ -411,6 +411,7 @@ def _observed(
         "lost_events": sum(node.facts["n_lost"] for node in nodes),
         "fell_back": sum(sum(node.facts["fell_back"].values()) for node in nodes),
         "reopened_after_drop": sum(node.facts["n_reopened"] for node in nodes),
+        "still_running": sum(node.facts["n_running"] for node in nodes),
         "escaped": sorted({one for node in nodes for one in node.facts["escaped"]}),
         "counts": [node.facts["counts"] for node in nodes],
         "n_files": len(manifest),

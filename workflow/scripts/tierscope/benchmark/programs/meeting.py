@@ -208,7 +208,7 @@ class Meeting:
         poll_s: float = _POLL_S,
     ) -> None:
         """Wait for a condition, while no rank fails."""
-        end_s, next_s = time.monotonic() + most_s, 0.0
+        end_s = time.monotonic() + most_s
         while not is_met():
             self.raise_if_failed()
             if time.monotonic() > end_s:
