@@ -219,6 +219,7 @@ def test_programs_that_cannot_be_redirected_are_named(in_place, answer):
     found = said(in_place=in_place, escaped=["/bin/static (is linked statically)"])
     assert found["seen"][0] == answer
     assert "redirected: static (is linked statically)" in found["seen"][1]
+    assert ("By its real path" in found["seen"][1]) != in_place
 
 
 def test_processes_that_outlive_the_program_are_said_to_be_unseen():

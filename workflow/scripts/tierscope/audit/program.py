@@ -246,7 +246,7 @@ def _escapes(evidence: ProgramEvidence) -> dict[str, str]:
         "seen",
         YES,
         "The program has a virtual path, so an open that tierscope does not see fails."
-        f"{named}",
+        f"{named}{' By its real path that reads the GFS unseen.' * bool(named)}",
     )
 
 
