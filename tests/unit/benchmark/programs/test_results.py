@@ -110,14 +110,22 @@ def test_program_without_marks_has_one_phase_a_rank():
 
 
 def test_evaluations_of_a_framework_are_listed_beside_the_epochs():
-    begin = {"kind": "begin", "epoch": 0, "pid": 1, "time_ns": 4 * S, "rank": 0}
-    further = [begin | {"evaluation": True}, begin | {"evaluation": False}]
+    begin = {"kind": "begin", "epoch": 0, "pid": 1, "time_ns": 4 * S, "rank": None}
+    further = [
+        begin | {"evaluation": True},
+        begin | {"evaluation": False},
+        begin | {"evaluation": True, "time_ns": 5 * S, "rank": 3},
+    ]
     node = notes(
-        marks=[mark(2, 0)], processes=[process(1, 1, 9, group=1)], further=further
+        ranks=[2],
+        marks=[mark(2, 0)],
+        processes=[process(1, 1, 9, group=1)],
+        further=further,
     )
-    table = marks_table([node], {0: 9 * S})
-    assert table["what"].tolist() == [EPOCH, EVALUATION]
-    assert table["began_s"].tolist() == [1, 3]
+    table = marks_table([node], {2: 9 * S})
+    assert table["what"].tolist() == [EPOCH, EVALUATION, EVALUATION]
+    assert table["began_s"].tolist() == [1, 3, 4]
+    assert table["rank"].tolist() == [2, 2, 3]  # without a launcher's: the first one
 
 
 def marks_of(*rows):

@@ -74,6 +74,7 @@ def test_evaluation_is_of_the_epoch_under_way_and_begins_none(begin, marks, note
     assert [one["marked"] for one in found] == [False, True, False, False, False, True]
     assert [one["stream"] for one in found] == [0, 1, 0, 0, 0, 1]
     assert found[0]["time_ns"] <= found[-1]["time_ns"]
+    assert {(one["pid"], one["rank"]) for one in found} == {(os.getpid(), rank())}
 
 
 def test_evaluation_of_the_training_data_does_not_count(begin, marks):

@@ -143,7 +143,7 @@ def _evaluations(node: NodeNotes, origin_ns: int) -> list[dict[str, Any]]:
     """Return the evaluations that frameworks began; their ends are not known."""
     return [
         {
-            "rank": one.get("rank", node.facts["ranks"][0]),
+            "rank": node.facts["ranks"][0] if one["rank"] is None else one["rank"],
             "node": node.number,
             "what": EVALUATION,
             "epoch": one["epoch"],

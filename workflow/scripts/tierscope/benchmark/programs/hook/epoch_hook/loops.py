@@ -144,6 +144,8 @@ class Loops:
             evaluation=is_evaluation,
             marked=is_begin,
             time_ns=now_ns,
+            pid=os.getpid(),
+            rank=rank(),
         )
         return epoch
 
