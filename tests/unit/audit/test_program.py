@@ -8,6 +8,7 @@ SIZES = [100, 100, 200, 0]
 OBSERVED = {
     "epochs_by": "mark",
     "n_epochs": 2,
+    "hook_faults": [],
     "loaders": [],
     "lost_events": 0,
     "counts": [{"undirected": 0}],
@@ -226,6 +227,13 @@ def test_processes_that_outlive_the_program_are_said_to_be_unseen():
     answer, words = said(still_running=2)["seen"]
     assert answer == "no"
     assert words.startswith("2 processes of the program still ran at its end")
+
+
+def test_fault_of_the_hook_is_said_with_the_epochs():
+    assert said(epochs_by="hook")["epochs"][0] == "yes"
+    fault = "The hook failed in _begin: KeyError('x')."
+    answer, words = said(epochs_by="hook", hook_faults=[fault])["epochs"]
+    assert (answer, words) == ("no", f"The framework's loops mark the epochs. {fault}")
 
 
 def test_sum_over_workers_may_exceed_the_execution_time():

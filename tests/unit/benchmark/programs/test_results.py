@@ -10,6 +10,7 @@ from tierscope.benchmark.programs.results import (
     WHOLE_RUN,
     NodeNotes,
     epochs_table,
+    hook_faults,
     marks_table,
     opens_table,
     processes_table,
@@ -126,6 +127,19 @@ def test_evaluations_of_a_framework_are_listed_beside_the_epochs():
     assert table["what"].tolist() == [EPOCH, EVALUATION, EVALUATION]
     assert table["began_s"].tolist() == [1, 3, 4]
     assert table["rank"].tolist() == [2, 2, 3]  # without a launcher's: the first one
+
+
+def test_fault_of_the_hook_is_said_once():
+    error = {"kind": "error", "of": "_begin", "text": "KeyError('x')"}
+    wrapped = {"kind": "hook", "framework": "pytorch", "version": "3.0", "missing": []}
+    begin = {"kind": "begin", "epoch": 0}
+    old = wrapped | {"missing": ["_a", "_b"]}
+    assert hook_faults([wrapped, begin]) == []
+    assert hook_faults([error, old, error, old]) == [
+        "The hook failed in _begin: KeyError('x').",
+        "The hook does not find _a, _b in pytorch 3.0, so what its workers read ahead "
+        "counts to the epoch under way.",
+    ]
 
 
 def marks_of(*rows):

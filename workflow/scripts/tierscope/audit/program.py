@@ -267,8 +267,10 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
     else:
         words = f"Each LFS held {number_words(held)} % of the bytes, not {asked} %."
         yield _said("rate", NO, words)
-    has_epochs = observed["epochs_by"] != "nobody"
-    yield _said("epochs", YES if has_epochs else NO, by[observed["epochs_by"]])
+    faults = observed["hook_faults"]
+    is_told = observed["epochs_by"] != "nobody" and not faults
+    words = " ".join([by[observed["epochs_by"]], *faults])
+    yield _said("epochs", YES if is_told else NO, words)
     if names := observed["written"]:
         yield _said(
             "read only",

@@ -157,6 +157,21 @@ def _evaluations(node: NodeNotes, origin_ns: int) -> list[dict[str, Any]]:
     ]
 
 
+def hook_faults(notes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return sentences on what the hook of epochs missed or failed at, each once."""
+    faults = {}
+    for one in notes:
+        if one["kind"] == "error":
+            faults[f"The hook failed in {one['of']}: {one['text']}."] = None
+        elif one["kind"] == "hook" and one["missing"]:
+            faults[
+                f"The hook does not find {', '.join(one['missing'])} in "
+                f"{one['framework']} {one['version']}, so what its workers read ahead "
+                "counts to the epoch under way."
+            ] = None
+    return list(faults)
+
+
 def _whole_runs(node: NodeNotes, ended_ns: Mapping[int, int]) -> list[dict[str, Any]]:
     """Return one phase for each rank of a program that marks no epoch."""
     origin_ns = _origin_ns(node, ended_ns)
