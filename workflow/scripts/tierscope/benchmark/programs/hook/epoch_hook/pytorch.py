@@ -170,7 +170,7 @@ def _begin(loader: object, iterator: object = None) -> tuple[int, Stream] | None
         return None
     dataset, sampler = loader.dataset, getattr(loader, "sampler", None)
     is_evaluation = not torch.is_grad_enabled()
-    shuffle = getattr(sampler, "shuffle", None)
+    shuffle = getattr(sampler, "shuffle", None) is True  # of a DistributedSampler
     begun = LOOPS.begin(
         "pytorch",
         Loader(
