@@ -13,7 +13,7 @@ import pandas as pd
 from tierscope.analysis.breakdown import shown_epoch
 from tierscope.analysis.drift import drift_words
 from tierscope.analysis.page_cache import verdict_mark, verdict_words
-from tierscope.core.columns import SCENARIO
+from tierscope.core.columns import POINT, SCENARIO
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import read_table
 
@@ -73,15 +73,17 @@ def program_words(statements: pd.DataFrame) -> tuple[str, ...]:
     words = ["I/O times are sums over the workers of a rank"]
     if (statements["answer"] == "not measured").any():
         words.append("READ is too small: not all reads are calls that tierscope sees")
+    own = []
     for statement, what in _OWN_PATTERN.items():
         of_one = statements[statements["statement"] == statement]
-        runs = of_one.groupby([*SCENARIO, "cache_rate_percent", "repetition"])
-        n_other = int((runs["answer"].agg(lambda a: (a == "no").any())).sum())
+        n_runs, n_other = (
+            len(part[[*SCENARIO, *POINT]].drop_duplicates())
+            for part in (of_one, of_one[of_one["answer"] == "no"])
+        )
         if n_other:
-            words.append(
-                f"the program's own access pattern: {what} (in {n_other} of "
-                f"{runs.ngroups} runs)"
-            )
+            own.append(f"{what} (in {n_other} of {n_runs} runs)")
+    if own:
+        words.append(f"the program's own access pattern: {', '.join(own)}")
     return tuple(words)
 
 
