@@ -398,9 +398,8 @@ class Sweep:
         (folder / "project").mkdir()
         (folder / "fast").mkdir()
         self.project = Project(folder / "project")
-        self.project.command = lambda *words: [
-            *("snakemake", *words, "--profile", "local", "--configfile", CONFIG)
-        ]
+        options = ["--profile", "local", "--configfile", CONFIG]
+        self.project.command = lambda *words: ["snakemake", *words, *options]
         self.program = self.programs.python(MARKED)
 
     def plan(self, *rates):

@@ -163,7 +163,7 @@ def hook_faults(notes: Iterable[Mapping[str, Any]]) -> list[str]:
     for one in notes:
         if one["kind"] == "error":
             faults[f"The hook failed in {one['of']}: {one['text']}."] = None
-        elif one["kind"] == "hook" and one["missing"]:
+        elif one["kind"] == "hook" and one.get("missing"):
             faults[
                 f"The hook does not find {', '.join(one['missing'])} in "
                 f"{one['framework']} {one['version']}, so what its workers read ahead "
