@@ -333,17 +333,6 @@ for name in names:
     assert run.said(0)["whole"][0] == "not measured"
 
 
-def test_process_that_outlives_the_program_is_said_to_be_unseen(one):
-    (one.folder / "hold").touch()
-    run = one.run(f"{READ_ALL}if not os.fork():\n    {WAITS}")
-    (one.folder / "hold").unlink()
-    wait_until_idle(one.folder)
-    assert run.failed == []
-    answer, words = run.said()["seen"]
-    assert answer == "no"
-    assert words.startswith("1 process of the program still ran")
-
-
 def started_program(programs, code):
     """Start a program, and wait until it has created a file `began`."""
     process = programs.start(programs.python(f"open('began', 'w')\n{code}"), HALF)
