@@ -369,6 +369,14 @@ def test_interrupt_of_the_terminal_ends_the_program_and_cleans_up(two):
     assert two.lines()[-1] == "tierscope: SIGINT ended the launch."
 
 
+def test_program_of_a_terminal_that_is_closed_ends_and_cleans_up(one):
+    process = started_program(one, "time.sleep(1000)")
+    os.killpg(process.pid, signal.SIGHUP)
+    assert process.wait(HANG_S) == 128 + signal.SIGHUP
+    wait_until_idle(one.folder)
+    one.left_nothing(process)
+
+
 CONFIG = "results/my-sweep/sweep.yaml"
 STATEMENTS = "results/my-sweep/tables/statements.parquet"
 MARKED = """
