@@ -44,7 +44,7 @@ def at_once(function, *arguments):
     [
         ({}, 1, 0),
         ({"PMI_RANK": "1"}, 2, 1),
-        ({"SLURM_PROCID": "3", "RANK": "0"}, 4, 3),
+        ({"SLURM_PROCID": "3", "RANK": "3"}, 4, 3),
         ({"RANK": "2", "PMI_RANK": ""}, 4, 2),
     ],
 )
@@ -58,6 +58,7 @@ def test_rank_is_the_launchers(environ, size, rank):
         ({}, "got none of OMPI_COMM_WORLD_RANK, PMI_RANK, "),
         ({"PMI_RANK": "2"}, "got PMI_RANK=2, expected a rank below 2"),
         ({"RANK": "-1"}, "got RANK=-1, expected a rank below 2"),
+        ({"PMI_RANK": "1", "RANK": "0"}, "got RANK=0 and PMI_RANK=1, expected the"),
     ],
 )
 def test_process_without_a_fitting_rank_is_refused(environ, got):
@@ -71,14 +72,13 @@ def test_node_is_virtual_or_the_schedulers_or_the_host():
     assert node_key({}, 5, None) == platform.node()
 
 
-def test_first_rank_of_each_node_leads_and_knows_all_nodes(tmp_path):
+def test_first_rank_of_each_node_leads_and_numbers_it_whatever_its_name(tmp_path):
     ranks = meetings(tmp_path, n_nodes=2)
+    for one in ranks:
+        one.key = "same"
     at_once(Meeting.join, *ranks)
     assert [one.leads for one in ranks] == [True, False, True, False]
-    known = at_once(Meeting.meet_nodes, ranks[0], ranks[2])
-    assert known[0] == known[1]
-    assert [node["ranks"] for node in known[0]] == [[0, 1], [2, 3]]
-    assert [node["key"] for node in known[0]] == ["0", "1"]
+    assert at_once(Meeting.meet_nodes, ranks[0], ranks[2]) == [0, 1]
 
 
 def test_rank_waits_for_what_its_leader_prepares(tmp_path):
@@ -92,11 +92,18 @@ def test_rank_waits_for_what_its_leader_prepares(tmp_path):
 
 def test_more_processes_than_expected_are_refused(tmp_path):
     ranks = meetings(tmp_path)
-    for rank in (0, 1, 2):
+    for rank in (1, 2):
         (tmp_path / "local-0").mkdir(exist_ok=True)
         (tmp_path / "local-0" / f"rank-{rank}.json").touch()
     with pytest.raises(BenchmarkError, match="got 3 processes on node 0, expected 2 "):
         ranks[0].join()
+
+
+def test_second_process_of_a_rank_is_refused(tmp_path):
+    ranks = meetings(tmp_path)
+    at_once(Meeting.join, *ranks)
+    with pytest.raises(BenchmarkError, match="got two processes of rank 1 on node 0,"):
+        ranks[1].join()
 
 
 def test_missing_ranks_are_named(tmp_path, monkeypatch):

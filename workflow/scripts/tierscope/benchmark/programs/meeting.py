@@ -44,13 +44,20 @@ class OtherFailed(RuntimeError):
 def launched_rank(environ: Mapping[str, str], size: int) -> int:
     """Return the number that the launcher has given this process.
 
-    A BenchmarkError says that there is none, or one that is too large.
+    A BenchmarkError says that there is none, one that is too large, or another one in
+    ``RANK``, by which the libraries would know the program's processes.
     """
     found = next((name for name in RANK_VARIABLES if environ.get(name)), None)
     if found is None and size == 1:
         return 0
     text = environ.get(found, "") if found else ""
     if text.isdecimal() and int(text) < size:
+        own = environ.get("RANK", "")
+        if own.isdecimal() and int(own) != int(text):
+            raise BenchmarkError(
+                f"got RANK={own} and {found}={text}, expected the same number or no "
+                "RANK: the program's processes would count with another rank."
+            )
         return int(text)
     known = ", ".join(RANK_VARIABLES)
     what = f"{found}={text}" if found else f"none of {known}"
@@ -115,11 +122,7 @@ class Meeting:
         # Held until the end of this rank, even if it is killed.
         self._lock = os.open(self.local, os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
-        pid = os.getpid()
-        write_text(
-            self.local / f"rank-{self.rank}.json",
-            json.dumps({"pid": pid, "ticks": start_time(pid)}),
-        )
+        self._come()
         self._wait(lambda: len(self.ranks()) >= self.n_on_node, "the ranks of its node")
         if len(found := self.ranks()) > self.n_on_node:
             raise BenchmarkError(
@@ -127,6 +130,21 @@ class Meeting:
                 f"{self.n_on_node} on each of {self.n_nodes} nodes (job.launcher of "
                 "the system file places them)."
             )
+
+    def _come(self) -> None:
+        """Say that this rank has come, once."""
+        pid = os.getpid()
+        whole = self.local / f"coming-{pid}"
+        write_text(whole, json.dumps({"pid": pid, "ticks": start_time(pid)}))
+        try:
+            os.link(whole, self.local / f"rank-{self.rank}.json")
+        except FileExistsError:
+            raise BenchmarkError(
+                f"got two processes of rank {self.rank} on node {self.key}, expected "
+                "one (job.launcher of the system file numbers them)."
+            ) from None
+        finally:
+            os.unlink(whole)
 
     def ranks(self) -> list[int]:
         """Return the ranks of this node that have come, sorted."""
@@ -138,10 +156,12 @@ class Meeting:
         """Return whether this rank is the first one of its node."""
         return self.rank == self.ranks()[0]
 
-    def meet_nodes(self) -> list[dict[str, Any]]:
-        """Return what is known of all nodes, in their order; leaders call this."""
-        facts = {"key": self.key, "host": platform.node(), "ranks": self.ranks()}
-        return self.exchange("came", facts, _START_S)
+    def meet_nodes(self) -> int:
+        """Return the number of this node, in the order of first ranks; leaders call it.
+
+        Names of nodes do not tell: some launchers give all of them the variables of one.
+        """
+        return self.exchange("came", self.rank, _START_S).index(self.rank)
 
     def all_nodes_are_ready(self) -> None:
         """Wait until every leader calls this."""

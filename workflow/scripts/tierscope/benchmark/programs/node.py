@@ -77,8 +77,7 @@ class Node:
 
     def prepare(self, library: Path) -> dict[str, Any]:
         """Fill the LFS and make the table; return what its ranks must know."""
-        nodes = self.meeting.meet_nodes()
-        self.number = [one["key"] for one in nodes].index(self.meeting.key)
+        self.number = self.meeting.meet_nodes()
         sizes = self.manifest["size_bytes"].to_numpy()
         on_lfs = pinned_files(self.description, self.point, sizes)
         filled = self._fill(on_lfs) | {
