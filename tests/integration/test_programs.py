@@ -276,6 +276,13 @@ def test_program_that_does_not_exist_fails_in_a_line(one):
     )
 
 
+def test_launcher_that_hides_the_failure_of_a_rank_is_not_believed(one, monkeypatch):
+    launcher = """sh -c 'shift 2; "$@"; true' hides"""
+    monkeypatch.setattr("integration.programs.ONE_PROCESS", launcher)
+    _, line = one.fail(f"{READ_ALL}sys.exit(3)")
+    assert "the launcher ended without an error, but 0 ranks have run the" in line
+
+
 STATIC = """\
 #include <fcntl.h>
 #include <stdio.h>

@@ -178,6 +178,13 @@ class ProgramLaunch:
                 f"the run at {point.path} failed "
                 f"({status_words(launcher.returncode)} of the launcher)."
             )
+        n_ended = sum(not facts["status"] for facts in _ended_ranks(shared))
+        if n_ended != given.tasks:
+            raise BenchmarkError(
+                f"the run at {point.path} failed: the launcher ended without an error, "
+                f"but {n_ended} ranks have run the program to its end, expected "
+                f"{given.tasks}."
+            )
 
     def _write_run(
         self,
@@ -192,8 +199,7 @@ class ProgramLaunch:
         manifest = read_table(self.arguments.manifest, "user_manifest")
         ended_ns = {
             facts["rank"]: facts["ended_ns"]
-            for path in (folder / ".nodes").glob("rank-*.json")
-            if (facts := json.loads(path.read_text()))
+            for facts in _ended_ranks(folder / ".nodes")
         }
         opens, marks = opens_table(nodes), marks_table(nodes, ended_ns)
         filled = {node.number: node.facts["filled"] for node in nodes}
@@ -343,6 +349,11 @@ def dataset_folder(description: RunDescription) -> Path:
         return Path(os.path.abspath(os.path.expanduser(dataset.path)))
     root = description.system.gfs.data_root()
     return root / dataset.directory(description.scenario.n_osts)
+
+
+def _ended_ranks(shared: Path) -> list[dict[str, Any]]:
+    """Return what the ranks whose program has ended have noted (`note_end`)."""
+    return [json.loads(path.read_text()) for path in shared.glob("rank-*.json")]
 
 
 def _tier_roots(nodes: Sequence[NodeNotes]) -> dict[str, list[str]]:
