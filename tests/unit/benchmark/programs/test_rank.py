@@ -126,6 +126,7 @@ def test_end_is_noted(meeting):
 def test_status_is_said_in_words():
     assert status_words(3) == "exit status 3"
     assert status_words(-signal.SIGKILL) == "signal SIGKILL"
+    assert status_words(-40) == "signal 40"
 
 
 def test_only_the_first_rank_that_fails_says_why(meeting, capsys):

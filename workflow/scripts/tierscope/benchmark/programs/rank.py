@@ -116,7 +116,8 @@ def note_end(meeting: Meeting, began_ns: int, status: int) -> None:
 def status_words(status: int) -> str:
     """Return an exit status in words."""
     if status < 0:
-        return f"signal {signal.Signals(-status).name}"
+        has_name = -status in set(signal.Signals)  # not each of real time
+        return f"signal {signal.Signals(-status).name if has_name else -status}"
     return f"exit status {status}"
 
 
