@@ -16,3 +16,22 @@ def test_folder_in_memory_that_somebody_removed_fails_the_run(tmp_path, left):
     node = Node(None, None, meeting, None, Path("data"), "launch")
     with pytest.raises(BenchmarkError, match=r"(links|notes): is gone, expected it"):
         node.finish()
+
+
+@pytest.mark.parametrize(
+    ("processes", "escaped", "in_place", "said"),
+    [
+        ([], [], False, "no process of it was redirected, so /tierscope/mine does not"),
+        ([1], ["go (is linked statically)"], False, "started: go (is linked static"),
+        ([1], [], False, None),
+        ([], ["go (is linked statically)"], True, None),
+    ],
+)
+def test_line_on_a_failed_program_names_what_was_not_redirected(
+    processes, escaped, in_place, said
+):
+    program, dataset = SimpleNamespace(in_place=in_place), SimpleNamespace(name="mine")
+    settings = SimpleNamespace(program=program, dataset=dataset)
+    node = Node(settings, None, None, None, Path("data"), "launch")
+    node.table = SimpleNamespace(processes=lambda: processes, escaped=lambda: escaped)
+    assert (said in node.what_escaped()) if said else not node.what_escaped()

@@ -334,6 +334,7 @@ class ProgramLaunch:
             raise BenchmarkError(
                 f"rank {meeting.rank} on node {meeting.key}: the program ended with "
                 f"{status_words(status)}: {shlex.join(command)}"
+                f"{node.what_escaped() if node else ''}"
             )
         while node and not meeting.all_have_ended():
             step()

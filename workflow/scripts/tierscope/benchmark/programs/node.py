@@ -161,6 +161,20 @@ class Node:
         mounts = {tier: mount_facts(Path(one)) for tier, one in self._folders.items()}
         return {"cpu_model": cpu_model(), "governor": governor(), "mounts": mounts}
 
+    def what_escaped(self) -> str:
+        """Return who found no virtual path: the end of a line on a failed program."""
+        if self.description.program.in_place:
+            return ""
+        path = f"/tierscope/{self.description.dataset.name}"
+        if not len(self.table.processes()):
+            return (
+                f"; no process of it was redirected, so {path} does not exist for it: "
+                "expected a program that is linked dynamically, keeps its environment "
+                "and runs in no container"
+            )
+        names = ", ".join(self.table.escaped())
+        return f"; {path} does not exist for what it started: {names}" if names else ""
+
     def finish(self) -> None:
         """Write down what the keeper and the hooks have noted, for all nodes.
 
