@@ -118,6 +118,17 @@ def test_events_and_logs_that_disagree_fail():
     ]
 
 
+def test_reads_of_handed_files_are_said_not_to_be_measured():
+    found = evidence([(0, {"bytes_read": 0})])
+    found.records.handed_bytes = 100
+    table = statements(found)
+    (row,) = table[(table["statement"] == "whole") & (table["epoch"] == 0)].itertuples()
+    assert (row.answer, row.words[:28]) == (
+        "not measured",
+        "Open files are handed to oth",
+    )
+
+
 def test_log_may_count_an_open_twice():
     assert failed(records=lambda table: table.assign(opens=2)) == []
 

@@ -102,6 +102,18 @@ def test_mapped_bytes_are_added_up_by_rank(tmp_path):
     assert found.mapped_bytes == {0: 100, 2: 200}
 
 
+def test_reads_of_files_that_were_open_at_the_start_are_in_no_class(read):
+    rows = [
+        ("POSIX", "/links/lfs.handed/a.bin", READ | {"opens": 0}),
+        ("POSIX", "/data/sub/b.bin", READ | {"opens": 0}),
+        ("POSIX", "/links/lfs.ep1/a.bin", READ | {"opens": 0}),  # a child of fork
+    ]
+    found = read((0, rows))
+    assert (found.handed_bytes, found.originals) == (20, {})
+    assert found.file_records["epoch"].tolist() == [1]
+    assert other_io(found, "other below the dataset")["bytes_read"] == 20
+
+
 def test_unknown_name_on_a_tier_is_refused(read):
     with pytest.raises(LogError, match=r"gfs.ep0/new.bin' is not in the dataset's man"):
         read((0, [("POSIX", "/links/gfs.ep0/new.bin", READ)]))

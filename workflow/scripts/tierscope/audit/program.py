@@ -350,6 +350,13 @@ def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
             "Files are mapped into memory. What is read through a mapping is no call, "
             "so its time is not measured.",
         )
+    if evidence.records.handed_bytes and read < wanted:
+        return _said(
+            "whole",
+            NOT_MEASURED,
+            "Open files are handed to other programs, as by `cat < FILE`. What these "
+            "read is in no class, as nothing says for which epoch.",
+        )
     if wanted and not read:
         return _said(
             "whole",

@@ -18,6 +18,7 @@ from tierscope.core.tables import check_table
 from tierscope.trace.log import SHARED, AnyLog, LogError, read_any_log
 
 WRITTEN, BELOW, ELSEWHERE = "written", "other below the dataset", "other"
+HANDED = "handed"  # in place of an epoch: the copy was open when the program started
 _PID = re.compile(r"_id-?\d+-(\d+)_")  # in the name of a log
 _INTERFACES = ("POSIX", "STDIO")
 _READS = ("opens", "reads", "bytes_read", "read_time_s", "meta_time_s")
@@ -46,12 +47,16 @@ class ProgramRecords:
         read.
     mapped_bytes : dict of int to int
         Bytes that each rank mapped.
+    handed_bytes : int
+        Bytes that programs read of files that were open when they started, as by
+        ``cat < FILE``. Nothing says for which epoch.
     """
 
     file_records: pd.DataFrame
     other_io: pd.DataFrame
     originals: dict[str, int] = field(default_factory=dict)
     mapped_bytes: dict[int, int] = field(default_factory=dict)
+    handed_bytes: int = 0
 
 
 def read_program_records(
@@ -121,7 +126,8 @@ class _Reader:
         }
         roots = sorted(self._tier_of, key=len, reverse=True)
         self._alias = re.compile(
-            rf"({'|'.join(map(re.escape, roots))})\.ep([0-9]+)(?:/(.*))?", re.DOTALL
+            rf"({'|'.join(map(re.escape, roots))})\.(?:ep([0-9]+)|{HANDED})(?:/(.*))?",
+            re.DOTALL,
         )
         self._written = {self._ids[name] for name in written if name in self._ids}
         self._on_tier: list[pd.DataFrame] = []
@@ -155,7 +161,10 @@ class _Reader:
                 return BELOW, -1, -1
             if name not in self._ids:
                 raise LogError(log.path, f"{path!r} is not in the dataset's manifest.")
-            return self._tier_of[root], int(epoch), self._ids[name]
+            file = self._ids[name]
+            return (
+                (self._tier_of[root], int(epoch), file) if epoch else (BELOW, -1, file)
+            )
         if path.startswith(self._dataset):
             name = path.removeprefix(self._dataset)
             return BELOW, -1, self._ids.get(name, -1)
@@ -212,11 +221,14 @@ class _Reader:
             sums = np.array([getattr(row, name) for name in _ALL])
             self._other[row.rank, WRITTEN] += sums
         originals: dict[str, int] = defaultdict(int)
+        handed_bytes = 0
         for rank, file, sums in self._by_name:
             where = WRITTEN if file in self._written else BELOW
             self._other[rank, where] += sums
             if where == BELOW and sums[0]:
                 originals[self._names[file]] += int(sums[0])
+            elif where == BELOW:
+                handed_bytes += int(sums[_ALL.index("bytes_read")])
         kept = found[~is_written][list(TABLES["file_records"])]
         kept = kept.astype(TABLES["file_records"]).reset_index(drop=True)
         return ProgramRecords(
@@ -224,6 +236,7 @@ class _Reader:
             self._other_table(),
             dict(originals),
             dict(self._mapped),
+            handed_bytes,
         )
 
     def _other_table(self) -> pd.DataFrame:

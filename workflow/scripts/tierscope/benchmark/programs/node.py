@@ -28,6 +28,7 @@ from tierscope.core.scenario import Point
 from tierscope.policies.pinned_bytes import pinned_by_bytes
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
+from tierscope.trace.program_records import HANDED
 
 
 @dataclass
@@ -128,6 +129,8 @@ class Node:
         links, notes = local / "links", local / "notes"
         for folder in (links, notes):
             folder.mkdir()
+        handed = links / f"lfs.{HANDED}"  # by which the tracer names copies
+        handed.symlink_to(self._folders["lfs"])
         given = str(self.dataset)
         virtual = f"/tierscope/{self.description.dataset.name}"
         roots = [given, os.path.realpath(given)]
@@ -153,7 +156,7 @@ class Node:
             "notes": str(notes),
             "library": str(library),
             "dataset": given if program.in_place else virtual,
-            "traced": [str(links), os.path.realpath(given)],
+            "traced": [str(links), os.path.realpath(given), str(handed)],
         }
 
     def _machine(self) -> dict[str, Any]:
