@@ -383,16 +383,19 @@ def _time(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
     here = records[records["epoch"] == epoch].groupby("rank")
     io_s = here[["read_time_s", "meta_time_s"]].sum().sum(axis="columns")
     times = evidence.epochs[evidence.epochs["epoch"] == epoch].set_index("rank")
-    ratio = (io_s / times["execution_time_s"].reindex(io_s.index)).max()
-    n_workers = workers(evidence.run.observed)
-    if not ratio >= 0:
+    ratios = (io_s / times["execution_time_s"].reindex(io_s.index)).dropna()
+    if ratios.empty:
         return _said("time", NOT_MEASURED, "No rank began this epoch.")
-    most = max(1, n_workers)
-    fits = ratio <= most
-    factor = f"{most if fits else number_words(ratio)} times "
+    readers = evidence.records.readers
+    n_workers = max(1, workers(evidence.run.observed))
+    most = {
+        rank: max(n_workers, readers.get((rank, epoch), 1)) for rank in ratios.index
+    }
+    fits = (ratios <= pd.Series(most)).all()
+    times_words = f"{max(most.values()) if fits else number_words(ratios.max())} times "
     words = (
         "The I/O time of a rank, a sum over its workers, is at most "
-        f"{'' if factor == '1 times ' else factor}the execution time."
+        f"{'' if times_words == '1 times ' else times_words}the execution time."
     )
     return _said("time", YES if fits else NO, words)
 

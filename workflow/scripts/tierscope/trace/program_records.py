@@ -5,7 +5,7 @@ POSIX and STDIO are added up: a stream's calls reach the files of the tiers, too
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +47,8 @@ class ProgramRecords:
         read.
     mapped_bytes : dict of int to int
         Bytes that each rank mapped.
+    readers : dict of pair of int to int
+        How many processes opened files of a tier, by rank and epoch.
     handed_bytes : int
         Bytes that programs read of files that were open when they started, as by
         ``cat < FILE``. Nothing says for which epoch.
@@ -57,6 +59,7 @@ class ProgramRecords:
     originals: dict[str, int] = field(default_factory=dict)
     mapped_bytes: dict[int, int] = field(default_factory=dict)
     handed_bytes: int = 0
+    readers: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 def read_program_records(
@@ -131,6 +134,7 @@ class _Reader:
         )
         self._written = {self._ids[name] for name in written if name in self._ids}
         self._on_tier: list[pd.DataFrame] = []
+        self._readers: Counter[tuple[int, int]] = Counter()
         self._other: dict[tuple[int, str], np.ndarray] = defaultdict(
             lambda: np.zeros(len(_ALL))
         )
@@ -143,6 +147,8 @@ class _Reader:
             raise LogError(log.path, f"has lost records of {', '.join(lost)}.")
         self._mapped[rank] += int(log.metadata.get("mapped_bytes", 0))
         places = [self._place(log, i) for i in range(len(log.names.ids))]
+        epochs = {epoch for _, epoch, _ in places if epoch >= 0}
+        self._readers.update((rank, epoch) for epoch in epochs)
         for interface in _INTERFACES:
             records = log.records.get(interface)
             if records is None:
@@ -237,6 +243,7 @@ class _Reader:
             dict(originals),
             dict(self._mapped),
             handed_bytes,
+            dict(self._readers),
         )
 
     def _other_table(self) -> pd.DataFrame:

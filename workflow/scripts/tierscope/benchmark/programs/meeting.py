@@ -159,7 +159,7 @@ class Meeting:
     def meet_nodes(self) -> int:
         """Return the number of this node, in the order of first ranks; leaders call it.
 
-        Names of nodes do not tell: some launchers give all of them the variables of one.
+        Names of nodes do not tell: some launchers give all the variables of one.
         """
         return self.exchange("came", self.rank, _START_S).index(self.rank)
 

@@ -54,8 +54,8 @@ _JOB_QUESTION = (
 )
 _GLOSSARY = (
     "GFS: global file system; LFS: local file system of a node; READ: reading data; "
-    "META: opening and closing files; cache rate: percent of the files that every node "
-    "holds on its LFS; I/O time: seconds a process spends reading, opening and closing."
+    "META: opening and closing files; cache rate: percent of the {what} that every "
+    "node holds on its LFS; I/O time: seconds a process spends reading, opening and closing."
 )
 _JOB_GLOSSARY = (
     "READ: reading data; META: opening, closing and looking up files; I/O time: "
@@ -140,7 +140,9 @@ def build_explorer(
         "interval_words": "" if start.is_job else _INTERVAL_WORDS,
         "cost_words": _cost_words(start),
         "question": _JOB_QUESTION if start.is_job else _QUESTION,
-        "glossary": _JOB_GLOSSARY if start.is_job else _GLOSSARY,
+        "glossary": _JOB_GLOSSARY
+        if start.is_job
+        else _GLOSSARY.format(what="bytes" if start.origin.is_program else "files"),
         "map_chart": map_chart(start).capitalize(),
         "goal_words": _goal_words(start, float(best["io_time_s"])),
         "grid_words": _grid_words(start),

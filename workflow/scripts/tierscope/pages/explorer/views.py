@@ -11,7 +11,6 @@ from typing import Any
 import altair as alt
 
 from tierscope.core.io_class import IOClass
-from tierscope.core.words import CACHE_RATE_LABEL
 from tierscope.pages.explorer.data import Start
 
 TODAY, IMPROVED = "today", "with the improvements"
@@ -39,7 +38,7 @@ def page_views(start: Start, *, has_model: bool) -> dict[str, Any]:
     There are three views. The page of a job lacks the first, I/O time over the cache
     rate.
     """
-    first = [] if start.is_job else [_times_view(has_model)]
+    first = [] if start.is_job else [_times_view(has_model, start)]
     own_colours = {"scale": {"color": "independent"}}
     return {
         "config": {
@@ -86,11 +85,11 @@ def _layer(*marks: alt.Chart, **properties: Any) -> dict[str, Any]:
     return {"layer": [mark.to_dict(context=one) for mark in marks], **properties}
 
 
-def _cache_rate_axis(field: str) -> alt.X:
+def _cache_rate_axis(field: str, start: Start) -> alt.X:
     """Return the x axis of the first two views."""
     return alt.X(
         f"{field}:Q",
-        title=CACHE_RATE_LABEL,
+        title=start.origin.cache_rate_label,
         scale=alt.Scale(domain=alt.ExprRef("rate_limits"), nice=False, zero=False),
         axis=alt.Axis(grid=False),
     )
@@ -122,12 +121,12 @@ def _seconds_axis(field: str) -> alt.Y:
     )
 
 
-def _looked_at_rule() -> alt.Chart:
+def _looked_at_rule(start: Start) -> alt.Chart:
     """Return the dotted line at the cache rate that is looked at."""
     return (
         alt.Chart(alt.NamedData("looked_at"))
         .mark_rule(strokeDash=[2, 3], stroke="#444")
-        .encode(x=_cache_rate_axis("cache_rate_percent"))
+        .encode(x=_cache_rate_axis("cache_rate_percent", start))
     )
 
 
@@ -136,7 +135,7 @@ def line_names(*, has_model: bool) -> list[str]:
     return [TODAY, *([BY_THE_RULE, BY_THE_MODEL] if has_model else [IMPROVED])]
 
 
-def _times_view(has_model: bool) -> dict[str, Any]:
+def _times_view(has_model: bool, start: Start) -> dict[str, Any]:
     """Return view a: I/O time over the cache rate, goal and best points."""
     names = line_names(has_model=has_model)
     colours = [_TODAY_COLOUR, _IMPROVED_COLOUR, _MODEL_COLOUR]
@@ -152,10 +151,10 @@ def _times_view(has_model: bool) -> dict[str, Any]:
         ),
     )
     return _layer(
-        *_lines(names, colour),
-        _looked_at_rule(),
+        *_lines(names, colour, start),
+        _looked_at_rule(start),
         *_goal_marks(),
-        *_best_marks(len(names), colour),
+        *_best_marks(len(names), colour, start),
         name="times",
         width=450,
         height=220,
@@ -163,10 +162,10 @@ def _times_view(has_model: bool) -> dict[str, Any]:
     )
 
 
-def _lines(names: Sequence[str], colour: alt.Color) -> list[alt.Chart]:
+def _lines(names: Sequence[str], colour: alt.Color, start: Start) -> list[alt.Chart]:
     """Return the I/O time over the cache rate: today, improved, by the model."""
     lines = alt.Chart(alt.NamedData("lines")).encode(
-        x=_cache_rate_axis("cache_rate_percent"),
+        x=_cache_rate_axis("cache_rate_percent", start),
         y=_seconds_axis("time_s"),
         color=colour,
     )
@@ -202,11 +201,11 @@ def _goal_marks() -> list[alt.Chart]:
     ]
 
 
-def _best_marks(n_lines: int, colour: alt.Color) -> list[alt.Chart]:
+def _best_marks(n_lines: int, colour: alt.Color, start: Start) -> list[alt.Chart]:
     """Return the best point of each line, with its label above the plot."""
     time_s = _seconds_axis("time_s")
     best = alt.Chart(alt.NamedData("best_marks")).encode(
-        x=_cache_rate_axis("cache_rate_percent")
+        x=_cache_rate_axis("cache_rate_percent", start)
     )
     label = {
         "text": alt.ExprRef("datum.label"),
@@ -252,7 +251,7 @@ def _breakdown_view(start: Start) -> dict[str, Any]:
             description=alt.ExprRef("datum.words"),
         )
         .encode(
-            x=_job_axis() if start.is_job else _cache_rate_axis("left"),
+            x=_job_axis() if start.is_job else _cache_rate_axis("left", start),
             x2="right:Q",
             y=_seconds_axis("bottom_s"),
             y2="end_s:Q",
@@ -260,7 +259,7 @@ def _breakdown_view(start: Start) -> dict[str, Any]:
             tooltip=alt.Tooltip("words:N"),
         )
     )
-    marks = _goal_marks() if start.is_job else [_looked_at_rule()]
+    marks = _goal_marks() if start.is_job else [_looked_at_rule(start)]
     return _layer(
         bars,
         *marks,
