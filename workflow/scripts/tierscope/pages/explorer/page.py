@@ -55,7 +55,8 @@ _JOB_QUESTION = (
 _GLOSSARY = (
     "GFS: global file system; LFS: local file system of a node; READ: reading data; "
     "META: opening and closing files; cache rate: percent of the {what} that every "
-    "node holds on its LFS; I/O time: seconds a process spends reading, opening and closing."
+    "node holds on its LFS; I/O time: seconds a process spends reading, opening and "
+    "closing."
 )
 _JOB_GLOSSARY = (
     "READ: reading data; META: opening, closing and looking up files; I/O time: "
