@@ -134,7 +134,7 @@ class Meeting:
     def _come(self) -> None:
         """Say that this rank has come, once."""
         pid = os.getpid()
-        whole = self.local / f"coming-{pid}"
+        whole = self.local / f"coming-{self.rank}-{pid}"
         write_text(whole, json.dumps({"pid": pid, "ticks": start_time(pid)}))
         try:
             os.link(whole, self.local / f"rank-{self.rank}.json")
