@@ -8,7 +8,8 @@ import pytest
 from integration.conftest import TINY_SYSTEM
 from slurm.test_sweep import SlurmProject
 
-N_FILES, N_NODES, N_RANKS = 40, 4, 8
+N_FILES, N_NODES, N_RANKS, RATES = 40, 4, 8, [50, 100]
+N_EPOCHS = 2 * len(RATES)  # of all runs
 PROGRAM = """\
 import os, random, sys
 root = sys.argv[1]
@@ -26,7 +27,7 @@ for epoch in range(2):
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory, slurm_cluster):
-    """Return a project with runs of a program at three cache rates."""
+    """Return a project with runs of a program at two cache rates."""
     folder = tmp_path_factory.mktemp("program")
     project = SlurmProject(folder, slurm_cluster)
     project.change(TINY_SYSTEM, {"n_nodes": N_NODES, "processes_per_node": 2})
@@ -35,7 +36,7 @@ def swept(tmp_path_factory, slurm_cluster):
         (folder / "data" / f"{number:02d}").write_bytes(os.urandom(1000 + number))
     (folder / "program.py").write_text(PROGRAM)
     scenario = {"dataset": "mine", "n_osts": 0, "loader": "program"}
-    rates = {"cache_rates_percent": [0, 50, 100], "repetitions": 1}
+    rates = {"cache_rates_percent": RATES, "repetitions": 1}
     sections = {
         "loader": {
             "command": ["python", "program.py", "{dataset}"],
@@ -58,7 +59,7 @@ def table(project, name):
 
 def test_each_of_four_nodes_has_an_lfs_a_table_and_a_keeper_of_its_own(swept):
     runs = swept.runs()
-    assert len({run["scheduler_job"] for run in runs}) == 3
+    assert len({run["scheduler_job"] for run in runs}) == len(RATES)
     for run in runs:
         assert len(set(run["hosts"])) == N_NODES
         assert len(run["tier_roots"]["lfs"]) == N_NODES
@@ -71,7 +72,7 @@ def test_every_epoch_reads_every_file_once_from_the_decided_tier(swept):
     statements = table(swept, "statements")
     wanted = ("tier", "seen", "epochs", "cover", "once", "whole")
     answers = statements[statements["statement"].isin(wanted)]["answer"]
-    assert len(answers) == 3 * (3 + 2 * 3)
+    assert len(answers) == 3 * len(RATES) + 3 * N_EPOCHS
     assert set(answers) == {"yes"}
     for run in swept.path("runs").glob("*/cache-050/*/run.json"):
         held = json.loads(run.read_text())["observed"]["lfs_files"]
@@ -84,8 +85,8 @@ def test_every_epoch_reads_every_file_once_from_the_decided_tier(swept):
 
 def test_io_time_has_every_rank_and_epoch(swept):
     io_time, epochs = table(swept, "io_time"), table(swept, "epochs")
-    assert len(io_time) == 3 * 2 * N_RANKS * 4
-    assert len(epochs) == 3 * 2 * N_RANKS
+    assert len(io_time) == N_EPOCHS * N_RANKS * 4
+    assert len(epochs) == N_EPOCHS * N_RANKS
     assert sorted(epochs["node"].unique()) == list(range(N_NODES))
     opens = io_time[io_time["io_class"].str.endswith("meta")]["operations"].sum()
-    assert opens == 3 * 2 * N_FILES
+    assert opens == N_EPOCHS * N_FILES
