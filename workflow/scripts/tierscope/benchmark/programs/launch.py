@@ -325,9 +325,8 @@ class ProgramLaunch:
             list(self.description.program.command), prepared["dataset"]
         )
         began_ns = time.monotonic_ns()
-        status = run_command(
-            command, environment_of(prepared), self.arguments.minutes * 60.0, step
-        )
+        most_s = self.arguments.minutes * 60.0
+        status = run_command(command, environment_of(prepared), most_s, step)
         note_end(meeting, began_ns, status)
         meeting.end(status)
         if status:
@@ -340,7 +339,8 @@ class ProgramLaunch:
             step()
         if node:
             node.finish()
-            meeting.exchange("finished", None)  # who fails later empties all LFS
+            # Who fails later lets all empty their LFS. A killed node says nothing.
+            meeting.exchange("finished", None, most_s)
 
 
 def dataset_folder(description: RunDescription) -> Path:
