@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import asdict, replace
 from threading import Thread, Timer
@@ -172,6 +173,25 @@ def test_claim_removes_what_killed_launches_left_on_this_machine(tmp_path):
     assert os.listdir(storage.folder) == []
     storage.release()
     assert os.listdir(data) == ["node-00002"]
+
+
+def test_folder_of_a_killed_launch_is_not_kept_while_another_node_removes_it(
+    tmp_path, monkeypatch
+):
+    left = node_of(tmp_path, 0, "killed")
+    left.claim()
+    kill(left)
+    here, kept = node_of(tmp_path, 0), []
+    remove = shutil.rmtree
+
+    def removing(path, **options):
+        if path == here._relative:
+            kept.append(here.keep())
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", removing)
+    node_of(tmp_path, 1).claim()
+    assert kept == [False]
 
 
 def test_folder_of_a_launch_elsewhere_is_refused_with_what_to_type(tmp_path):

@@ -200,9 +200,14 @@ class LocalStorage:
         shutil.rmtree(self._relative, ignore_errors=True, dir_fd=root)
 
     def _remove_what_was_left(self, root: int) -> None:
-        """Remove the folders of launches that were killed on this machine."""
+        """Remove the folders of launches that were killed on this machine.
+
+        The lease on such a folder is taken in a name of its own: in the launch's, the
+        launch's own process for that node would `keep` the folder that is removed.
+        """
         for name in _leases(root):
-            left = self._lease(root, name)
+            what = f"launch {self.launch} of tierscope"
+            left = Lease(self._root / name, what, folder=root)
             with suppress(LeaseError):  # holder unknown, or another launch was faster
                 holder = left.holder()
                 if holder and holder.is_dead:
