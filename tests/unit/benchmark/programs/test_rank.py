@@ -1,10 +1,12 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 
 import pytest
+from sessions import HANG_S
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs import rank
 from tierscope.benchmark.programs.meeting import Meeting, OtherFailed
@@ -18,6 +20,7 @@ from tierscope.benchmark.programs.rank import (
     wait_a_little,
     while_none_fails,
 )
+from tierscope.storage.process_times import start_time
 
 SLEEP = ["sleep", "1000"]
 
@@ -26,6 +29,14 @@ SLEEP = ["sleep", "1000"]
 def meeting(tmp_path):
     """Return the meeting of a run's only rank."""
     return Meeting(tmp_path / "local", tmp_path, "0", 0, 1, 1)
+
+
+def wait_until_gone(pid):
+    """Wait until a process has ended."""
+    end_s = time.monotonic() + HANG_S
+    while start_time(pid) is not None:
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
 
 
 def run(command, most_s=1000.0, step=wait_a_little):
@@ -94,6 +105,35 @@ def test_exception_ends_the_command():
     with pytest.raises(OtherFailed):
         run(SLEEP, step=step)
     assert not os.path.exists(f"/proc/{children[-1]}")
+
+
+def test_what_the_command_has_started_is_ended_with_it(tmp_path):
+    started = tmp_path / "started"
+    words = ["sh", "-c", f"sleep 1000 & echo $! > '{started}'; wait"]
+
+    def step():
+        if started.exists() and started.read_text():
+            raise OtherFailed
+
+    with pytest.raises(OtherFailed):
+        run(words, step=step)
+    wait_until_gone(int(started.read_text()))
+
+
+def test_command_is_killed_with_its_rank(tmp_path):
+    started = tmp_path / "started"
+    code = f"""if True:
+        import os, sys
+        sys.path[:0] = {sys.path!r}
+        from tierscope.benchmark.programs.rank import run_command
+        words = ["sh", "-c", "echo $$ > '{started}'; exec sleep 1000"]
+        def step():
+            if os.path.exists({str(started)!r}) and open({str(started)!r}).read():
+                os.kill(os.getpid(), 9)
+        run_command(words, os.environ, 1000.0, step)
+    """
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    wait_until_gone(int(started.read_text()))
 
 
 def test_command_that_ignores_the_request_is_killed(monkeypatch):

@@ -320,7 +320,7 @@ def generate_dataset(
     report(done, len(file_names))
     _writer(file_size_bytes)  # the workers inherit it
     with ProcessPoolExecutor(
-        n_workers, initializer=_end_with_parent, initargs=(os.getpid(),)
+        n_workers, initializer=end_with_parent, initargs=(os.getpid(),)
     ) as pool:
         tasks = {
             pool.submit(
@@ -343,8 +343,8 @@ def generate_dataset(
             raise
 
 
-def _end_with_parent(parent: int) -> None:
-    """Let this worker die with its parent; otherwise it would wait forever."""
+def end_with_parent(parent: int) -> None:
+    """Let this process be killed when its parent ends, even if that is killed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the parent was killed before
         os._exit(1)

@@ -10,12 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.tracing import tracing_environment
+from tierscope.data.tfrecord import end_with_parent
+from tierscope.storage.process_times import start_time
 
 _POLL_S = 0.01
 _LOOK_S = 1.0  # between looks whether another rank has failed
@@ -49,10 +53,14 @@ def run_command(
     """Run a command to its end, with a step of our own meanwhile.
 
     Returns its exit status, negative after a signal. A BenchmarkError says that it
-    cannot be run or takes too long. An exception meanwhile ends it.
+    cannot be run or takes too long. An exception meanwhile ends it, and all that it has
+    started. If this process is killed, so is the command.
     """
+    with_parent = partial(end_with_parent, os.getpid())
     try:
-        child = subprocess.Popen(command, env=environment, close_fds=False)
+        child = subprocess.Popen(
+            command, env=environment, close_fds=False, preexec_fn=with_parent
+        )
     except OSError as error:
         raise BenchmarkError(
             f"loader.command: got {command[0]!r}, expected a program: {error.strerror}"
@@ -67,9 +75,24 @@ def run_command(
                     "(loader.minutes)."
                 )
     except BaseException:
+        family = _descendants(child.pid)
         end(child, _GRACE_S)
+        for pid, ticks in family:
+            if start_time(pid) == ticks:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
         raise
     return status
+
+
+def _descendants(pid: int) -> list[tuple[int, int | None]]:
+    """Return what a process has started, directly or not, and when each started."""
+    found: list[tuple[int, int | None]] = []
+    with suppress(OSError):
+        for path in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in map(int, path.read_text().split()):
+                found += [(child, start_time(child)), *_descendants(child)]
+    return found
 
 
 def end(child: subprocess.Popen, patience_s: float) -> None:
