@@ -84,6 +84,30 @@ def test_program_on_emulated_tiers_is_refused_with_what_can_take_its_place(datas
             "loader.command: got 'train.py --data /data', expected {dataset} in it",
         ),
         (
+            {"loader": {"command": [" ", "{dataset}"]}},
+            "loader.command.0: got ' ', expected a program",
+        ),
+        (
+            {"roots": {"lfs": "/data/mine/lfs"}},
+            "datasets.mine.path: got '/data/mine' and LFS '/data/mine/lfs', expected",
+        ),
+        (
+            {"roots": {"lfs": "/data"}},
+            "datasets.mine.path: got '/data/mine' and LFS '/data', expected two",
+        ),
+        (
+            {"studies": {"nodes": {"n_nodes": [1]}}},
+            "studies.nodes.n_nodes: got [1], expected [] with a program",
+        ),
+        (
+            {"datasets": {"Mine": {"path": "/data/mine"}}},
+            "datasets: got 'Mine', expected a name of small letters, digits and '_'",
+        ),
+        (
+            {"datasets": {"mine": {"path": "/da\0ta"}}},
+            "datasets.mine.path: got '/da\\x00ta', expected a path without NUL, tabs",
+        ),
+        (
             {"whatif": {"goal": {"of": "execution_time"}}},
             "whatif.goal.of: got execution_time, expected io_time with a program",
         ),
@@ -103,12 +127,9 @@ def test_program_on_emulated_tiers_is_refused_with_what_can_take_its_place(datas
     ],
 )
 def test_what_cannot_be_done_with_a_program_is_refused_in_a_line(own, message):
-    if own.get("loader") == {}:  # then the defaults of our loaders stand
-        own["sweep"] = {"datasets": ["mine"], "n_osts": [0]} | own.get("sweep", {})
-        own["figures"] = {"scenario": {"dataset": "mine", "n_osts": 0}}
     if not own.get("datasets", PROGRAM["datasets"]):
-        own["sweep"]["datasets"] = ["small"]
-        own["figures"]["scenario"]["dataset"] = "small"
+        own["sweep"] |= {"datasets": ["small"], "n_osts": [0]}
+        own["figures"] = {"scenario": {"dataset": "small", "n_osts": 0}}
     with pytest.raises(ConfigError, match=re.escape(message)) as error:
         with_program(**own)
     assert "\n" not in str(error.value)

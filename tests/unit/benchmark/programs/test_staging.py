@@ -58,6 +58,15 @@ def left_over(files):
     return os.listdir(files.folder.with_name(f"{COPYING_PREFIX}mine"))
 
 
+def test_dataset_that_holds_the_lfs_is_not_written_to(root):
+    storage = LocalStorage(root / "lfs" / "data", 0, 1, "x")
+    manifest = pd.DataFrame(list_files(root, root.parent / "notes").columns())
+    before = sorted(os.listdir(root))
+    with pytest.raises(TierError, match="expected two folders of which none holds"):
+        StagedFiles(storage, "mine", root, manifest).claim()
+    assert sorted(os.listdir(root)) == before
+
+
 def test_wanted_files_are_copied_with_content_mode_and_time(root):
     files, reports = staged(root), []
     filled = files.fill(ALL, cold=True, report=lambda *n: reports.append(n))

@@ -35,6 +35,12 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def overlap(folder: str | Path, other: str | Path) -> bool:
+    """Return whether one of two folders holds the other, or both are the same."""
+    places = os.path.realpath(folder), os.path.realpath(other)
+    return os.path.commonpath(places) in places
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write a text in UTF-8 whole, or raise an OSError and leave the file as it was."""
     with written_whole(path) as temporary:

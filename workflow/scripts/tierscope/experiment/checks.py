@@ -3,11 +3,13 @@
 import math
 import shlex
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tierscope.core.files import overlap
 from tierscope.core.io_class import IOClass
-from tierscope.core.machine import Machine
+from tierscope.core.machine import Machine, TierError
 from tierscope.core.scenario import (
     PROGRAM_LOADER,
     Dataset,
@@ -112,6 +114,10 @@ def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
     where, system = "config: studies.nodes.n_nodes", experiment.system
     if experiment.simulated:
         raise ConfigError(f"{where}: got {n_nodes}, expected [] for simulated runs")
+    if experiment.runs_program:
+        raise ConfigError(
+            f"{where}: got {n_nodes}, expected [] with a program (loader.command)"
+        )
     base = Scenario(**experiment.settings["figures"]["scenario"])
     if base.reads_database:
         raise ConfigError(
@@ -164,12 +170,13 @@ def _check_programs(experiment: Experiment) -> None:
                 f"{PROGRAM_LOADER}, such as [python, train.py, --data, "
                 '"{dataset}"]'
             )
-        if own:
-            raise ConfigError(
-                f"config: datasets.{own[0].name}: got path {own[0].path!r}, expected "
-                "loader.command: only a program of yours reads a dataset of yours"
-            )
         return
+    if not command[0].strip():
+        raise ConfigError(
+            f"config: loader.command.0: got {command[0]!r}, expected a program"
+        )
+    for dataset in own:
+        _check_place(dataset, experiment.system)
     if others := sorted(loaders - {PROGRAM_LOADER}):
         raise ConfigError(
             f"config: sweep.loaders: got {others[0]} and loader.command, expected "
@@ -195,6 +202,17 @@ def _check_programs(experiment: Experiment) -> None:
             "config: whatif.goal.of: got execution_time, expected io_time with a "
             "program: its I/O time is a sum over workers"
         )
+
+
+def _check_place(dataset: UserDataset, system: System) -> None:
+    """Refuse a dataset of the user in the LFS, which tierscope empties, or around it."""
+    with suppress(TierError):  # known on a node only, which looks again
+        lfs = system.lfs.data_root().parent
+        if overlap(dataset.path, lfs):
+            raise ConfigError(
+                f"config: datasets.{dataset.name}.path: got {dataset.path!r} and LFS "
+                f"{str(lfs)!r}, expected two folders of which none holds the other"
+            )
 
 
 def _check_runtime(experiment: Experiment) -> None:

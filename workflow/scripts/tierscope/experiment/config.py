@@ -128,8 +128,14 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
         name: _dataset(name, presets, config["datasets"], system)
         for name in config["sweep"]["datasets"]
     }
-    own = {name for name, one in config["datasets"].items() if "path" in one}
-    if unknown := sorted(set(config["datasets"]) - set(presets) - own):
+    own = {name: one for name, one in config["datasets"].items() if "path" in one}
+    if own and not config["loader"]["command"]:
+        name, one = next(iter(own.items()))
+        raise ConfigError(
+            f"config: datasets.{name}: got path {one['path']!r}, expected "
+            "loader.command: only a program of yours reads a dataset of yours"
+        )
+    if unknown := sorted(set(config["datasets"]) - set(presets) - set(own)):
         raise ConfigError(
             f"config: datasets: got unknown key {', '.join(unknown)}, "
             f"expected some of {', '.join(presets)}"

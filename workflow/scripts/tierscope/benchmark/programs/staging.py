@@ -21,6 +21,7 @@ import numpy as np
 
 from tierscope.benchmark.node_storage import why_no_room
 from tierscope.benchmark.programs.page_cache import drop_files
+from tierscope.core.files import overlap
 from tierscope.core.machine import TierError
 from tierscope.core.words import printable
 from tierscope.data.listing import ABSENT, SAME, compare_files, is_as_listed
@@ -112,8 +113,14 @@ class StagedFiles:
         Raises
         ------
         TierError
-            As `LocalStorage.claim` does.
+            As `LocalStorage.claim` does, or if the LFS and the dataset overlap.
         """
+        lfs = self._storage.data_root.parent
+        if overlap(self._root, lfs):
+            raise TierError(
+                f"{lfs}: is the LFS of the dataset {printable(self._root)}, expected two "
+                "folders of which none holds the other."
+            )
         if not self._storage.keep():
             self._storage.claim()
         shutil.rmtree(self._copying, ignore_errors=True)  # of a killed process
