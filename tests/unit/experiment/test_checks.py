@@ -93,7 +93,7 @@ def test_program_on_emulated_tiers_is_refused_with_what_can_take_its_place(datas
         ),
         (
             {"roots": {"lfs": "/data"}},
-            "datasets.mine.path: got '/data/mine' and LFS '/data', expected two",
+            "datasets.mine.path: got '/data/mine' and LFS '/data', expected folders",
         ),
         (
             {"studies": {"nodes": {"n_nodes": [1]}}},

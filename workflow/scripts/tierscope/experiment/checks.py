@@ -205,13 +205,13 @@ def _check_programs(experiment: Experiment) -> None:
 
 
 def _check_place(dataset: UserDataset, system: System) -> None:
-    """Refuse a dataset of the user in the LFS, which tierscope empties, or around it."""
+    """Refuse a dataset of the user in the LFS, which is emptied, or around it."""
     with suppress(TierError):  # known on a node only, which looks again
         lfs = system.lfs.data_root().parent
         if overlap(dataset.path, lfs):
             raise ConfigError(
                 f"config: datasets.{dataset.name}.path: got {dataset.path!r} and LFS "
-                f"{str(lfs)!r}, expected two folders of which none holds the other"
+                f"{str(lfs)!r}, expected folders of which none holds the other"
             )
 
 

@@ -118,8 +118,8 @@ class StagedFiles:
         lfs = self._storage.data_root.parent
         if overlap(self._root, lfs):
             raise TierError(
-                f"{lfs}: is the LFS of the dataset {printable(self._root)}, expected two "
-                "folders of which none holds the other."
+                f"{lfs}: got dataset {printable(self._root)}, expected two folders of "
+                "which none holds the other."
             )
         if not self._storage.keep():
             self._storage.claim()
