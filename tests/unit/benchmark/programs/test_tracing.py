@@ -1,7 +1,11 @@
 from pathlib import Path
 
 import pytest
-from tierscope.benchmark.programs.tracing import prepare_tracing, tracing_environment
+from tierscope.benchmark.programs.tracing import (
+    prepare_tracing,
+    tracing_environment,
+    with_preloadable_libraries,
+)
 
 NODE = {
     "tracer": "/tracer.so",
@@ -16,6 +20,13 @@ def test_our_tracer_takes_any_path_and_needs_no_settings(tmp_path):
     assert not (tmp_path / "settings").exists()
     found = tracing_environment(node)
     assert found["TIERSCOPE_TRACE_PREFIXES"] == "/links/\n/my data/"
+
+
+def test_library_behind_a_blank_is_preloaded_by_a_link(tmp_path):
+    node = NODE | {"tracer": "/my clone/libtierscope_trace.so"}
+    found = with_preloadable_libraries(node, tmp_path)
+    assert found == node | {"tracer": str(tmp_path / "libtierscope_trace.so")}
+    assert Path(found["tracer"]).readlink() == Path("/my clone/libtierscope_trace.so")
 
 
 def test_site_traces_only_the_tiers_behind_the_redirection(tmp_path, monkeypatch):

@@ -57,7 +57,11 @@ from tierscope.benchmark.programs.results import (
     processes_table,
     read_notes,
 )
-from tierscope.benchmark.programs.tracing import make_tracer, prepare_tracing
+from tierscope.benchmark.programs.tracing import (
+    make_tracer,
+    prepare_tracing,
+    with_preloadable_libraries,
+)
 from tierscope.benchmark.rank import Terminated, ignore_signals
 from tierscope.benchmark.run_folder import (
     is_complete,
@@ -271,7 +275,9 @@ class ProgramLaunch:
             if meeting.leads:
                 node = self._node(meeting)
                 tracing = json.loads((self.arguments.shared / _TRACING).read_text())
-                given = tracing | node.prepare(self._redirect)
+                given = with_preloadable_libraries(
+                    tracing | node.prepare(self._redirect), meeting.local
+                )
                 prepare_tracing(given, len(node.manifest))
                 meeting.go(given)
             prepared = meeting.await_go()

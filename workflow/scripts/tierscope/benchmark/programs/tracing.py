@@ -16,6 +16,7 @@ from tierscope.core.files import write_text
 from tierscope.core.validation import ConfigError
 from tierscope.logs.traced.call import this_call
 from tierscope.logs.traced.command import make_spools, traced_environment, write_logs
+from tierscope.logs.traced.library import SEPARATORS
 from tierscope.trace.log import read_any_log
 from tierscope.trace.runtime import (
     BUILTIN,
@@ -107,6 +108,22 @@ def make_tracer(setting: str, native: Path) -> OwnTracer | SiteTracer:
     if runtime is not None:
         return SiteTracer(runtime)
     return OwnTracer(native / "libtierscope_trace.so")
+
+
+def with_preloadable_libraries(node: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return what the ranks must know, with libraries that `LD_PRELOAD` can name.
+
+    It cannot quote blanks and colons, so a library behind such a path gets a link in a
+    folder of the node.
+    """
+    changed = dict(node)
+    for name in ("library", "tracer"):
+        path = os.path.abspath(node[name])
+        if SEPARATORS & set(path):
+            link = folder / os.path.basename(path)
+            link.symlink_to(path)
+            changed[name] = str(link)
+    return changed
 
 
 def prepare_tracing(node: Mapping[str, Any], n_files: int) -> None:

@@ -18,7 +18,7 @@ from tierscope.core.validation import ConfigError
 NATIVE = Path(__file__).parents[4] / "native"
 if not NATIVE.is_dir():
     NATIVE = Path(__file__).parents[2] / "native"
-_SEPARATORS = set(" \t\n:")  # of LD_PRELOAD, which cannot quote them
+SEPARATORS = set(" \t\n:")  # of LD_PRELOAD, which cannot quote them
 
 
 def tracer_library(native: Path = NATIVE) -> Path:
@@ -28,7 +28,7 @@ def tracer_library(native: Path = NATIVE) -> Path:
     ConfigError says that it cannot be compiled, or that its path cannot be preloaded.
     """
     machine = platform.machine()
-    if (native / "Makefile").is_file() and not _SEPARATORS & set(str(native)):
+    if (native / "Makefile").is_file() and not SEPARATORS & set(str(native)):
         library = native.parents[1] / f"results/native/{machine}/libtierscope_trace.so"
         target = f"../../results/native/{machine}/{library.name}"
         _compile(["make", "--silent", "-C", str(native), target])
@@ -39,7 +39,7 @@ def tracer_library(native: Path = NATIVE) -> Path:
         library = _cache() / f"libtierscope_trace-{machine}-{digest}.so"
         if not library.is_file():
             _compile_into_cache([one for one in sources if one.suffix == ".c"], library)
-    if _SEPARATORS & set(str(library)):
+    if SEPARATORS & set(str(library)):
         raise ConfigError(
             f"{library}: got a space or colon, expected none in the path of a library "
             "that is preloaded."
