@@ -11,7 +11,9 @@ OBSERVED = {
     "hook_faults": [],
     "loaders": [],
     "lost_events": 0,
-    "counts": [{"undirected": 0}],
+    "counts": [{"undirected": 0, "failed_marks": 0}],
+    "marks_back": 0,
+    "unmarked_opens": 0,
     "fell_back": 0,
     "reopened_after_drop": 0,
     "escaped": [],
@@ -146,7 +148,7 @@ def test_open_by_a_real_name_fails_and_names_the_file():
     [
         ({"lost_events": 1}, "events of opens that were lost"),
         (
-            {"counts": [{"undirected": 2}]},
+            {"counts": [{"undirected": 2, "failed_marks": 0}]},
             "opens of dataset files that the library left as they were",
         ),
         ({"logs_are_whole": False}, "logs that are whole"),
@@ -232,6 +234,26 @@ def test_programs_that_cannot_be_redirected_are_named(in_place, answer):
     assert found["seen"][0] == answer
     assert "redirected: static (is linked statically)" in found["seen"][1]
     assert ("By its real path" in found["seen"][1]) != in_place
+
+
+@pytest.mark.parametrize(
+    ("observed", "name"),
+    [
+        ({"counts": [{"undirected": 0, "failed_marks": 1}]}, "that failed"),
+        ({"marks_back": 2}, "before the one under way"),
+        ({"unmarked_opens": 80}, "nor descend from one that does"),
+    ],
+)
+def test_opens_that_count_to_a_wrong_epoch_fail(observed, name):
+    (found,) = failed(**observed)
+    assert found.endswith(name)
+
+
+def test_reads_of_what_outlives_the_program_are_explained():
+    found = evidence(still_running=1)
+    found.records.originals["0.bin"] = 4
+    (check,) = [one for one in audit_program(found) if not one.passed]
+    assert check.got == "4 (0.bin); 1 process of the program still ran at its end"
 
 
 def test_processes_that_outlive_the_program_are_said_to_be_unseen():

@@ -162,3 +162,13 @@ def test_opens_again_in_the_same_epoch_are_counted(dropped):
     )
     keeper.step()
     assert keeper.finish()["n_reopened"] == 1
+
+
+def test_opens_without_a_mark_are_late_once_another_group_is_in_a_later_epoch():
+    table = Table([(OPENED_GFS, 0), (MARKED, -1, 0, 1), (OPENED_GFS, 1)])
+    keeper = NodeKeeper(table, None)
+    keeper.step()
+    table.add(
+        (OPENED_LFS, 2), (MARKED, -1, 1, 1), (OPENED_GFS, 0), (OPENED_LFS, 1, 1, 1)
+    )
+    assert keeper.finish()["late_opens"] == {"7": 1}

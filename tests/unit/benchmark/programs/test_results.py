@@ -12,6 +12,8 @@ from tierscope.benchmark.programs.results import (
     epochs_table,
     hook_faults,
     marks_table,
+    n_marks_back,
+    n_unmarked_opens,
     opens_table,
     processes_table,
     read_notes,
@@ -147,6 +149,29 @@ def marks_of(*rows):
     columns = ["rank", "epoch", "began_s", "ended_s"]
     table = pd.DataFrame(rows, columns=columns)
     return table.assign(what=EPOCH, node=0, pid=1, device_bytes=0)
+
+
+def test_epoch_that_two_processes_of_a_rank_begin_lasts_to_the_last_end():
+    marks = marks_of((0, 0, 1.0, 3.5), (0, 0, 2.0, 6.0), (0, 1, 3.5, 4.0))
+    table = epochs_table(opens_table([notes()]), marks, SIZES, {0: {"time_s": 0.5}})
+    assert table[["epoch", "execution_time_s"]].to_numpy().tolist() == [
+        [0, 5],
+        [1, 0.5],
+    ]
+
+
+def test_begins_that_go_back_are_counted_by_group():
+    marks = [mark(1, 0), mark(2, 2), mark(3, 1), mark(4, 2), mark(5, 0, group=0)]
+    assert n_marks_back([notes(marks=marks), notes(marks=marks[:2])]) == 1
+
+
+def test_opens_of_processes_without_an_epoch_are_counted_once_others_have_one():
+    node = notes(
+        marks=[mark(1, 1, group=1)],
+        processes=[process(7, 1, 4, group=0), process(8, 1, 4, group=1)],
+    )
+    node.facts["late_opens"] = {"7": 3, "8": 20, "9": 1}  # 8 marked later
+    assert n_unmarked_opens(node) == 4
 
 
 def test_samples_of_an_epoch_are_opens_and_its_bytes_those_of_the_files():

@@ -97,7 +97,7 @@ def audit_program(evidence: ProgramEvidence) -> list[Check]:
         ),
         equal("logs that are whole", observed["logs_are_whole"], True),
         equal("copies on an LFS that could not be opened", observed["fell_back"], 0),
-        _check_marks(evidence),
+        *_check_marks(evidence),
         *_check_decisions(evidence),
         *_check_logs(evidence),
         *_check_stale(evidence),
@@ -110,16 +110,31 @@ def _check_opens(evidence: ProgramEvidence) -> Check:
     return Check("opens of dataset files", n_opens > 0, str(n_opens), "at least 1")
 
 
-def _check_marks(evidence: ProgramEvidence) -> Check:
-    """Check that each rank that reads has begun an epoch, if one has.
+def _check_marks(evidence: ProgramEvidence) -> Iterator[Check]:
+    """Check that each open counts to the epoch in which it was made.
 
-    All that another rank reads would count to the first epoch.
+    All that a rank reads without a begin would count to the first epoch.
     """
+    observed = evidence.run.observed
     began = set(evidence.epochs["rank"].tolist())
     lost = sorted(set(evidence.opens["rank"].tolist()) - began)
     such = _such_as(f"rank {rank}" for rank in lost)
     name = "ranks that open files and begin no epoch, while others do"
-    return Check(name, not lost, f"{len(lost)}{such}", "0")
+    yield Check(name, not lost, f"{len(lost)}{such}", "0")
+    yield equal(
+        "begins of an epoch that failed",
+        sum(counts["failed_marks"] for counts in observed["counts"]),
+        0,
+    )
+    yield equal(
+        "begins of an epoch before the one under way", observed["marks_back"], 0
+    )
+    yield equal(
+        "opens during later epochs by processes that neither begin one nor descend "
+        "from one that does",
+        observed["unmarked_opens"],
+        0,
+    )
 
 
 def _check_decisions(evidence: ProgramEvidence) -> Iterator[Check]:
@@ -160,7 +175,8 @@ def _check_logs(evidence: ProgramEvidence) -> Iterator[Check]:
     yield Check(
         "opens of dataset files by their real names",
         not originals,
-        f"{sum(originals.values())}{_such_as(originals)}",
+        f"{sum(originals.values())}{_such_as(originals)}"
+        f"{_still_running(evidence.run) if originals else ''}",
         "0",
     )
 
@@ -183,6 +199,14 @@ def _check_stale(evidence: ProgramEvidence) -> Iterator[Check]:
         f"{len(found)}{_such_as(found)}",
         "0",
     )
+
+
+def _still_running(run: Run) -> str:
+    """Return how many processes outlived the program, as the end of a phrase."""
+    if not (n_running := run.observed.get("still_running")):
+        return ""
+    left = count_words(n_running, "process", "processes", separator=",")
+    return f"; {left} of the program still ran at its end"
 
 
 def _such_as(names: Iterable[str]) -> str:
@@ -227,14 +251,9 @@ def _escapes(evidence: ProgramEvidence) -> dict[str, str]:
     if escaped := run.observed["escaped"]:
         names = dict.fromkeys(one.rpartition("/")[2] for one in escaped)
         named = f" It started what cannot be redirected: {', '.join(names)}."
-    if n_running := run.observed.get("still_running"):
-        left = count_words(n_running, "process", "processes", separator=",")
-        return _said(
-            "seen",
-            NO,
-            f"{left} of the program still ran at its end, and what is read later is "
-            f"not seen.{named}",
-        )
+    if left := _still_running(run):
+        words = f"{left}, and what is read later is not seen.{named}"
+        return _said("seen", NO, words.removeprefix("; "))
     if run.program.in_place:
         return _said(
             "seen",

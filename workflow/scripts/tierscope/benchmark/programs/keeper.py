@@ -53,6 +53,9 @@ class NodeKeeper:
         self._parts: list[np.ndarray] = []  # rows: group, epoch, tier, file, opens
         self._n_rows = 0
         self._marks: list[dict[str, int]] = []
+        self._marked: set[int] = set()  # groups
+        self._late_opens: Counter[int] = Counter()  # of other groups, by process
+        self._is_later = False  # an epoch after the first one has begun
         self._written: set[int] = set()
         self._fallbacks: Counter[int] = Counter()
         self._n_lost = 0
@@ -96,8 +99,22 @@ class NodeKeeper:
             noted = {n: int(mark[n]) for n in ("time_ns", "group", "epoch", "pid")}
             noted["device_bytes"] = self._device_bytes(noted["group"])
             self._marks.append(noted)
+        self._count_late(events, is_open)
         if self._folders:
             self._drop(events[is_open | (kind == CLOSED)])
+
+    def _count_late(self, events: np.ndarray, is_open: np.ndarray) -> None:
+        """Count opens of groups without a mark after a later epoch has begun."""
+        is_mark = events["kind"] == MARKED
+        self._marked.update(events["group"][is_mark].tolist())
+        if not self._is_later:
+            later = np.flatnonzero(is_mark & (events["epoch"] > 0))
+            if not len(later):
+                return
+            self._is_later = True
+            events, is_open = events[later[0] :], is_open[later[0] :]
+        late = events[is_open & ~np.isin(events["group"], [*self._marked])]
+        self._late_opens.update(late["pid"].tolist())
 
     def _drop(self, events: np.ndarray) -> None:
         """Drop the pages of files that no process of the node has open."""
@@ -166,6 +183,7 @@ class NodeKeeper:
             "opens": _added_up(self._parts),
             "groups": groups,
             "marks": self._marks,
+            "late_opens": {str(pid): n for pid, n in self._late_opens.items()},
             "processes": [
                 {name: int(one[name]) for name in _NOTED} for one in self._processes()
             ],

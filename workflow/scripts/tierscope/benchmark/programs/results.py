@@ -209,7 +209,7 @@ def epochs_table(
     A sample is an open of a file; its bytes are those of the file. `sizes` are bytes of
     the files by id, `filled` by node what filling its LFS took.
     """
-    epochs = marks[marks["what"] != EVALUATION]
+    epochs = _by_rank(marks[marks["what"] != EVALUATION])
     counted = opens.assign(
         bytes=opens["opens"] * sizes[opens["file_id"]],
         lfs_files=opens["opens"].where(opens["tier"] == "lfs", 0),
@@ -226,6 +226,49 @@ def epochs_table(
     seconds = {node: one["time_s"] for node, one in filled.items()}
     rows["lfs_fill_time_s"] = rows["node"].map(seconds).astype("float64")
     return rows.sort_values(["epoch", "rank"], ignore_index=True)
+
+
+def _by_rank(epochs: pd.DataFrame) -> pd.DataFrame:
+    """Return marks with one row for each epoch of a rank.
+
+    Processes that no launcher has given a rank may each begin the same epoch, as two
+    trainers of a script do. It lasts from the first begin to the last end.
+    """
+    return epochs.groupby(["rank", "epoch"], as_index=False).agg(
+        node=("node", "first"),
+        began_s=("began_s", "min"),
+        ended_s=("ended_s", "max"),
+        device_bytes=("device_bytes", lambda read: read.sum(skipna=False)),
+    )
+
+
+def n_marks_back(nodes: Iterable[NodeNotes]) -> int:
+    """Return how often a group began an epoch before the one that was under way."""
+    n_back = 0
+    for node in nodes:
+        last: dict[int, int] = {}
+        for mark in sorted(node.facts["marks"], key=lambda mark: mark["time_ns"]):
+            before = last.get(mark["group"], 0)
+            n_back += mark["epoch"] < before
+            last[mark["group"]] = max(before, mark["epoch"])
+    return n_back
+
+
+def n_unmarked_opens(node: NodeNotes) -> int:
+    """Return opens of processes for which nobody begins epochs, though others have.
+
+    They count to the first epoch, and were made when a later one was under way. Of a
+    launcher's ranks the audit itself sees whether they begin epochs.
+    """
+    groups = node.facts["groups"]
+    marked = {mark["group"] for mark in node.facts["marks"]}
+    group_of = {one["pid"]: one["group"] for one in node.facts["processes"]}
+    return sum(
+        n
+        for pid, n in node.facts["late_opens"].items()
+        if (group := group_of.get(int(pid), 0)) not in marked
+        and groups[group]["rank"] == NO_RANK
+    )
 
 
 def processes_table(nodes: Iterable[NodeNotes]) -> pd.DataFrame:
