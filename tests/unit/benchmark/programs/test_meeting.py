@@ -121,6 +121,16 @@ def test_rank_that_waits_ends_if_another_fails(tmp_path):
         other.await_go()
 
 
+def test_rank_that_waits_seldom_asks_the_file_system_of_all_nodes(
+    tmp_path, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(Meeting, "has_failed", lambda _: asked.append(1))
+    go = iter([False] * 9 + [True])
+    meetings(tmp_path)[0]._wait(lambda: next(go), "nobody")
+    assert asked == [1]
+
+
 def test_rank_that_was_killed_has_ended(tmp_path):
     leader, other = meetings(tmp_path)
     at_once(Meeting.join, leader, other)
