@@ -65,6 +65,17 @@ def test_osts_of_a_dataset_of_the_user_need_not_be_known(monkeypatch):
     assert scenario.n_osts == 0
 
 
+def test_generated_dataset_whose_place_is_known_on_nodes_only_is_refused(monkeypatch):
+    monkeypatch.delenv("TIERSCOPE_GFS_ROOT", raising=False)
+    monkeypatch.setenv("TIERSCOPE_LFS_ROOT", "/local/me")
+    own = {"datasets": {}, "sweep": {"n_osts": [1]}}
+    own["figures"] = {"scenario": {"n_osts": 1}}
+    with pytest.raises(
+        ConfigError, match=r"got small with a program, .*is not set here"
+    ):
+        with_program(system="cluster", **own)
+
+
 @pytest.mark.parametrize("datasets", [PROGRAM["datasets"], {}])
 def test_program_on_emulated_tiers_is_refused_with_what_can_take_its_place(datasets):
     with pytest.raises(ConfigError, match="or loader tensorflow or posix with dataset"):

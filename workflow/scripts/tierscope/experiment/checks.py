@@ -161,7 +161,6 @@ def check_experiment(experiment: Experiment) -> None:
 def _check_programs(experiment: Experiment) -> None:
     """Refuse what cannot be done with a program of the user, and loader without one."""
     loaders = {scenario.loader for scenario in experiment.all_points}
-    own = [one for one in experiment.datasets.values() if isinstance(one, UserDataset)]
     command = experiment.settings["loader"]["command"]
     if command is None:
         if PROGRAM_LOADER in loaders:
@@ -175,7 +174,7 @@ def _check_programs(experiment: Experiment) -> None:
         raise ConfigError(
             f"config: loader.command.0: got {command[0]!r}, expected a program"
         )
-    for dataset in own:
+    for dataset in experiment.datasets.values():
         _check_place(dataset, experiment.system)
     if others := sorted(loaders - {PROGRAM_LOADER}):
         raise ConfigError(
@@ -204,8 +203,17 @@ def _check_programs(experiment: Experiment) -> None:
         )
 
 
-def _check_place(dataset: UserDataset, system: System) -> None:
-    """Refuse a dataset of the user in the LFS, which is emptied, or around it."""
+def _check_place(dataset: Dataset | UserDataset, system: System) -> None:
+    """Refuse a dataset that cannot be listed here, or that overlaps with the LFS."""
+    if isinstance(dataset, Dataset):
+        try:
+            system.gfs.data_root()
+        except TierError as error:
+            raise ConfigError(
+                f"config: sweep.datasets: got {dataset.name} with a program, expected "
+                f"a GFS on which its files can be listed here: {error}"
+            ) from error
+        return
     with suppress(TierError):  # known on a node only, which looks again
         lfs = system.lfs.data_root().parent
         if overlap(dataset.path, lfs):
