@@ -46,6 +46,21 @@ def test_words_that_differ_by_a_number_are_those_of_the_first_run():
     assert row["Cache rates (%)"] == "0, 50"
 
 
+@pytest.mark.parametrize(
+    ("statement", "words", "left"),
+    [
+        ("read only", "It wrote to 1 file (a (b).x): so.", "It wrote to 1 file: so."),
+        ("unchanged", "1 file changed (a, b).", "1 file changed."),
+        ("seen", "What cannot be redirected: curl, a.b.", "What cannot be redirected."),
+        ("rate", "Each LFS held 3 % (of 4).", "Each LFS held 3 % (of 4)."),
+    ],
+)
+def test_anonymous_words_name_no_file_and_no_program(statement, words, left):
+    rows = pd.DataFrame([said(statement, "no", words)])
+    assert statements_table(rows)["In words"].tolist() == [words]
+    assert statements_table(rows, anonymous=True)["In words"].tolist() == [left]
+
+
 def test_program_without_epochs_has_one_phase_and_no_first_epoch():
     rows = [said("epochs", "no", "One phase."), said("cover", "yes", "All.", 0)]
     table = statements_table(pd.DataFrame(rows))

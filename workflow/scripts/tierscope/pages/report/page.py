@@ -156,7 +156,9 @@ def report_context(
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
         **_scorecard(claims, paper, provenance, needs),
-        "statements": None if statements is None else statements_table(statements),
+        "statements": None
+        if statements is None
+        else statements_table(statements, anonymous),
         "papers": papers_table(policy_claims),
         "facts": facts(experiment, description, contents, keys, dataset_titles),
         "devices": devices_table(contents),

@@ -1,5 +1,6 @@
 """Say what a program of the user did: what it is, and what its audits state."""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,16 +37,24 @@ _EPOCHS_BY = {
     "mark": "marked by the program",
     "nobody": "not marked, so the run is one phase",
 }
+# What words of a statement name: files of the dataset, and programs that escaped.
+_NAMED = {
+    "read only": re.compile(r" \(.*\)", re.DOTALL),
+    "unchanged": re.compile(r" \(.*\)", re.DOTALL),
+    "seen": re.compile(r"(?<=redirected): .*(?=\.)", re.DOTALL),
+}
 _OTHER_WORDS = "elsewhere with other numbers, see table statements"
 
 
-def statements_table(statements: pd.DataFrame) -> pd.DataFrame:
+def statements_table(statements: pd.DataFrame, anonymous: bool = False) -> pd.DataFrame:
     """Return what is stated of the runs of a program, a row for each answer.
 
     Parameters
     ----------
     statements : DataFrame
         Table ``statements``.
+    anonymous : bool
+        Whether to leave out names of files and of programs that escaped.
 
     Returns
     -------
@@ -59,6 +68,8 @@ def statements_table(statements: pd.DataFrame) -> pd.DataFrame:
     for (statement, answer), said in statements.groupby(["statement", "answer"]):
         epochs = sorted(set(said["epoch"]) - {_NO_EPOCH})
         words, *others = said["words"].unique()
+        if anonymous and statement in _NAMED:
+            words = _NAMED[statement].sub("", words)
         runs = said[[*SCENARIO, "cache_rate_percent", "repetition"]].drop_duplicates()
         rates = sorted(set(said["cache_rate_percent"]))
         row = {
