@@ -85,3 +85,13 @@ def test_script_begins_with_its_log_and_names_it_once(script):
     assert ast.unparse(glue.body[0]) == "log_to(snakemake.log[0])"
     assert text.count("snakemake.log") == 1
     assert "sys.stdout" not in text
+
+
+def test_error_of_a_full_file_system_names_the_file(tmp_path):
+    full, message = tmp_path / "here", r"No space left on device: '.*/here'"
+    with (
+        pytest.raises(OSError, match=message),
+        written_whole(full),
+        open("/dev/full", "w") as device,
+    ):
+        device.write("x")

@@ -22,7 +22,8 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     Raises
     ------
     OSError
-        If the file cannot be written or renamed; then an older one is still there.
+        If the file cannot be written or renamed; then an older one is still there. It
+        names a file.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,6 +32,10 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.replace(path)
+    except OSError as error:
+        if error.filename is None:  # of a write, such as to a full file system
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
