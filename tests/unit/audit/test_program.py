@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 from descriptions import describe_run
 from tierscope.audit.program import ProgramEvidence, audit_program, statements
-from tierscope.trace.program_records import ProgramRecords
+from tierscope.trace.program_records import BELOW, ELSEWHERE, ProgramRecords
 
 SIZES = [100, 100, 200, 0]
 OBSERVED = {
@@ -24,7 +24,14 @@ OBSERVED = {
 
 
 def evidence(
-    changes=(), *, n_nodes=1, opens=None, records=None, in_place=False, **observed
+    changes=(),
+    *,
+    n_nodes=1,
+    opens=None,
+    records=None,
+    in_place=False,
+    unlisted=0,
+    **observed,
 ):
     """Return the evidence of a run that reads each file once in both epochs.
 
@@ -64,7 +71,8 @@ def evidence(
     table = opens(table) if opens else table
     seen = records(seen) if records else seen
     is_written = seen["file_id"].map("{}.bin".format).isin(run.observed["written"])
-    other = ProgramRecords(seen[~is_written], pd.DataFrame())
+    other_io = pd.DataFrame({"what": [BELOW, ELSEWHERE], "bytes_read": [unlisted, 9]})
+    other = ProgramRecords(seen[~is_written], other_io)
     return ProgramEvidence(run, other, table, epochs, manifest_of(SIZES))
 
 
@@ -206,6 +214,15 @@ def test_written_file_is_read_from_the_gfs_and_said_to_be_in_no_class():
         "no",
         f"The program wrote to 1 file of the dataset ({file}.bin): the I/O of "
         "these is in no class.",
+    )
+
+
+def test_reads_of_files_that_came_after_the_listing_are_stated():
+    assert "listed" not in said()
+    assert said(unlisted=2048)["listed"] == (
+        "no",
+        "The program read 2 KiB of files below the dataset that were not there when it "
+        "was listed: their I/O is in no class.",
     )
 
 

@@ -14,9 +14,9 @@ import pandas as pd
 from tierscope.audit.check import Check, equal
 from tierscope.core.columns import TABLES
 from tierscope.core.description import Run
-from tierscope.core.words import count_words, number_words
+from tierscope.core.words import count_words, number_words, size_words
 from tierscope.policies.pinned_bytes import pinned_by_bytes
-from tierscope.trace.program_records import ProgramRecords
+from tierscope.trace.program_records import BELOW, ProgramRecords
 
 YES, NO, NOT_MEASURED = "yes", "no", "not measured"
 _WHOLE_RUN = -1  # as the epoch of a statement
@@ -304,6 +304,15 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
             NO,
             f"{count_words(len(unwritten), 'file', separator=',')} of the dataset "
             f"changed during the run{_such_as(unwritten)}.",
+        )
+    other = evidence.records.other_io
+    below = int(other.loc[other["what"] == BELOW, "bytes_read"].sum())
+    if unlisted := below - evidence.records.handed_bytes:
+        yield _said(
+            "listed",
+            NO,
+            f"The program read {size_words(unlisted)} of files below the dataset that "
+            "were not there when it was listed: their I/O is in no class.",
         )
     if n_again := observed["reopened_after_drop"]:
         yield _said(

@@ -151,6 +151,7 @@ _STATEMENTS: Columns = {
             "epochs",
             "read only",
             "unchanged",
+            "listed",
             "cold",
             "cover",
             "once",

@@ -26,6 +26,7 @@ _NAMES = {
     "epochs": "epochs are marked",
     "read only": "the dataset is only read",
     "unchanged": "the dataset did not change",
+    "listed": "only listed files are read",
     "cold": "pages were dropped once",
     "cover": "every file opened",
     "once": "no file opened twice",
