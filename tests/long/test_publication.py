@@ -154,7 +154,7 @@ def test_clone_has_a_command_that_runs_its_own_code(tmp_path):
     subprocess.run(made, cwd=clone, check=True)
     package = clone / "workflow" / "scripts" / "tierscope"
     text = package / "core" / "columns" / "benchmark.py"
-    text.write_text(text.read_text().replace('"manifest": {', '"of_this_clone": {', 1))
+    text.write_text(text.read_text().replace('"peer_reads": {', '"of_this_clone": {'))
     done = subprocess.run(
         [binaries / "tierscope", "tables"],
         cwd=tmp_path,

@@ -183,3 +183,10 @@ def test_a_figure_has_one_name():
         assert f"\ndef plot_{name}(" in module.read_text()
         assert (WORKFLOW / "scripts" / f"plot_{name}.py").is_file()
         assert (WORKFLOW / "report" / f"{name}.rst").is_file()
+
+
+def test_who_imports_the_workflow_can_call_each_handler():
+    for name in ("experiment", "logs"):
+        lines = (WORKFLOW / "rules" / f"{name}.smk").read_text().splitlines()
+        handlers = [line for line in lines if re.fullmatch(r"on\w+:", line)]
+        assert sorted(handlers) == ["onerror:", "onstart:", "onsuccess:"]

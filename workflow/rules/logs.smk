@@ -82,9 +82,5 @@ onstart:
     pass
 
 
-onsuccess:
-    pass
-
-
 onerror:
     pass
