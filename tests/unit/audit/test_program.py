@@ -139,6 +139,12 @@ def test_reads_of_handed_files_are_said_not_to_be_measured():
     )
 
 
+def test_opens_in_children_of_posix_spawn_are_in_no_log():
+    counts = [{"undirected": 0, "failed_marks": 0, "spawned": 1}]
+    assert failed(records=lambda table: table[1:], counts=counts) == []
+    assert len(failed(records=lambda table: table[2:], counts=counts)) == 1
+
+
 def test_log_may_count_an_open_twice():
     assert failed(records=lambda table: table.assign(opens=2)) == []
 

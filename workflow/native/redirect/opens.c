@@ -276,8 +276,11 @@ int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int fd
   choose_readable(&target);
   int error =
       REAL(posix_spawn_file_actions_addopen)(actions, fd, target.path, flags, mode);
-  if (error == 0 && table && target.slot)
+  if (error == 0 && table && target.slot) {
     note_open(&target, purpose);
+    if (purpose != WRITE)
+      count(SPAWNED);
+  }
   return error;
 }
 

@@ -58,7 +58,8 @@ enum count {
   REACHED_BY_LINKS, /* known files opened by a path that leads into the dataset */
   FAILED_MARKS,
   UNKNOWN_PROCESSES, /* that found no free slot */
-  ESCAPES
+  ESCAPES,
+  SPAWNED /* known files that libc opens in a child of posix_spawn: in no log */
 };
 
 /* Processes whose epochs begin together; the first group is of those without another.

@@ -27,6 +27,7 @@ COUNTS = (
     "failed_marks",
     "unknown_processes",
     "escapes",
+    "spawned",
 )
 IO_COUNTS = ("rchar", "wchar", "read_bytes", "write_bytes")
 _WITH_CHILDREN = ("rchar", "wchar")  # as the library notes them
