@@ -6,6 +6,7 @@ from tierscope.benchmark.programs.tracing import (
     tracing_environment,
     with_preloadable_libraries,
 )
+from tierscope.core.validation import ConfigError
 
 NODE = {
     "tracer": "/tracer.so",
@@ -42,5 +43,6 @@ def test_site_traces_only_the_tiers_behind_the_redirection(tmp_path, monkeypatch
 
 def test_path_that_a_site_cannot_trace_is_refused(tmp_path):
     node = NODE | {"darshan_logs": "/logs", "settings": str(tmp_path / "settings")}
-    with pytest.raises(ValueError, match="expected none with white space"):
+    message = "^darshan.runtime: .*expected builtin.*expected none with white space"
+    with pytest.raises(ConfigError, match=message):
         prepare_tracing(node, 8)

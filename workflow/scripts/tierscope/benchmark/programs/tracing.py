@@ -129,16 +129,22 @@ def with_preloadable_libraries(node: Mapping[str, Any], folder: Path) -> dict[st
 def prepare_tracing(node: Mapping[str, Any], n_files: int) -> None:
     """Write the settings of a site's Darshan, by which it traces only the tiers.
 
-    A ValueError says that Darshan has no way to write a path; our tracer takes any.
+    A ConfigError says that Darshan has no way to write a path; our tracer takes any.
     """
     if "darshan_logs" not in node:
         return
-    text = darshan_settings(
-        [f"{prefix}/" for prefix in node["traced"]],
-        min(_MOST_RECORDS, n_files * _EPOCHS),
-        _PATH_BYTES,
-        unused=("HEATMAP", "MPI-IO"),
-    )
+    try:
+        text = darshan_settings(
+            [f"{prefix}/" for prefix in node["traced"]],
+            min(_MOST_RECORDS, n_files * _EPOCHS),
+            _PATH_BYTES,
+            unused=("HEATMAP", "MPI-IO"),
+        )
+    except ValueError as error:
+        raise ConfigError(
+            "darshan.runtime: got a site's Darshan, expected builtin, which traces any "
+            f"path: {error}"
+        ) from error
     write_text(node["settings"], text)
 
 
