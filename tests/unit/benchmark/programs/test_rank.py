@@ -89,7 +89,7 @@ def test_command_that_is_no_program_is_refused(tmp_path):
 
 
 def test_command_that_takes_too_long_is_ended():
-    with pytest.raises(BenchmarkError, match=r"longer than 0.001 minutes \(loader."):
+    with pytest.raises(BenchmarkError, match=r"longer than 0.001 min \(loader."):
         run(SLEEP, 0.06)
 
 

@@ -71,7 +71,7 @@ def run_command(
             step()
             if time.monotonic() > end_s:
                 raise BenchmarkError(
-                    f"the program takes longer than {most_s / 60:g} minutes "
+                    f"the program takes longer than {most_s / 60:g} min "
                     "(loader.minutes)."
                 )
     except BaseException:
