@@ -398,7 +398,7 @@ def test_every_system_file_is_accepted(path):
         ({"n_nodes": 0}, ["n_nodes", "0", "from 1 to"]),
         (
             {"gfs": {"kind": "directory", "root": "a\tb"}},
-            ["gfs.root", "a path without tabs"],
+            ["gfs.root", "a path without NUL, tabs"],
         ),
         ({"ndoes": 2}, ["ndoes", "n_nodes"]),
     ],
@@ -1103,7 +1103,10 @@ def test_roots_of_the_configuration_replace_those_of_the_system(config):
     [
         ({"gfs": "/a", "lfs": "/a/b"}, r"lfs.root: got '/a/b', expected a directory"),
         ({"gfs": "/a", "lfs": "/a/"}, r"lfs.root: got '/a/', expected a directory"),
-        ({"gfs": "", "lfs": None}, r"roots.gfs: got '', expected a path without tabs"),
+        (
+            {"gfs": "", "lfs": None},
+            r"roots.gfs: got '', expected a path without NUL, tabs",
+        ),
         ({"gfs": None}, r"roots: missing key lfs"),
     ],
 )
