@@ -172,3 +172,9 @@ def test_opens_without_a_mark_are_late_once_another_group_is_in_a_later_epoch():
         (OPENED_LFS, 2), (MARKED, -1, 1, 1), (OPENED_GFS, 0), (OPENED_LFS, 1, 1, 1)
     )
     assert keeper.finish()["late_opens"] == {"7": 1}
+
+
+def test_bytes_of_processes_without_a_place_make_those_of_a_rank_unknown(monkeypatch):
+    monkeypatch.setattr(Table, "counts", lambda self: {"unknown_processes": 1})
+    noted = NodeKeeper(Table(processes=[process(group=1)]), None).finish()
+    assert [one["device_bytes"] for one in noted["groups"]] == [-1, -1]

@@ -133,6 +133,8 @@ class NodeKeeper:
 
     def _device_bytes(self, group: int) -> int:
         """Return what a group's processes have read of devices, -1 if unknown."""
+        if self._table.counts().get("unknown_processes"):
+            return -1  # the table had no room for them
         self._look(group)
         processes = self._processes()
         read = processes["read_bytes"][processes["group"] == group]

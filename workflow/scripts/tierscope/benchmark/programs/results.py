@@ -176,6 +176,7 @@ def _whole_runs(node: NodeNotes, ended_ns: Mapping[int, int]) -> list[dict[str, 
     """Return one phase for each rank of a program that marks no epoch."""
     origin_ns = _origin_ns(node, ended_ns)
     processes = node.facts["processes"]
+    is_known = not node.facts.get("counts", {}).get("unknown_processes")
     rows = []
     for rank in sorted({node.rank_of(one["group"]) for one in processes}):
         mine = [one for one in processes if node.rank_of(one["group"]) == rank]
@@ -192,7 +193,7 @@ def _whole_runs(node: NodeNotes, ended_ns: Mapping[int, int]) -> list[dict[str, 
                 "pid": first["pid"],
                 "began_s": (first["start_ns"] - origin_ns) * 1e-9,
                 "ended_s": (end_ns - origin_ns) * 1e-9,
-                "device_bytes": sum(read) if min(read) >= 0 else np.nan,
+                "device_bytes": sum(read) if is_known and min(read) >= 0 else np.nan,
             }
         )
     return rows
