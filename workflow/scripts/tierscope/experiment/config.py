@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -208,7 +209,7 @@ def _dataset(
                 f"config: datasets.{name}: got path and {other}, expected only one of "
                 "them: tierscope generates no files below a path of yours"
             )
-        return UserDataset(name, os.path.abspath(os.path.expanduser(own["path"])))
+        return UserDataset(name, _expanded(own["path"], f"datasets.{name}.path"))
     _check_known(name, presets, "sweep.datasets")
     dataset = Dataset(name=name, **(presets[name] | changes.get(name, {})))
     if dataset.n_files < system.n_processes:
@@ -218,6 +219,17 @@ def _dataset(
             f"{system.name}"
         )
     return dataset
+
+
+def _expanded(path: str, where: str) -> str:
+    """Return an absolute path with its variables filled in, as those of roots are."""
+    expanded = os.path.expandvars(os.path.expanduser(path))
+    if (unset := re.search(r"\$\{?(\w+)", expanded)) and not os.path.exists(expanded):
+        raise ConfigError(
+            f"config: {where}: got {path!r}, but the environment variable "
+            f"{unset[1]} is not set here"
+        )
+    return os.path.abspath(expanded)
 
 
 def _check_known(dataset: str, presets: Iterable[str], where: str) -> None:
