@@ -14,6 +14,12 @@ ROOT = Path(__file__).parents[3]
 COMMAND = ["python", "train.py", "{dataset}"]
 
 
+class Done:
+    """A Snakemake that has ended well."""
+
+    returncode = 0
+
+
 @pytest.fixture
 def asked(tmp_path, monkeypatch):
     """Return the request of a user who works in a folder of their own."""
@@ -96,6 +102,23 @@ def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
         "--profile",
         str(ROOT / "profiles" / "local"),
     ]
+
+
+def test_runs_of_another_program_are_named_and_their_configuration_stays(
+    asked, monkeypatch
+):
+    monkeypatch.setattr(program_sweep.subprocess, "run", lambda *_, **__: Done)
+    sweep(asked, "local")
+    written = Path("results/my_data_set_v2/sweep.yaml")
+    before = written.read_text()
+    other = replace(asked, command=["python", "other.py", "{dataset}"])
+    run = written.parent / "runs" / "one" / "cache-000" / "rep-0" / "run.json"
+    run.parent.mkdir(parents=True)
+    run.write_text("{}")
+    with pytest.raises(ConfigError, match=r"--name: got .*train.py.*other.py"):
+        sweep(other, "local")
+    assert written.read_text() == before
+    assert sweep(replace(asked, minutes=5, repetitions=3), "local") == 0
 
 
 def test_profile_that_the_clone_lacks_is_snakemakes_to_find(asked, monkeypatch):

@@ -8,13 +8,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tierscope.core.files import write_text
-from tierscope.core.validation import ConfigError, read_schema
+from tierscope.core.validation import ConfigError, read_schema, read_yaml
 
 SYSTEM = "one-process"
 CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
@@ -132,6 +132,28 @@ def _roots(asked: SweepRequest) -> dict[str, str]:
     return {"gfs": unused, "lfs": os.path.abspath(lfs / _FOLDER)}
 
 
+def _refuse_another_sweep(path: Path, config: Mapping[str, Any]) -> None:
+    """Refuse a sweep whose folder has runs of another program, dataset or system."""
+    runs = path.parent.glob("runs/*/cache-*/rep-*/run.json")
+    if not path.is_file() or next(runs, None) is None:
+        return
+    before = read_yaml(path)
+    for section in ("system", "datasets", "loader"):
+        was, wanted = (_settings(one.get(section)) for one in (before, config))
+        if was != wanted:
+            raise ConfigError(
+                f"--name: got {config['experiment']}, whose runs are of {section} "
+                f"{was}, expected another name for {wanted}, or no {path.parent}/runs"
+            )
+
+
+def _settings(section: Any) -> Any:
+    """Return what runs depend on of a section: not on how long one may take."""
+    if not isinstance(section, Mapping):
+        return section
+    return {name: one for name, one in section.items() if name != "minutes"}
+
+
 def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int:
     """Write the configuration and run Snakemake; return its exit status.
 
@@ -146,6 +168,7 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
 
     config = sweep_config(asked)
     path = Path("results", asked.experiment, CONFIG)
+    _refuse_another_sweep(path, config)
     head = "# Written by `tierscope sweep`; a later start writes it anew.\n"
     write_text(path, head + yaml.safe_dump(config, sort_keys=False))
     own = _ROOT / "profiles" / profile
