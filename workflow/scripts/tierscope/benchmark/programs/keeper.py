@@ -60,7 +60,8 @@ class NodeKeeper:
         self._fallbacks: Counter[int] = Counter()
         self._n_lost = 0
         self._open: Counter[int] = Counter()  # descriptors by file
-        self._dropped: set[tuple[int, int]] = set()  # file and epoch
+        # The last epoch in which the pages of each file were dropped.
+        self._dropped = np.full(len(table.names), -1, np.int32)
         self._n_reopened = 0
         self._last_io: dict[tuple[int, int], dict[str, int]] = {}
         self._next_look_s = 0.0
@@ -121,12 +122,12 @@ class NodeKeeper:
         for kind, file, epoch in events[["kind", "file_id", "epoch"]].tolist():
             if kind != CLOSED:
                 self._open[file] += 1
-                self._n_reopened += (file, epoch) in self._dropped
+                self._n_reopened += int(self._dropped[file] == epoch)
                 continue
             self._open[file] -= 1
             if self._open[file] <= 0:
                 del self._open[file]
-                self._dropped.add((file, epoch))
+                self._dropped[file] = epoch
                 name = self._table.names[file]
                 for folder in self._folders.values():
                     self._dropper.submit(drop_file, f"{folder}/{name}")
