@@ -24,6 +24,7 @@ RUN = {
         "n_bytes": 2048,
         "epochs_by": "mark",
         "n_epochs": 2,
+        "n_evaluations": 0,
         "frameworks": {},
         "loaders": [],
         "n_processes": 1,

@@ -426,6 +426,7 @@ def _observed(
     return {
         "epochs_by": ("hook" if by_framework else "mark") if has_epochs else "nobody",
         "n_epochs": int(marks.loc[marks["what"] != EVALUATION, "epoch"].max()) + 1,
+        "n_evaluations": int((marks["what"] == EVALUATION).sum()),
         "frameworks": frameworks,
         "hook_faults": hook_faults(notes),
         "loaders": [one for i, one in enumerate(loaders) if one not in loaders[:i]],

@@ -26,8 +26,8 @@ SYSTEM = text("Name of the system, as its file is called without `.yaml`.")
 DATASET = text("Name of the dataset, as in `datasets.yaml`.")
 N_OSTS = count("Number of OSTs over which the GFS spreads the dataset's files.")
 CACHE_RATE = whole_percent(
-    "Part of the dataset that the LFS of a node may hold; under policy `adhoc`, that "
-    "all nodes together may hold."
+    "Part of the dataset that the LFS of a node may hold: of its files, with loader "
+    "`program` of its bytes; under policy `adhoc`, that all nodes together may hold."
 )
 REPETITION = count("Number of the repetition, counted from 0.")
 N_REPETITIONS = count("Number of repetitions that the row rests on.")

@@ -116,6 +116,7 @@ def _words_of(content: Mapping[str, Any]) -> dict[str, str]:
         if program["in_place"]
         else "a virtual one",
         "epochs": f"{observed['n_epochs']}, {_EPOCHS_BY[observed['epochs_by']]}",
+        "evaluations": _evaluation_words(observed["n_evaluations"]),
         "frameworks": ", ".join(
             f"{name} {version or ''}" for name, version in versions
         ),
@@ -124,6 +125,13 @@ def _words_of(content: Mapping[str, Any]) -> dict[str, str]:
             observed["n_processes"], "process", "processes", separator=""
         ),
     }
+
+
+def _evaluation_words(n_evaluations: int) -> str:
+    """Return how many evaluations lie in the epochs; nothing if there are none."""
+    if not n_evaluations:
+        return ""
+    return f"{n_evaluations}, which count to the epochs that they lie in (table marks)"
 
 
 def _loader_words(loader: Mapping[str, Any]) -> str:
