@@ -17,16 +17,19 @@
 /* ---- Descriptors of dataset files ------------------------------------------------ */
 
 /*
- * The file and the epoch of a descriptor, if somebody wants to know of closes.
+ * The file, tier and epoch of a descriptor, if somebody wants to know of closes.
  * IS_SHARED means that another descriptor may be of the same open.
  */
 #define IS_SHARED (UINT64_C(1) << 63)
-_Static_assert(sizeof(meaning) == 8, "a slot's number and an epoch");
+enum { NUMBER_SHIFT = 31, LFS_SHIFT = 30 };
+_Static_assert(sizeof(meaning) == 8, "a slot's number, a tier and an epoch");
+_Static_assert(LAST_EPOCH < 1 << LFS_SHIFT, "an epoch has its bits");
 static _Atomic int highest_descriptor;
 
 static uintptr_t meaning_of(const struct target *target) {
   uint64_t number = (uint64_t)(target->slot - all_slots(table)) + 1;
-  return (uintptr_t)number << 31 | (uintptr_t)target->epoch;
+  return (uintptr_t)number << NUMBER_SHIFT |
+         (uintptr_t)(target->place == ON_LFS) << LFS_SHIFT | (uintptr_t)target->epoch;
 }
 
 static void note_descriptor(int fd, uintptr_t means) {
@@ -76,8 +79,9 @@ static uintptr_t take_stream(FILE *stream) {
 static void note_close(uintptr_t means) {
   if (LIKELY(!means) || has_twin(means))
     return;
-  uint64_t number = (means & ~IS_SHARED) >> 31;
-  note_event(all_slots(table) + number - 1, (int)(means & INT_MAX), CLOSED);
+  uint64_t number = (means & ~IS_SHARED) >> NUMBER_SHIFT;
+  note_event(all_slots(table) + number - 1, (int)(means & LAST_EPOCH), CLOSED, now_ns(),
+             means >> LFS_SHIFT & 1);
 }
 
 /* ---- Opens ---------------------------------------------------------------------- */
@@ -93,10 +97,11 @@ static void note_open(const struct target *target, enum purpose purpose) {
   }
   if (target->has_fallen_back) {
     count(FALLBACKS);
-    note_event(target->slot, target->epoch, FELL_BACK);
+    note_event(target->slot, target->epoch, FELL_BACK, target->decided_ns, false);
   }
   note_event(target->slot, target->epoch,
-             target->place == ON_LFS ? OPENED_LFS : OPENED_GFS);
+             target->place == ON_LFS ? OPENED_LFS : OPENED_GFS, target->decided_ns,
+             false);
 }
 
 /* Notes what a call has opened, if it is a known file. */

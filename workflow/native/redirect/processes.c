@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct process *own; /* NULL: the table had no free place */
@@ -28,12 +27,6 @@ static struct process *all_processes(void) {
 }
 
 /* ---- Processes ------------------------------------------------------------------ */
-
-static int64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 static bool read_key(pid_t process, uint64_t *key, pid_t *parent) {
   unsigned long long ticks;
@@ -236,7 +229,7 @@ static bool make_links(int epoch) {
  * -1 if nothing is redirected or the epoch cannot begin.
  */
 int tierscope_epoch(int epoch) {
-  if (!start() || epoch < 0)
+  if (!start() || epoch < 0 || epoch > LAST_EPOCH)
     return -1;
   pid_t pid = own_pid();
   if (!own || !(own->group || join_group(true)) || !make_links(epoch)) {
@@ -249,7 +242,7 @@ int tierscope_epoch(int epoch) {
                               __ATOMIC_ACQUIRE);
   __atomic_store_n(&group->epoch, epoch, __ATOMIC_RELEASE);
   __atomic_fetch_add(&group->n_marks, 1, __ATOMIC_RELEASE);
-  note_event(NULL, epoch, MARKED);
+  note_event(NULL, epoch, MARKED, now_ns(), false);
   return 0;
 }
 

@@ -6,6 +6,8 @@
 
 #include "table.h"
 
+#include <time.h>
+
 #pragma GCC visibility push(hidden)
 
 /* ---- redirect.c: the table ------------------------------------------------------ */
@@ -21,11 +23,18 @@ static inline uint32_t *all_slots(const struct table *in) {
 
 /* The slot of a name below the dataset; NULL: the table does not know it. */
 uint32_t *find_slot(const char *name, size_t bytes);
-void note_event(const uint32_t *slot, int epoch, enum event_kind kind);
+void note_event(const uint32_t *slot, int epoch, enum event_kind kind, int64_t time_ns,
+                bool was_on_lfs);
 void note_written(uint32_t *slot);
 
 static inline void count(enum count which) {
   __atomic_fetch_add(&table->counts[which], 1, __ATOMIC_RELAXED);
+}
+
+static inline int64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 /* ---- processes.c: processes, groups, epochs ------------------------------------- */
@@ -66,7 +75,8 @@ struct target {
   bool is_folder; /* it ends with a slash */
   bool has_fallen_back;
   int epoch;
-  uint32_t *slot; /* NULL: not a known file */
+  int64_t decided_ns; /* of an open */
+  uint32_t *slot;     /* NULL: not a known file */
   int given_directory;
   const char *given;
   const char *name; /* below the dataset; in the buffer or in the given path */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define TABLE_MAGIC "tierscope-table" /* 16 bytes with its end */
-#define TABLE_VERSION 1
+#define TABLE_VERSION 2
 enum {
   N_ROOTS = 4,
   FOLDER_BYTES = 1024,
@@ -39,7 +39,9 @@ enum event_kind {
 };
 
 #define NO_SLOT UINT32_MAX
+#define LAST_EPOCH ((1 << 30) - 1)
 
+/* Of an open, the time is that of the decision: before the slot's state was read. */
 struct event {
   uint64_t serial; /* position + 1; written last */
   uint64_t time_ns;
@@ -47,7 +49,7 @@ struct event {
   int32_t pid, epoch;
   uint16_t group;
   uint8_t kind;
-  uint8_t unused;
+  uint8_t was_on_lfs; /* what was CLOSED */
 };
 
 enum count {

@@ -9,7 +9,8 @@ import itertools
 import mmap
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ IO_COUNTS = ("rchar", "wchar", "read_bytes", "write_bytes")
 _WITH_CHILDREN = ("rchar", "wchar")  # as the library notes them
 N_EVENTS = 1 << 18
 N_PROCESSES = 1 << 14
-_MAGIC, _VERSION = b"tierscope-table", 1
+_MAGIC, _VERSION = b"tierscope-table", 2
 _STAGED, _WRITTEN, _IS_LINK, _STATE_BITS = 1, 2, 4, 3
 _N_ROOTS, _FOLDER_BYTES, _LONGEST_PATH = 4, 1024, 4095
 _FOLDER = f"S{_FOLDER_BYTES}"
@@ -63,7 +64,7 @@ _PROCESS = np.dtype(
 _EVENT = np.dtype(
     [
         *[("serial", "u8"), ("time_ns", "u8"), ("slot", "u4"), ("pid", "i4")],
-        *[("epoch", "i4"), ("group", "u2"), ("kind", "u1"), ("", "u1")],
+        *[("epoch", "i4"), ("group", "u2"), ("kind", "u1"), ("was_on_lfs", "u1")],
     ]
 )
 _HEADER = np.dtype(
@@ -85,7 +86,7 @@ _HEADER = np.dtype(
 EVENTS = np.dtype(
     [
         *[("time_ns", "i8"), ("file_id", "i8"), ("pid", "i4"), ("epoch", "i4")],
-        *[("group", "i4"), ("kind", "u1")],
+        *[("group", "i4"), ("kind", "u1"), ("was_on_lfs", "?")],
     ]
 )
 GROUPS = np.dtype([(name, "i8") for name in ("rank", "pid", "epoch", "n_marks")])
@@ -107,6 +108,8 @@ class NodeTable:
         The file that ``TIERSCOPE_REDIRECT`` names.
     names : sequence of str
         The files' paths below the dataset, by file id, for who asks.
+    library : path, optional
+        The compiled ``libtierscope_redirect.so``, for who stages files.
 
     Raises
     ------
@@ -116,8 +119,13 @@ class NodeTable:
         If it cannot be read.
     """
 
-    def __init__(self, path: str | Path, names: Sequence[str] = ()):
-        self.path, self.names = Path(path), names
+    def __init__(
+        self,
+        path: str | Path,
+        names: Sequence[str] = (),
+        library: str | Path | None = None,
+    ):
+        self.path, self.names, self._library = Path(path), names, library
         with self.path.open("r+b") as file:
             size_bytes = os.fstat(file.fileno()).st_size
             if size_bytes < _HEADER.itemsize:
@@ -209,7 +217,7 @@ class NodeTable:
             _write(temporary, header, names, states, Path(library))
             for tier, folder in (("gfs", real), ("lfs", lfs)):
                 os.symlink(folder, os.path.join(links, f"{tier}.ep0"))
-        return cls(path, names)
+        return cls(path, names, library)
 
     def drain(self, *, is_last: bool = False) -> tuple[np.ndarray, int]:
         """Take the events since the last call, in order.
@@ -222,7 +230,9 @@ class NodeTable:
         Returns
         -------
         events : structured array, `EVENTS`
-            ``file_id`` is -1 if the event is of no known file.
+            ``file_id`` is -1 if the event is of no known file. ``time_ns`` is on the
+            node's monotonic clock; of an open when its tier was decided, just before
+            the table was asked. ``was_on_lfs`` is of what was closed.
         n_lost : int
             Events that were overwritten, or not completed, before they were taken.
         """
@@ -257,12 +267,32 @@ class NodeTable:
     def _as_events(self, taken: np.ndarray) -> np.ndarray:
         """Return events with file ids in place of slots."""
         events = np.empty(len(taken), EVENTS)
-        for name in ("time_ns", "pid", "epoch", "group", "kind"):
+        for name in ("time_ns", "pid", "epoch", "group", "kind", "was_on_lfs"):
             events[name] = taken[name]
         has_file = taken["slot"] != _NO_SLOT
         events["file_id"] = -1
         events["file_id"][has_file] = self._ids[taken["slot"][has_file]]
         return events
+
+    def stage(self, file_id: int, *, is_staged: bool) -> None:
+        """Let opens of a file take its copy on the LFS from now on, or the GFS."""
+        self._stage_slot(int(self._slot_of[file_id]), is_staged)
+
+    @cached_property
+    def _stage_slot(self) -> Callable[[int, bool], None]:
+        """Return the library's function that changes a slot of this table."""
+        stage = ctypes.CDLL(str(self._library)).tierscope_redirect_stage
+        stage.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_bool]
+        stage.restype = None
+        return partial(stage, np.frombuffer(self._map, np.uint8).ctypes.data)
+
+    @cached_property
+    def _slot_of(self) -> np.ndarray:
+        """Return the slot of each file."""
+        used = np.flatnonzero(self._slots)
+        slots = np.empty(int(self._header["n_files"]), np.int64)
+        slots[self._ids[used]] = used
+        return slots
 
     def on_lfs(self) -> np.ndarray:
         """Return which files are read from the LFS by now, by file id."""
