@@ -38,7 +38,7 @@ class Table:
         events = np.zeros(len(self._events), EVENTS)
         for place, (kind, file, *more) in enumerate(self._events):
             epoch, group = [*more, 0, 0][:2]
-            events[place] = (place, file, 7, epoch, group, kind)
+            events[place] = (place, file, 7, epoch, group, kind, False)
         self._events, n_lost, self._n_lost = [], self._n_lost, 0
         return events, n_lost
 
@@ -62,7 +62,7 @@ class Table:
 
 def process(pid=1, group=0, end_ns=9, ticks=1, **more):
     """Return a process of a table."""
-    known = {"pid": pid, "ticks": ticks, "group": group, "start_ns": 1}
+    known = {"pid": pid, "ticks": ticks, "group": group, "start_ns": 0}
     return known | {"end_ns": end_ns, "parent": -1} | IO | more
 
 
@@ -110,6 +110,9 @@ def test_mark_knows_what_its_group_has_read_of_devices():
     assert noted["marks"] == [
         {"time_ns": 0, "group": 1, "epoch": 2, "pid": 7, "device_bytes": 60}
     ]
+    later = process(group=1, start_ns=1, end_ns=0)  # begun after the mark, not seen yet
+    noted = NodeKeeper(Table([(MARKED, -1, 2, 1)], [*processes, later]), None).finish()
+    assert noted["marks"][0]["device_bytes"] == 60
     unknown = [process(group=1), process(group=1, read_bytes=-1)]
     noted = NodeKeeper(Table([(MARKED, -1, 2, 1)], unknown), None).finish()
     assert noted["marks"][0]["device_bytes"] == -1

@@ -31,7 +31,7 @@ def node(number=0, **facts):
         "n_running": 0,
         "counts": {},
         "written": [],
-        "filled": {"held_files": 1, "held_bytes": 10},
+        "held": {"files": 1, "bytes": 10, "damaged": []},
         "tier_roots": {"gfs": f"/links-{number}/gfs", "lfs": f"/links-{number}/lfs"},
         "machine": {"cpu_model": "made-up"},
     }

@@ -94,8 +94,9 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
     """Return the verdict on a tier's reads of an epoch, and on its names."""
     facts = (run.page_cache or {}).get("tiers", {}).get(tier, {})
     told, fs_type = facts.get("told_by"), facts.get("fs_type")
-    # A counter holds copies and whatever else a mount serves, not reads alone.
-    moves = kind_of(run.scenario).moves_files
+    # A counter holds copies and whatever else a mount serves, not reads alone. Those of
+    # a program's processes hold no copies, which another process makes.
+    moves = kind_of(run.scenario).moves_files and not run.program
     alone = not moves and not (run.page_cache or {}).get("one_mount")
     is_database = run.scenario.reads_database
     part, by, reason = math.nan, NOTHING, ""
@@ -158,7 +159,8 @@ def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
     most = min(1.0, seen.device_bytes / n_bytes)
     if not others:
         return most
-    least = max(0.0, (seen.device_bytes - others) / n_bytes)
+    # Devices may read more than is asked for.
+    least = min(1.0, max(0.0, (seen.device_bytes - others) / n_bytes))
     expected = 1 - seen.cached[tier]
     if math.isnan(expected):
         return most if most - least <= _NONE else math.nan

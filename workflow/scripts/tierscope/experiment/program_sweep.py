@@ -15,6 +15,7 @@ from typing import Any
 
 from tierscope.core.files import write_text
 from tierscope.core.validation import ConfigError, read_schema, read_yaml
+from tierscope.policies import PROGRAM_POLICIES
 
 SYSTEM = "one-process"
 CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
@@ -49,6 +50,8 @@ class SweepRequest:
         Whether the program gets the real path of the dataset.
     minutes : int
         Longest time of a run.
+    policies : sequence of str
+        Policies of the LFS; the figures are of the first that uses it.
     """
 
     command: Sequence[str]
@@ -60,6 +63,7 @@ class SweepRequest:
     repetitions: int = REPETITIONS
     in_place: bool = False
     minutes: int = 60
+    policies: Sequence[str] = ("pinning",)
 
     @property
     def dataset_name(self) -> str:
@@ -89,6 +93,11 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
         )
     if not asked.command:
         raise ConfigError("got no command; write it behind --.")
+    if unknown := [one for one in asked.policies if one not in PROGRAM_POLICIES]:
+        raise ConfigError(
+            f"--policies: got {unknown[0]}, expected some of "
+            f"{', '.join(PROGRAM_POLICIES)}"
+        )
     dataset = asked.dataset.expanduser()
     if not dataset.is_dir():
         raise ConfigError(f"--dataset: got {asked.dataset}, expected a folder")
@@ -97,8 +106,13 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
         "system": asked.system or SYSTEM,
         "datasets": {asked.dataset_name: {"path": os.path.abspath(dataset)}},
         "sweep": {
+            "policies": list(asked.policies),
             "cache_rates_percent": list(asked.cache_rates_percent),
             "repetitions": asked.repetitions,
+            "exclude": _repeated_points(asked),
+        },
+        "figures": {
+            "scenario": {"policy": _first_with_lfs(asked.policies)},
         },
         "loader": {
             "command": list(asked.command),
@@ -114,6 +128,20 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
             f"--name: got {asked.experiment!r}, expected {names['expected']}"
         )
     return config
+
+
+def _first_with_lfs(policies: Sequence[str]) -> str:
+    """Return the first policy that uses the LFS, if there is one."""
+    return next((one for one in policies if one != "none"), policies[0])
+
+
+def _repeated_points(asked: SweepRequest) -> dict[str, Any]:
+    """Return what to exclude, as all policies do the same with nothing on the LFS."""
+    reference = "none" if "none" in asked.policies else asked.policies[0]
+    others = [policy for policy in asked.policies if policy != reference]
+    if not others or 0 not in asked.cache_rates_percent:
+        return {}
+    return {"nothing on the LFS": {"policy": others, "cache_rate_percent": 0}}
 
 
 def _roots(asked: SweepRequest) -> dict[str, str]:

@@ -22,6 +22,7 @@ from tierscope.analysis.policies import ESTIMATED, is_reference
 from tierscope.analysis.savings import is_undecided
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin
+from tierscope.core.scenario import PROGRAM_LOADER
 from tierscope.core.words import scenario_titles
 from tierscope.figures.style import class_handles, styled, titled, write_around
 
@@ -45,6 +46,8 @@ _BACKGROUND = {"facecolor": "#999999", "hatch": "///", "edgecolor": "white"}
 _STAGING = {"facecolor": "white", "edgecolor": "#444444", "hatch": "...", "ls": "--"}
 _ROOM = 1.3  # length of an axis over the longest bar that is not estimated
 _SWAMPS = 3  # times the range of other lines: beyond it, estimated staging is cut off
+_GENERATED = "The benchmark generates pinned files on the LFS, like the paper's."
+_COPIED = "Pinned files are copied to the LFS before the program starts."
 _SMALL = {"fontsize": 7, "color": "#444444"}
 _TITLES = (
     "I/O time of the slowest process and whole\nepochs, the first on the left",
@@ -343,10 +346,11 @@ def _notes(provenance: Origin, summary: pd.DataFrame, n_repetitions: int) -> lis
             "seeds) holds 0, or there is none."
         )
     if (summary["staging"] == ESTIMATED).any():
+        is_program = (summary["loader"] == PROGRAM_LOADER).all()
         notes.append(
-            "The benchmark generates pinned files on the LFS, like the paper's. Their "
-            "staging is estimated: every node reads its part from the GFS like an "
-            "epoch without LFS; writing to the LFS is left out."
+            f"{_COPIED if is_program else _GENERATED} Their staging is estimated: "
+            "every node reads its part from the GFS like an epoch without LFS; writing "
+            "to the LFS is left out."
         )
     return notes
 

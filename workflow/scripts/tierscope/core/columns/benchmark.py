@@ -148,6 +148,8 @@ _STATEMENTS: Columns = {
             "tier",
             "seen",
             "rate",
+            "copies",
+            "in time",
             "epochs",
             "read only",
             "unchanged",
@@ -166,7 +168,11 @@ _STATEMENTS: Columns = {
 _DECISIONS: Columns = {
     "node": NODE,
     "step": count("Number of the row among those of its node, counted from 0."),
-    "time_s": seconds("Time since the first epoch began."),
+    "time_s": seconds(
+        "Time since the first epoch began; with a program of the user since the first "
+        "process of the node began, and of the begin of a read when its tier was "
+        "decided."
+    ),
     "event": text(
         "What happens: a read begins or ends, a copy to the LFS is ordered (`copy`), "
         "complete (`placed`) or lost (`failed`), or a file is removed from the LFS.",
@@ -184,8 +190,10 @@ _DECISIONS: Columns = {
     ),
     "detail": text(
         "How a complete copy got its bytes (`handed over` by the reader, or `read "
-        "again`), or why it failed (the LFS was `full`, or another `error`).",
-        words=("", "handed over", "read again", "full", "error"),
+        "again`), or why it failed (the LFS was `full`, or another `error`). A read by "
+        "a program of the user is `late` if its tier was decided before the row above "
+        "that changed it.",
+        words=("", "handed over", "read again", "full", "error", "late"),
     ),
 }
 

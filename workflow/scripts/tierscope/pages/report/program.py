@@ -23,6 +23,8 @@ _NAMES = {
     "tier": "opens on the decided tier",
     "seen": "nothing escapes",
     "rate": "the cache rate is met",
+    "copies": "all copies were made",
+    "in time": "copies ended in time",
     "epochs": "epochs are marked",
     "read only": "the dataset is only read",
     "unchanged": "the dataset did not change",
