@@ -53,6 +53,24 @@ def test_configuration_is_that_of_a_sweep_of_the_program(asked):
     assert description.dataset.path == str(asked.dataset)
 
 
+def test_policies_share_the_runs_with_nothing_on_the_lfs(asked):
+    policies = ("none", "monarch", "pinning")
+    experiment = experiment_of(sweep_config(replace(asked, policies=policies)))
+    rates = {
+        scenario.policy: sorted({point.cache_rate_percent for point in points})
+        for scenario, points in experiment.sweep.items()
+    }
+    assert rates == {
+        "none": [0],
+        "monarch": [25, 50, 75, 100],
+        "pinning": [25, 50, 75, 100],
+    }
+    assert experiment.settings["figures"]["scenario"]["policy"] == "monarch"
+    (monarch,) = (one for one in experiment.sweep if one.policy == "monarch")
+    options = experiment.description(monarch).policy_options
+    assert set(options) == {"copy_threads", "stop"}
+
+
 def test_relative_paths_are_those_of_the_users_folder(asked):
     dataset, lfs = (Path(os.path.relpath(one)) for one in (asked.dataset, asked.lfs))
     config = sweep_config(replace(asked, dataset=dataset, lfs=lfs))
@@ -67,6 +85,7 @@ def test_relative_paths_are_those_of_the_users_folder(asked):
         ({"command": []}, "got no command; write it behind --"),
         ({"dataset": Path("/no/such")}, "--dataset: got /no/such, expected a folder"),
         ({"lfs": Path("/no/such")}, "--lfs: got /no/such, expected a directory"),
+        ({"policies": ["adhoc"]}, "--policies: got adhoc, expected some of none, pin"),
         ({"name": "a b"}, "--name: got 'a b', expected "),
     ],
 )

@@ -51,7 +51,5 @@ def test_every_policy_is_of_one_kind_and_databases_are_their_own():
             ("lru", "program"),
         )
     }
-    assert list(kinds.values()) == [
-        *(FILES, PLACED, PEERS, DATABASE),
-        *(PROGRAM, PLACED_PROGRAM),
-    ]
+    wanted = [FILES, PLACED, PEERS, DATABASE, PROGRAM, PLACED_PROGRAM]
+    assert list(kinds.values()) == wanted

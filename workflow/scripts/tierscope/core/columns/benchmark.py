@@ -190,9 +190,8 @@ _DECISIONS: Columns = {
     ),
     "detail": text(
         "How a complete copy got its bytes (`handed over` by the reader, or `read "
-        "again`), or why it failed (the LFS was `full`, or another `error`). A read by "
-        "a program of the user is `late` if its tier was decided before the row above "
-        "that changed it.",
+        "again`), why it failed (the LFS was `full`, or another `error`), or that a "
+        "program decided the read before a row above changed its place (`late`).",
         words=("", "handed over", "read again", "full", "error", "late"),
     ),
 }
