@@ -191,7 +191,7 @@ _DECISIONS: Columns = {
     "detail": text(
         "How a complete copy got its bytes (`handed over` by the reader, or `read "
         "again`), why it failed (the LFS was `full`, or another `error`), or that a "
-        "program decided the read before a row above changed its place (`late`).",
+        "read was decided before a row above it (`late`).",
         words=("", "handed over", "read again", "full", "error", "late"),
     ),
 }
