@@ -189,9 +189,9 @@ _DECISIONS: Columns = {
         words=("gfs", "lfs", "peer"),
     ),
     "detail": text(
-        "How a complete copy got its bytes (`handed over` by the reader, or `read "
-        "again`), why it failed (the LFS was `full`, or another `error`), or that a "
-        "read was decided before a row above it (`late`).",
+        "How a copy got its bytes (`handed over` by the reader, or `read again`), why "
+        "it failed (`full` LFS, other `error`), or that a read was decided before a row "
+        "above it (`late`).",
         words=("", "handed over", "read again", "full", "error", "late"),
     ),
 }
