@@ -98,6 +98,12 @@ class Copier:
         return len(self._epoch_of)
 
     @property
+    def progress(self) -> tuple[int, int]:
+        """Return copies under way and the bytes that they have written so far."""
+        with os.scandir(self._folders["copying"]) as entries:
+            return self.n_under_way, sum(map(_size, entries))
+
+    @property
     def status(self) -> int | None:
         """Return how the process has ended, None while it runs."""
         return self._process.poll()
@@ -166,6 +172,14 @@ class Copier:
             self._process.kill()
         self._process.stdout.close()
         return self._process.wait()
+
+
+def _size(entry: os.DirEntry) -> int:
+    """Return the bytes of a copy so far; 0 if it has got its name meanwhile."""
+    try:
+        return entry.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 # ---- the process ---------------------------------------------------------------------

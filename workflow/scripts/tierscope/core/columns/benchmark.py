@@ -190,8 +190,8 @@ _DECISIONS: Columns = {
     ),
     "detail": text(
         "How a copy got its bytes (`handed over` by the reader, or `read again`), why "
-        "it failed (`full` LFS, other `error`), or that a read was decided before a row "
-        "above it (`late`).",
+        "it failed (`full` LFS, other `error`), or that a read was decided before a "
+        "row above it (`late`).",
         words=("", "handed over", "read again", "full", "error", "late"),
     ),
 }
