@@ -6,7 +6,6 @@ orders is carried out: the table changes once a copy has its name, or before it 
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from tierscope.benchmark.processes import BenchmarkError
@@ -66,25 +65,26 @@ class Placer:
         """
         if read.file_id in self._written:
             return read
-        is_late = read.on_lfs != (read.file_id in self._staged)
-        self._note_read("begin", read, decided_ns, is_late)
-        if not is_late:
+        if read.on_lfs != (read.file_id in self._staged):
+            read = read._replace(is_late=True)
+        self._note_read("begin", read, decided_ns)
+        if not read.is_late:
             self._policy.begin_read(read.file_id)
-        return replace(read, is_late=is_late)
+        return read
 
     def end(self, read: Read, ended_ns: int) -> None:
         """Tell the policy that a read has ended, and carry out what it orders."""
         if read.file_id in self._written:
             return
-        self._note_read("end", read, ended_ns, read.is_late)
+        self._note_read("end", read, ended_ns)
         if not read.is_late:
             place = _place(read)
             self._carry_out(self._policy.end_read(read.file_id, place), read.epoch)
 
-    def _note_read(self, event: str, read: Read, time_ns: int, is_late: bool) -> None:
+    def _note_read(self, event: str, read: Read, time_ns: int) -> None:
         """Note that a read begins or ends; its rank is still that of its group."""
         self.decisions.now_ns = time_ns
-        detail = LATE if is_late else ""
+        detail = LATE if read.is_late else ""
         self.decisions.add(
             event, read.epoch, read.file_id, _place(read), read.group, detail
         )

@@ -6,21 +6,13 @@ killed, comes with the end of its process.
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """A read of a file: from its open to its close.
 
-    Parameters
-    ----------
-    file_id, pid, group, epoch : int
-        What is read, by whom, and for which epoch.
-    on_lfs : bool
-        Whether a copy is read.
-    is_late : bool
-        Whether the table has changed since its tier was decided.
+    ``is_late`` says that the table has changed since its tier was decided.
     """
 
     file_id: int
