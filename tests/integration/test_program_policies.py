@@ -128,6 +128,23 @@ assert names[0] not in copies and names[10] in copies and len(copies) == 10
     assert run.said()["copies"][0] == "yes"
 
 
+def test_read_of_a_process_that_was_killed_ends_with_it(make):
+    run = make(policy="monarch").run(
+        """
+before = os.stat(f"{dataset}/{names[0]}").st_ino
+if not (pid := os.fork()):
+    os.open(f"{dataset}/{names[0]}", os.O_RDONLY)
+    os.kill(os.getpid(), 9)
+os.waitpid(pid, 0)
+while os.stat(f"{dataset}/{names[0]}").st_ino == before:
+    time.sleep(0.01)
+read(names[0])
+"""
+    )
+    assert run.failed == []
+    assert run.evidence.opens["tier"].tolist() == ["gfs", "lfs"]
+
+
 @pytest.fixture
 def paused(make):
     """Return a program under Monarch after its first epoch, and its launch."""
