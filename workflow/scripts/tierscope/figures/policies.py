@@ -23,7 +23,7 @@ from tierscope.analysis.savings import is_undecided
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.scenario import PROGRAM_LOADER
-from tierscope.core.words import scenario_titles
+from tierscope.core.words import scenario_titles, size_words
 from tierscope.figures.style import class_handles, styled, titled, write_around
 
 SCENE = ["source", "system", "dataset", "n_osts", "loader"]
@@ -81,11 +81,11 @@ def plot_policies(
         Left: bars of each epoch stacked by I/O class, with the interval of their sum as
         a line, which may leave the panel; the pale part above is the rest of the epoch.
         Middle: opens and reads on the GFS of all epochs, copies hatched, staging
-        dotted; if its bar is cut, the number stands beside it. Right: the time saved up
-        to each epoch compared with no LFS, solid for epochs that were run, dashed for
-        further epochs like the last; a large marker where it first exceeds 0; hollow
-        markers where the savings are undecided. A text names estimated staging far
-        below the other lines.
+        dotted, and the bytes of copies; if a bar is cut, the number stands beside it.
+        Right: the time saved up to each epoch compared with no LFS, solid for epochs
+        that were run, dashed for further epochs like the last; a large marker where it
+        first exceeds 0; hollow markers where the savings are undecided. A text names
+        estimated staging far below the other lines.
     """
     rates = sorted(set(totals["cache_rate_percent"]) - {0})
     n_repetitions = summary["n_repetitions"].max()
@@ -193,7 +193,13 @@ def _draw_operations(
     stack(run, **_STAGING)
     known = bottom.copy()
     stack(not_run, **_STAGING)
-    ax.set_yticks(range(len(names)), names)
+    copied = sums[sums["n_epochs"] == sums["n_epochs"].max()].groupby("policy")
+    n_bytes = copied["background_bytes"].mean().reindex(names, fill_value=0)
+    labels = [
+        f"{name}\n{size_words(some)} copied" if some else name
+        for name, some in n_bytes.items()
+    ]
+    ax.set_yticks(range(len(names)), labels)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.grid(True, axis="x")
