@@ -125,7 +125,7 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
     return {
         "tier": tier,
         "bytes": seen.n_bytes[tier],
-        "verdict": _word(part),
+        "verdict": verdict_word(part),
         "device_percent": 100 * part,
         "told_by": by,
         "reason": reason,
@@ -133,7 +133,7 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
     }
 
 
-def _word(part: float) -> str:
+def verdict_word(part: float) -> str:
     """Return the verdict for the part of the bytes that came from the device."""
     if math.isnan(part):
         return UNKNOWN

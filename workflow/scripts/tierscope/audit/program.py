@@ -14,6 +14,7 @@ import pandas as pd
 
 from tierscope.audit.check import Check, equal
 from tierscope.audit.decisions import Room, check_again, check_traffic
+from tierscope.core.certificate import NO, NOT_MEASURED, YES
 from tierscope.core.columns import TABLES
 from tierscope.core.description import Run
 from tierscope.core.words import count_words, number_words, size_words
@@ -22,7 +23,6 @@ from tierscope.policies.decisions import LATE
 from tierscope.policies.pinned_bytes import pinned_by_bytes, quota_of_bytes
 from tierscope.trace.program_records import BELOW, ProgramRecords
 
-YES, NO, NOT_MEASURED = "yes", "no", "not measured"
 _WHOLE_RUN = -1  # as the epoch of a statement
 _NAMED = 3  # names that a line lists
 _MET_POINTS = 1.0  # a cache rate is met if fewer points are missing

@@ -250,6 +250,7 @@ class ProgramLaunch:
                 "observed": observed
                 | {
                     "logs_are_whole": is_whole,
+                    "interference": self._tracer.interference,
                     "dataset": os.path.realpath(self.dataset),
                 },
                 **placed,

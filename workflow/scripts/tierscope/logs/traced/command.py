@@ -11,7 +11,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+from tierscope.core.certificate import (
+    Interference,
+    Statement,
+    interference_statements,
+    line_of,
+)
 from tierscope.core.validation import ConfigError
 from tierscope.logs.traced.call import (
     Call,
@@ -86,7 +93,7 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
             return NOT_FOUND if missing else NOT_EXECUTABLE
         _wait(child)
         finished = replace(call, began_s=began_s, ended_s=time.time())
-        write_logs(spools, logs, finished, child.pid)
+        _certify(write_logs(spools, logs, finished, child.pid))
     finally:
         while signal.sigtimedwait(_FORWARDED, 0):
             pass  # came while the logs were written
@@ -121,8 +128,10 @@ def recover(folder: Path) -> int:
             f"--recover: {spools} is of process {call.pid} on {call.host}"
             + (", which still runs." if is_here else "; if it has ended, name it.")
         )
-    written = [write_logs(spools, spools.parent, call) for spools, call in ended]
-    return 0 if all(written) else FAILED
+    ends = [write_logs(spools, spools.parent, call) for spools, call in ended]
+    for one in ends:
+        _certify(one)
+    return 0 if all(one.is_whole for one in ends) else FAILED
 
 
 def _tell_of_killed_calls(logs: Path) -> None:
@@ -192,22 +201,38 @@ def _wait(child: subprocess.Popen) -> None:
             child.send_signal(got.si_signo)
 
 
+class End(NamedTuple):
+    """The end of a call: what is known of its processes.
+
+    It is not whole if another try may give more logs.
+    """
+
+    is_whole: bool
+    interference: Interference
+    bytes: Statement
+
+
 def write_logs(
     spools: Path, logs: Path, call: Call, command_pid: int | None = None
-) -> bool:
+) -> End:
     """Write the logs of a call, and say what they hold.
 
-    The counts are removed, unless another try may give more; then this returns False.
+    The counts are removed, unless another try may give more.
     """
     # After the command: numpy and others take half a second.
-    from tierscope.logs.traced.processes import read_processes, write_process_logs
+    from tierscope.logs.traced.certificate import bytes_statement
+    from tierscope.logs.traced.processes import (
+        interference_of,
+        read_processes,
+        write_process_logs,
+    )
 
     deadline_s = time.monotonic() + _GRACE_S
     processes = read_processes(spools)
     while any(one.still_runs() for one in processes) and time.monotonic() < deadline_s:
         time.sleep(0.05)
         processes = read_processes(spools)
-    written, losses, may_succeed = write_process_logs(processes, logs, call)
+    written, losses, may_succeed, counted = write_process_logs(processes, logs, call)
     losses += [_loss_words(path) for path in sorted(spools.glob("*/*.incomplete"))]
     if command_pid and not any(one.pid == command_pid for one in processes):
         losses.append(
@@ -232,9 +257,20 @@ def write_logs(
             f"the counts stay in {spools}; `tierscope trace --recover "
             f"{shlex.quote(str(logs))}` tries again."
         )
-        return False
-    shutil.rmtree(spools, ignore_errors=True)
-    return True
+    else:
+        shutil.rmtree(spools, ignore_errors=True)
+    return End(
+        not may_succeed,
+        interference_of(processes, counted),
+        bytes_statement([one.reads for one in counted]),
+    )
+
+
+def _certify(end: End) -> None:
+    """Say where the bytes of a call came from, and who interfered."""
+    unknown = "No process has loaded the tracer."
+    for one in [end.bytes, *interference_statements(end.interference, unknown)]:
+        _say(line_of(one))
 
 
 def _loss_words(marker: Path) -> str:
