@@ -170,7 +170,8 @@ def peer_tables():
 
 def program_tables():
     """Return the tables of what programs of the user did, if any."""
-    return summed_tables("other_io", "statements")
+    certificate = [f"{TABLES}/certificate.parquet"] if EXPERIMENT.runs_program else []
+    return summed_tables("other_io", "statements") + certificate
 
 
 def of_runs(runs, name):

@@ -2,9 +2,13 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from snakemake.utils import update_config
+from tierscope.core.certificate import LIBRARIES
+from tierscope.core.columns import RUN_KEYS
+from tierscope.core.tables import write_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment import program_sweep
 from tierscope.experiment.config import changes, defaults_of_programs, read_experiment
@@ -121,6 +125,25 @@ def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
         "--profile",
         str(ROOT / "profiles" / "local"),
     ]
+
+
+def test_sweep_ends_with_the_certificate_of_its_runs(asked, monkeypatch, capsys):
+    row = {**dict.fromkeys(RUN_KEYS, "x"), "n_osts": 0, "source": "measured"}
+    row |= {"loader": "program", "policy": "pinning", "repetition": 0}
+    row |= {"statement": LIBRARIES, "answer": "no", "words": "liba.so in 1 of 1."}
+    rows = [row | {"cache_rate_percent": rate} for rate in (0, 50)]
+
+    def run(command, check):
+        table = Path("results/my_data_set_v2/tables/certificate.parquet")
+        write_table(pd.DataFrame(rows), table, "certificate")
+        return Done
+
+    monkeypatch.setattr(program_sweep.subprocess, "run", run)
+    line = "certificate: no foreign preload library: no in 2 of 2 runs. liba.so in 1"
+    assert sweep(asked, "local", ["-n"]) == 0
+    assert capsys.readouterr().err == ""
+    assert sweep(asked, "local") == 0
+    assert capsys.readouterr().err == f"tierscope sweep: {line} of 1.\n"
 
 
 def test_runs_of_another_program_are_named_and_their_configuration_stays(

@@ -12,6 +12,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tierscope.core.certificate import (
+    GFS_BYTES,
+    LFS_BYTES,
+    NO,
+    NOT_MEASURED,
+    YES,
+    Interference,
+    Statement,
+    interference_statements,
+)
 from tierscope.core.columns import RUN_KEYS, TABLES
 from tierscope.core.description import Run, run_keys
 from tierscope.core.io_class import IOClass
@@ -22,6 +32,7 @@ from tierscope.core.machine import (
     RESIDENT_PAGES,
     SERVER,
 )
+from tierscope.core.words import count_words
 from tierscope.policies import kind_of
 
 DEVICE, MIXED, PAGE_CACHE, UNKNOWN = "device", "mixed", "page cache", "unknown"
@@ -166,6 +177,51 @@ def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
         return most if most - least <= _NONE else math.nan
     part = min(expected, most)
     return least if least > part + _CONTRADICTION else part
+
+
+def certificate_of(run: Run, verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Return the certificate of a run of a program: its rows of table `certificate`.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    verdicts : DataFrame
+        Its rows of table `verdicts`.
+    """
+    said = [
+        _tier_statement(name, verdicts[verdicts["tier"] == tier])
+        for tier, name in (("gfs", GFS_BYTES), ("lfs", LFS_BYTES))
+        if (verdicts["tier"] == tier).any()
+    ]
+    reason = "The run was measured before tierscope looked at this."
+    seen = run.observed.get("interference")
+    if seen is None and "interference" in run.observed:
+        reason = "A site's Darshan, which has written the logs, does not tell."
+    said += interference_statements(Interference(**seen) if seen else None, reason)
+    return pd.DataFrame(said).assign(**run_keys(run, run.point))
+
+
+_TOLD = {
+    BLOCK_DEVICE: "told by what block devices read",
+    SERVER: "told by what servers sent",
+    RESIDENT_PAGES: "told by a sample of resident pages",
+}
+
+
+def _tier_statement(name: str, verdicts: pd.DataFrame) -> Statement:
+    """Return whether the bytes of a tier came from its devices in all epochs."""
+    found = set(verdicts["verdict"])
+    answer = YES if found == {DEVICE} else NO
+    if not found & {MIXED, PAGE_CACHE} and UNKNOWN in found:
+        answer = NOT_MEASURED
+    groups = verdicts.groupby(["verdict", "told_by", "reason"]).size()
+    parts = [
+        f"{verdict} in {count_words(n, 'epoch')} ({reason or _TOLD[told]})"
+        for (verdict, told, reason), n in groups.items()
+    ]
+    words = "; ".join(parts)
+    return Statement(name, answer, f"{words[0].upper()}{words[1:]}.")
 
 
 def verdict_mark(verdicts: pd.DataFrame) -> str:

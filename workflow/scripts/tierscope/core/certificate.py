@@ -4,13 +4,14 @@ A preloaded library can keep files in the page cache, or make calls of its own. 
 certificate names such libraries, and says what became of calls that drop pages.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import pandas as pd
+from typing import TYPE_CHECKING, NamedTuple
 
 from tierscope.core.words import count_words
+
+if TYPE_CHECKING:  # a traced command must not wait for it
+    import pandas as pd
 
 YES, NO, NOT_MEASURED = "yes", "no", "not measured"
 BYTES, GFS_BYTES, LFS_BYTES = "bytes", "gfs bytes", "lfs bytes"
@@ -118,7 +119,7 @@ def _advice(seen: Interference) -> Statement:
     return Statement(ADVICE, NOT_MEASURED if hidden else YES, f"{words}{hidden}")
 
 
-def certificate_lines(table: pd.DataFrame) -> list[str]:
+def certificate_lines(table: "pd.DataFrame") -> list[str]:
     """Return table ``certificate`` in lines, one for each answer to a statement."""
     lines = []
     for statement in NAMES:
@@ -138,8 +139,3 @@ def certificate_lines(table: pd.DataFrame) -> list[str]:
 def line_of(said: Statement) -> str:
     """Return a statement in a line."""
     return f"certificate: {NAMES[said.statement]}: {said.answer}. {said.words}"
-
-
-def rows_of(statements: Iterable[Statement]) -> list[dict[str, Any]]:
-    """Return statements as rows of a table."""
-    return [one._asdict() for one in statements]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tierscope.core.certificate import certificate_lines
 from tierscope.core.files import write_text
 from tierscope.core.validation import ConfigError, read_schema, read_yaml
 from tierscope.policies import PROGRAM_POLICIES
@@ -21,6 +22,7 @@ SYSTEM = "one-process"
 CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
 REPETITIONS = 2
 CONFIG = "sweep.yaml"
+CERTIFICATE = "tables/certificate.parquet"
 _FOLDER = "tierscope"  # below the user's directory, which may hold other files
 _ROOT = Path(__file__).parents[4]  # of the clone
 _NOT_IN_DATASETS = re.compile(r"[^a-z0-9_]+")
@@ -203,4 +205,16 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
     command = [sys.executable, "-m", "snakemake", "--snakefile", _ROOT / "Snakefile"]
     command += ["--profile", own if own.is_dir() else profile]
     command += ["--configfile", path, *further]
-    return subprocess.run(command, check=False).returncode
+    status = subprocess.run(command, check=False).returncode
+    if status == 0 and "-n" not in further:
+        _certify(path.parent / CERTIFICATE)
+    return status
+
+
+def _certify(table: Path) -> None:
+    """Print the certificate of a sweep that has ended."""
+    from tierscope.core.tables import read_table
+
+    if table.exists():  # not if Snakemake was told to make something else
+        for line in certificate_lines(read_table(table, "certificate")):
+            print(f"tierscope sweep: {line}", file=sys.stderr, flush=True)

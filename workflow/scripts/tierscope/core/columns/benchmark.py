@@ -139,6 +139,10 @@ _PROGRAM_PROCESSES: Columns = {
         "Whether these bytes are what was last seen of a process that was killed."
     ),
 }
+_ANSWER: Columns = {
+    "answer": text("Whether it is so.", words=("yes", "no", "not measured")),
+    "words": text("The statement in a sentence, with numbers."),
+}
 _STATEMENTS: Columns = {
     "epoch": count("Number of the epoch, or -1 for the whole run.", least=-1),
     "statement": text(
@@ -161,8 +165,16 @@ _STATEMENTS: Columns = {
             "time",
         ),
     ),
-    "answer": text("Whether it is so.", words=("yes", "no", "not measured")),
-    "words": text("The statement in a sentence, with numbers."),
+    **_ANSWER,
+}
+_CERTIFICATE: Columns = {
+    "statement": text(
+        "What is stated: that all bytes of a tier came from its devices, that no "
+        "process had a preload library of others, and that each call of "
+        "`posix_fadvise` to drop pages did so (`advice`).",
+        words=("gfs bytes", "lfs bytes", "libraries", "advice"),
+    ),
+    **_ANSWER,
 }
 
 _DECISIONS: Columns = {
@@ -268,6 +280,7 @@ TABLES: dict[str, Columns] = {
     "program_processes": _PROGRAM_PROCESSES,
     "run_statements": _STATEMENTS,
     "statements": RUN_KEYS | _STATEMENTS,
+    "certificate": RUN_KEYS | _CERTIFICATE,
     "peer_reads": {
         "rank": RANK,
         "epoch": EPOCH,
