@@ -207,6 +207,7 @@ _TOLD = {
     SERVER: "told by what servers sent",
     RESIDENT_PAGES: "told by a sample of resident pages",
 }
+_DIVIDED = "what block devices read cannot be divided between the tiers"
 
 
 def _tier_statement(name: str, verdicts: pd.DataFrame) -> Statement:
@@ -217,7 +218,8 @@ def _tier_statement(name: str, verdicts: pd.DataFrame) -> Statement:
         answer = NOT_MEASURED
     groups = verdicts.groupby(["verdict", "told_by", "reason"]).size()
     parts = [
-        f"{verdict} in {count_words(n, 'epoch')} ({reason or _TOLD[told]})"
+        f"{verdict} in {count_words(n, 'epoch')} "
+        f"({reason or (_DIVIDED if verdict == UNKNOWN else _TOLD[told])})"
         for (verdict, told, reason), n in groups.items()
     ]
     words = "; ".join(parts)

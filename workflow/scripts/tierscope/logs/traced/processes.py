@@ -238,15 +238,15 @@ def interference_of(
 ) -> Interference:
     """Return who stood between all processes of a call and libc."""
     libraries = [one.libraries for one in processes]
+    preloaded = Counter(name for one in libraries for name in one.preloaded)
+    unnamed = (one.n_preloaded - len(one.preloaded) for one in libraries)
     made, failed, swallowed = (sum(one.drops[i] for one in counted) for i in range(3))
     return Interference(
         n_processes=len(processes),
-        preloaded=Counter(name for one in libraries for name in one.preloaded),
-        n_unnamed=max(
-            (one.n_preloaded - len(one.preloaded) for one in libraries), default=0
-        ),
-        before=Counter(one.before for one in libraries if one.before),
-        behind=Counter(one.behind for one in libraries if one.behind),
+        preloaded=dict(preloaded),
+        n_unnamed=max(unnamed, default=0),
+        before=dict(Counter(one.before for one in libraries if one.before)),
+        behind=dict(Counter(one.behind for one in libraries if one.behind)),
         made=made,
         failed=failed,
         swallowed=swallowed,
