@@ -21,6 +21,7 @@ from tierscope.logs.traced.processes import (
     read_processes,
     write_process_logs,
 )
+from tierscope.storage.mounts import mount_of
 from tierscope.trace.log import read_posix
 from tierscope.trace.log_writer import write_any_log
 from tierscope.trace.posix_records import START_TIMES
@@ -312,6 +313,7 @@ def test_process_with_a_spool_has_a_log_named_as_darshan_s(run, tmp_path):
         "mapped_bytes": "0",
         "n_preloaded": "0",
         "fadvise": "0,0,0",
+        "read_on": f"{mount_of(tmp_path).fs_type}:100",
         "device_bytes": job.metadata["device_bytes"],
     }
 

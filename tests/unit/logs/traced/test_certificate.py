@@ -21,7 +21,7 @@ NFS, GPFS = (SERVER, "nfs4"), (None, "gpfs")
     [
         ([({DISK: 100}, 95)], YES, "Device"),
         ([({DISK: 100}, 400)], YES, "Device"),
-        ([({DISK: 100}, 94)], NO, "Mixed"),
+        ([({DISK: 100}, 94)], NO, "Mixed:"),
         ([({DISK: 100}, 0)], NO, "Page cache"),
         ([({RAM: 100}, 0)], NO, "Page cache"),
         ([({DISK: 50, RAM: 50}, 50)], NO, "Mixed"),
@@ -32,7 +32,7 @@ NFS, GPFS = (SERVER, "nfs4"), (None, "gpfs")
         ([({DISK: 50}, 0), ({RAM: 50}, 100)], NO, "Page cache"),
         ([({NFS: 100}, 0)], NOT_MEASURED, "Unknown"),
         ([({GPFS: 100}, 100)], NOT_MEASURED, "Unknown"),
-        ([({DISK: 50, GPFS: 50}, 0)], NO, "Mixed"),
+        ([({DISK: 50, GPFS: 50}, 0)], NO, "Mixed or page cache"),
         ([({DISK: 50, GPFS: 50}, 50)], NOT_MEASURED, "Unknown"),
         # The kernel counts NFS as if it were a device.
         ([({DISK: 90, NFS: 10}, 90)], NOT_MEASURED, "Unknown"),
@@ -59,10 +59,10 @@ def test_words_say_how_it_was_told():
         ProcessReads({DISK: 1}, None),
     ]
     assert bytes_statement(reads).words == (
-        "Mixed: 2.001 KiB on ext4, 1 KiB on nfs4 (it has no counter of a process), "
-        "10 B on tmpfs (memory) were read; since the first of these calls, block "
-        "devices have read 512 B for the processes. 1 process was killed and does not "
-        "tell what devices read. 4 KiB were mapped, whose reads are no calls."
+        "Mixed or page cache: 2.001 KiB on ext4, 1 KiB on nfs4 (it has no counter of a "
+        "process), 10 B on tmpfs (memory) were read; since the first of these calls, "
+        "block devices have read 512 B for the processes. 1 process was killed and "
+        "does not tell what devices read. 4 KiB were mapped, whose reads are no calls."
     )
 
 

@@ -6,6 +6,7 @@ have come from there.
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tierscope.analysis.page_cache import DEVICE, UNKNOWN, verdict_word
+from tierscope.analysis.page_cache import (
+    DEVICE,
+    MIXED,
+    PAGE_CACHE,
+    UNKNOWN,
+    verdict_word,
+)
 from tierscope.core.certificate import (
     BYTES,
     NO,
@@ -24,12 +31,13 @@ from tierscope.core.certificate import (
 )
 from tierscope.core.machine import BLOCK_DEVICE, MEMORY, SERVER
 from tierscope.core.words import count_words, size_words
-from tierscope.storage.mounts import mount_of
+from tierscope.storage.mounts import Mount, mount_of
 from tierscope.storage.page_cache import told_by
 
 # A file system: what tells whether reads left the page cache, and its type.
 FileSystem = tuple[str | None, str]
-_UNLISTED = (None, "an unlisted file system")
+_UNLISTED = "an unlisted file system"
+_READ = re.compile(r"(.+):(\d+)")  # of a file system, in the metadata of a log
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,32 @@ class ProcessReads:
     def of(self, *tellers: str) -> int:
         """Return the bytes read on file systems of which these tell."""
         return sum(n for (told, _), n in self.by_file_system.items() if told in tellers)
+
+    def as_metadata(self) -> dict[str, str]:
+        """Return what the log of the process says, as `reads_of_metadata` reads it."""
+        read = [f"{fs_type}:{n}" for (_, fs_type), n in self.by_file_system.items()]
+        metadata = {"mapped_bytes": str(self.mapped_bytes), "read_on": ",".join(read)}
+        if self.device_bytes is not None:
+            metadata["device_bytes"] = str(self.device_bytes)
+        return metadata
+
+
+def reads_of_metadata(metadata: Mapping[str, str]) -> ProcessReads | None:
+    """Return what a process read, None if its log does not tell."""
+    if "read_on" not in metadata:
+        return None
+    found = map(_READ.fullmatch, metadata["read_on"].split(","))
+    read = {one[1]: int(one[2]) for one in found if one}
+    numbers = (metadata.get(name, "") for name in ("device_bytes", "mapped_bytes"))
+    device_bytes, mapped_bytes = (int(n) if n.isdecimal() else None for n in numbers)
+    return ProcessReads(
+        {
+            (told_by(Mount("", fs_type, "", "", (0, 0))), fs_type): n
+            for fs_type, n in read.items()
+        },
+        device_bytes,
+        mapped_bytes or 0,
+    )
 
 
 def bytes_by_file_system(
@@ -70,7 +104,7 @@ def _file_system(folder: str, mounts: str) -> FileSystem:
     try:
         mount = mount_of(folder, mounts)
     except ValueError:  # in some chroots
-        return _UNLISTED
+        return None, _UNLISTED
     return told_by(mount), mount.fs_type
 
 
@@ -124,7 +158,9 @@ def _verdict(reads: Sequence[ProcessReads], total: int) -> str:
     least = max(0, min(on_devices, known) - others) / total
     most = min(on_devices, known + silent) + total - on_devices - in_memory
     low, high = verdict_word(least), verdict_word(most / total)
-    return high if high != DEVICE or low == DEVICE else UNKNOWN
+    if low == high:
+        return low
+    return UNKNOWN if high == DEVICE else f"{MIXED} or {PAGE_CACHE}"
 
 
 def _how(told: str | None) -> str:

@@ -206,6 +206,10 @@ class Counted(NamedTuple):
     reads: ProcessReads
     drops: tuple[int, ...]
 
+    def as_metadata(self) -> dict[str, str]:
+        """Return what the log of the process says of it."""
+        return self.reads.as_metadata() | {"fadvise": ",".join(map(str, self.drops))}
+
 
 def write_process_logs(
     processes: Sequence[TracedProcess], logs: Path, call: Call
@@ -337,9 +341,7 @@ def _write_log(
             mounts=call.mounts,
             started_s=process.started_ns * 1e-9,
             ended_s=ended_s,
-            metadata=fit_metadata(
-                _metadata_of_counts(counted) | {"end": end, **metadata}
-            ),
+            metadata=fit_metadata({"end": end, **counted.as_metadata(), **metadata}),
             partial=[name for name in modules if reasons],
             job_id=call.job_id,
         )
@@ -365,17 +367,6 @@ def _counted(
     )
     drops = np.sum([spool.drops for spool in spools], axis=0)
     return Counted(reads, tuple(drops.tolist()))
-
-
-def _metadata_of_counts(counted: Counted) -> dict[str, str]:
-    """Return what the log of a process says of its counts."""
-    metadata = {
-        "mapped_bytes": str(counted.reads.mapped_bytes),
-        "fadvise": ",".join(map(str, counted.drops)),
-    }
-    if counted.reads.device_bytes is not None:
-        metadata["device_bytes"] = str(counted.reads.device_bytes)
-    return metadata
 
 
 def _path_bytes(name: bytes) -> int:
