@@ -112,16 +112,18 @@ static int look_at(struct dl_phdr_info *info, size_t bytes, void *argument) {
 
 /* ---- posix_fadvise -------------------------------------------------------------- */
 
-/* Looks whose function of a name comes before ours and behind it; returns libc's. */
+/*
+ * Looks whose function of a name comes before ours and behind it; returns libc's. Whose
+ * a function of libc is takes long to find, so it is not asked.
+ */
 static void *find_others(void *libc, const char *name, const char **before,
                          const char **behind) {
-  void *of_libc = libc ? dlsym(libc, name) : NULL;
-  const char *first = library_of(dlsym(RTLD_DEFAULT, name));
-  const char *next = library_of(dlsym(RTLD_NEXT, name));
+  void *of_libc = libc ? dlsym(libc, name) : NULL, *next = dlsym(RTLD_NEXT, name);
+  const char *first = library_of(dlsym(RTLD_DEFAULT, name)), *other;
   if (first && first != library_of((void *)find_others))
     *before = name_of(first);
-  if (next && of_libc && next != library_of(of_libc))
-    *behind = name_of(next);
+  if (of_libc && next != of_libc && (other = library_of(next)))
+    *behind = name_of(other);
   return of_libc;
 }
 
