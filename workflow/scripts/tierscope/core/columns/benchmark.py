@@ -169,9 +169,8 @@ _STATEMENTS: Columns = {
 }
 _CERTIFICATE: Columns = {
     "statement": text(
-        "What is stated: that all bytes of a tier came from its devices, that no "
-        "process had a preload library of others, and that each call of "
-        "`posix_fadvise` to drop pages did so (`advice`).",
+        "What is stated: bytes came from the tier's devices, no process had a preload "
+        "library of others, each `posix_fadvise` to drop pages was made.",
         words=("gfs bytes", "lfs bytes", "libraries", "advice"),
     ),
     **_ANSWER,
