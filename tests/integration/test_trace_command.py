@@ -620,6 +620,7 @@ def test_command_that_cannot_load_the_tracer_is_said(trace, tmp_path):
         check=True,
     )
     assert "did not load the tracer: it is linked statically" in done.stderr
+    assert {answer for answer, _ in certificate(done).values()} == {"not measured"}
 
 
 def test_program_that_a_process_executes_goes_on_in_its_log(trace):

@@ -12,6 +12,7 @@ from tierscope.core.certificate import (
     Interference,
     Statement,
     certificate_lines,
+    doubted,
     interference_statements,
 )
 
@@ -74,6 +75,14 @@ def test_without_a_process_that_tells_the_reason_is_said(seen):
     found = interference_statements(seen, "Darshan does not tell.")
     assert [one.answer for one in found] == [NOT_MEASURED] * 2
     assert {one.words for one in found} == {"Darshan does not tell."}
+
+
+def test_yes_of_a_part_of_the_calls_is_doubted():
+    known = Statement(ADVICE, YES, "No call.")
+    assert doubted(known) == Statement(
+        ADVICE, NOT_MEASURED, "No call. Not all processes and calls are known."
+    )
+    assert doubted(known._replace(answer=NO)) == known._replace(answer=NO)
 
 
 def test_runs_with_one_answer_share_a_line():

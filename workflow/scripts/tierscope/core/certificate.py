@@ -5,7 +5,7 @@ certificate names such libraries, and says what became of calls that drop pages.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from tierscope.core.words import count_words
@@ -56,11 +56,19 @@ class Interference:
     n_processes: int
     preloaded: Mapping[str, int]
     n_unnamed: int = 0
-    before: Mapping[str, int] | None = None
-    behind: Mapping[str, int] | None = None
+    before: Mapping[str, int] = field(default_factory=dict)
+    behind: Mapping[str, int] = field(default_factory=dict)
     made: int = 0
     failed: int = 0
     swallowed: int = 0
+
+
+def doubted(said: Statement) -> Statement:
+    """Return a statement on a command of which not all calls are known."""
+    if said.answer != YES:
+        return said
+    words = f"{said.words} Not all processes and calls are known."
+    return Statement(said.statement, NOT_MEASURED, words)
 
 
 def interference_statements(seen: Interference | None, reason: str) -> list[Statement]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tierscope.core.certificate import (
     Interference,
     Statement,
+    doubted,
     interference_statements,
     line_of,
 )
@@ -209,7 +210,7 @@ class End(NamedTuple):
 
     is_whole: bool
     interference: Interference
-    bytes: Statement
+    certificate: list[Statement]
 
 
 def write_logs(
@@ -239,17 +240,9 @@ def write_logs(
             "the command did not load the tracer: it is linked statically, changes its "
             f"user, is of another architecture, or cannot write to {logs}."
         )
-    if running := [one.pid for one in processes if one.still_runs()]:
-        losses.append(
-            f"process {running[0]} still runs: its later calls are in no log."
-            if len(running) == 1
-            else f"{len(running)} processes still run (such as {running[0]}): their "
-            "later calls are in no log."
-        )
-    n, silent = len(processes), sum(not one.spools for one in processes)
-    who = f"{silent} of {n} processes" if n > 1 else "its only process"
-    without = f"; {who} recorded no call on a traced path" if silent else ""
-    _say(f"{len(written)} log{'s' * (len(written) != 1)} in {logs}{without}.")
+    losses += _running_words([one.pid for one in processes if one.still_runs()])
+    silent = sum(not one.spools for one in processes)
+    _say(f"{_written_words(len(written), logs, silent, len(processes))}.")
     for loss in losses:
         _say(loss)
     if may_succeed:
@@ -259,17 +252,40 @@ def write_logs(
         )
     else:
         shutil.rmtree(spools, ignore_errors=True)
-    return End(
-        not may_succeed,
-        interference_of(processes, counted),
-        bytes_statement([one.reads for one in counted]),
-    )
+    seen = interference_of(processes, counted)
+    of_bytes = bytes_statement([one.reads for one in counted])
+    unknown = "No process has loaded the tracer."
+    certificate = [of_bytes, *interference_statements(seen, unknown)]
+    if losses:
+        certificate = list(map(doubted, certificate))
+    return End(not may_succeed, seen, certificate)
+
+
+def _written_words(n_written: int, logs: Path, n_silent: int, n_processes: int) -> str:
+    """Return how many logs there are, and how many processes have none."""
+    words = f"{n_written} log{'s' * (n_written != 1)} in {logs}"
+    if not n_silent:
+        return words
+    who = f"{n_silent} of {n_processes} processes"
+    who = who if n_processes > 1 else "its only process"
+    return f"{words}; {who} recorded no call on a traced path"
+
+
+def _running_words(running: Sequence[int]) -> list[str]:
+    """Return that processes have outlived the command and its grace, if any have."""
+    if not running:
+        return []
+    if len(running) == 1:
+        return [f"process {running[0]} still runs: its later calls are in no log."]
+    return [
+        f"{len(running)} processes still run (such as {running[0]}): their later calls "
+        "are in no log."
+    ]
 
 
 def _certify(end: End) -> None:
     """Say where the bytes of a call came from, and who interfered."""
-    unknown = "No process has loaded the tracer."
-    for one in [end.bytes, *interference_statements(end.interference, unknown)]:
+    for one in end.certificate:
         _say(line_of(one))
 
 
