@@ -13,14 +13,20 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.certificate import (
+    DEVICE,
     GFS_BYTES,
     LFS_BYTES,
+    MIXED,
     NO,
+    NONE,
     NOT_MEASURED,
+    PAGE_CACHE,
+    UNKNOWN,
     YES,
     Interference,
     Statement,
     interference_statements,
+    verdict_word,
 )
 from tierscope.core.columns import RUN_KEYS, TABLES
 from tierscope.core.description import Run, run_keys
@@ -35,9 +41,7 @@ from tierscope.core.machine import (
 from tierscope.core.words import count_words
 from tierscope.policies import kind_of
 
-DEVICE, MIXED, PAGE_CACHE, UNKNOWN = "device", "mixed", "page cache", "unknown"
 DROPPED, KEPT, IN_MEMORY = "dropped", "kept", "in memory"
-_WHOLE, _NONE = 0.95, 0.05  # from the device: at least, at most
 _MOST_RATES = 6  # that a note lists
 _CONTRADICTION = 0.1  # by which the counters must exceed what the sample says
 
@@ -144,15 +148,6 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
     }
 
 
-def verdict_word(part: float) -> str:
-    """Return the verdict for the part of the bytes that came from the device."""
-    if math.isnan(part):
-        return UNKNOWN
-    if part >= _WHOLE:
-        return DEVICE
-    return PAGE_CACHE if part <= _NONE else MIXED
-
-
 def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
     """Return the part of a tier's bytes that block devices read.
 
@@ -174,7 +169,7 @@ def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
     least = min(1.0, max(0.0, (seen.device_bytes - others) / n_bytes))
     expected = 1 - seen.cached[tier]
     if math.isnan(expected):
-        return most if most - least <= _NONE else math.nan
+        return most if most - least <= NONE else math.nan
     part = min(expected, most)
     return least if least > part + _CONTRADICTION else part
 

@@ -4,6 +4,7 @@ A preloaded library can keep files in the page cache, or make calls of its own. 
 certificate names such libraries, and says what became of calls that drop pages.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +14,9 @@ from tierscope.core.words import count_words
 if TYPE_CHECKING:  # a traced command must not wait for it
     import pandas as pd
 
+# Verdicts on where bytes came from.
+DEVICE, MIXED, PAGE_CACHE, UNKNOWN = "device", "mixed", "page cache", "unknown"
+WHOLE, NONE = 0.95, 0.05  # from the device: at least, at most
 YES, NO, NOT_MEASURED = "yes", "no", "not measured"
 BYTES, GFS_BYTES, LFS_BYTES = "bytes", "gfs bytes", "lfs bytes"
 LIBRARIES, ADVICE = "libraries", "advice"
@@ -61,6 +65,15 @@ class Interference:
     made: int = 0
     failed: int = 0
     swallowed: int = 0
+
+
+def verdict_word(part: float) -> str:
+    """Return the verdict for the part of the bytes that came from the device."""
+    if math.isnan(part):
+        return UNKNOWN
+    if part >= WHOLE:
+        return DEVICE
+    return PAGE_CACHE if part <= NONE else MIXED
 
 
 def doubted(said: Statement) -> Statement:

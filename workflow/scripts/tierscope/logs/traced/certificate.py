@@ -15,19 +15,17 @@ from pathlib import Path
 
 import numpy as np
 
-from tierscope.analysis.page_cache import (
-    DEVICE,
-    MIXED,
-    PAGE_CACHE,
-    UNKNOWN,
-    verdict_word,
-)
 from tierscope.core.certificate import (
     BYTES,
+    DEVICE,
+    MIXED,
     NO,
     NOT_MEASURED,
+    PAGE_CACHE,
+    UNKNOWN,
     YES,
     Statement,
+    verdict_word,
 )
 from tierscope.core.machine import BLOCK_DEVICE, MEMORY, SERVER
 from tierscope.core.words import count_words, size_words
