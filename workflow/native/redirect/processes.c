@@ -85,6 +85,10 @@ void enter_process(void) {
       known_pid = page;
 #endif
   }
+  static pid_t last;
+  if (last && last != pid)
+    forget_descriptors();
+  last = pid;
   uint32_t before = nearest;
   own = read_key(pid, &key, &parent) ? find_process(pid, key, true) : NULL;
   if (known_pid)

@@ -99,6 +99,14 @@ void tierscope_redirect_stage(struct table *in, uint64_t at, bool is_staged) {
     __atomic_fetch_and(slot, ~(uint32_t)STAGED, __ATOMIC_SEQ_CST);
 }
 
+/*
+ * For the keeper: a process has ended without a close. Returns how many opens of the
+ * file are left.
+ */
+unsigned tierscope_redirect_release(struct table *in, uint64_t at) {
+  return __atomic_sub_fetch(readers_of(in, all_slots(in) + at), 1, __ATOMIC_RELAXED);
+}
+
 /* ---- Events --------------------------------------------------------------------- */
 
 void note_event(const uint32_t *slot, int epoch, enum event_kind kind, int64_t time_ns,

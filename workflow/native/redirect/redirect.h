@@ -21,6 +21,11 @@ static inline uint32_t *all_slots(const struct table *in) {
   return (uint32_t *)((char *)in + in->slots_at);
 }
 
+/* How many opens of a slot's file have not been closed, by all processes. */
+static inline uint16_t *readers_of(const struct table *in, const uint32_t *slot) {
+  return (uint16_t *)((char *)in + in->readers_at) + (slot - all_slots(in));
+}
+
 /* The slot of a name below the dataset; NULL: the table does not know it. */
 uint32_t *find_slot(const char *name, size_t bytes);
 void note_event(const uint32_t *slot, int epoch, enum event_kind kind, int64_t time_ns,
@@ -44,6 +49,12 @@ pid_t own_pid(void);
 unsigned own_group(void);
 int own_epoch(void);
 int tierscope_epoch(int epoch) __attribute__((visibility("default")));
+
+/* ---- opens.c: open files ----------------------------------------------------------
+ */
+
+/* In a new process: what it has from its parent is no open of its own. */
+void forget_descriptors(void);
 
 /* ---- paths.c: where a path leads ------------------------------------------------ */
 

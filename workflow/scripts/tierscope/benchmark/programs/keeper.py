@@ -1,14 +1,15 @@
 """The keeper of a node: it takes what the redirecting library notes, while ranks run.
 
 It also reads what each process has read of devices, as a killed one cannot say it. It
-follows each read from open to close if epochs must be cold, as a file's pages are
-dropped after its last read, or if a policy moves files, which it tells of each read.
+follows each read from open to close if a policy moves files, which it tells of each
+read, or if epochs must be cold. The library drops a file's pages at its last close; the
+keeper does that after the last read of a killed process, or where a copy might follow.
 """
 
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -48,8 +49,7 @@ class NodeKeeper:
     table : NodeTable
         The table of the node.
     folders : mapping of str to str, optional
-        The real folder of each tier, in which pages of closed files are dropped; None
-        if epochs need not be cold.
+        The real folder of each tier, if epochs must be cold.
     """
 
     def __init__(self, table: NodeTable, folders: dict[str, str] | None):
@@ -82,8 +82,8 @@ class NodeKeeper:
         else:
             self._take()
         if self.placer:
-            for copy in self.placer.step():
-                self._drop(copy.file_id, copy.epoch)
+            for copy in self.placer.step():  # which has dropped the pages
+                self._dropped[copy.file_id] = copy.epoch
         time.sleep(_POLL_S)
 
     def _take_with_ended(self) -> None:
@@ -94,8 +94,13 @@ class NodeKeeper:
         running = {pid for pid, _ in self._running()}
         known = set(self._table.processes()["pid"].tolist())
         self._take()
-        for read in self._reads.end_of(known - running):
-            self._end(read, time.monotonic_ns())
+        self._end_all(known - running)
+
+    def _end_all(self, pids: Collection[int]) -> None:
+        """End the reads of processes that have ended without closing their files."""
+        for read in self._reads.end_of(pids):
+            self._table.release(read.file_id)
+            self._end(read, time.monotonic_ns(), was_closed=False)
 
     def _take(self, *, is_last: bool = False) -> None:
         events, n_lost = self._table.drain(is_last=is_last)
@@ -158,21 +163,24 @@ class NodeKeeper:
         self._n_reopened += int(self._dropped[read.file_id] == read.epoch)
         self._reads.begin(self.placer.begin(read, decided_ns) if self.placer else read)
 
-    def _end(self, read: Read, ended_ns: int) -> None:
-        """Note that a read has ended; drop the pages of a file that nobody reads."""
+    def _end(self, read: Read, ended_ns: int, *, was_closed: bool = True) -> None:
+        """Note that a read has ended, and that nobody reads its file any more.
+
+        If its pages are not dropped yet and no copy needs them, they are.
+        """
         if self.placer:
             self.placer.end(read, ended_ns)
-        if not (self.placer and self.placer.is_copied(read.file_id)):
-            self._drop(read.file_id, read.epoch)
-
-    def _drop(self, file_id: int, epoch: int) -> None:
-        """Drop the pages of a file after a read or a copy, unless somebody reads it."""
-        if not self._folders or self._reads.is_read(file_id):
+            if self._folders and not self.placer.may_copy:
+                self._table.drop_from_now_on("gfs")
+        if not self._folders or self._reads.is_read(read.file_id):
             return
-        self._dropped[file_id] = epoch
-        name = self._table.names[file_id]
-        for folder in self._folders.values():
-            self._dropper.submit(drop_file, f"{folder}/{name}")
+        if self.placer and self.placer.is_copied(read.file_id):
+            return
+        self._dropped[read.file_id] = read.epoch
+        tier = TIERS[read.on_lfs]
+        if not (was_closed and self._table.drops(tier)):
+            path = f"{self._folders[tier]}/{self._table.names[read.file_id]}"
+            self._dropper.submit(drop_file, path)
 
     def _device_bytes(self, group: int, until_ns: float = math.inf) -> int:
         """Return what a group's processes have read of devices, -1 if unknown.
@@ -224,8 +232,7 @@ class NodeKeeper:
         while any(self._running()) and time.monotonic() < end_s:
             self.step()
         self._take(is_last=True)
-        for read in self._reads.end_of([*self._reads.pids]):
-            self._end(read, time.monotonic_ns())
+        self._end_all([*self._reads.pids])
         placing = self.placer.finish() if self.placer else None
         self._dropper.shutdown(cancel_futures=True)
         groups = [

@@ -161,6 +161,8 @@ class Node:
             on_lfs=on_lfs,
             is_virtual=not program.in_place,
             wants_closes=is_cold or self._moves_files,
+            # A copy may need the pages of what was read from the GFS.
+            drops=() if not is_cold else ("lfs",) if self._moves_files else TIERS,
             library=library,
         )
         self.keeper = NodeKeeper(self.table, self._folders if is_cold else None)

@@ -81,6 +81,11 @@ class Placer:
             place = _place(read)
             self._carry_out(self._policy.end_read(read.file_id, place), read.epoch)
 
+    @property
+    def may_copy(self) -> bool:
+        """Return whether copies may follow the next reads, which need their pages."""
+        return self._policy.may_copy
+
     def _note_read(self, event: str, read: Read, time_ns: int) -> None:
         """Note that a read begins or ends; its rank is still that of its group."""
         self.decisions.now_ns = time_ns

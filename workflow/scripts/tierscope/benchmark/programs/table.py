@@ -9,9 +9,10 @@ import itertools
 import mmap
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -72,13 +73,14 @@ _HEADER = np.dtype(
         *[("magic", "S16"), ("version", "u4"), ("header_bytes", "u4")],
         *[(name, "u8") for name in ("file_bytes", "seed", "n_files", "n_slots")],
         *[(name, "u8") for name in ("n_events", "n_processes", "slots_at", "ids_at")],
-        *[(name, "u8") for name in ("events_at", "processes_at", "device")],
-        *[(name, "u4") for name in ("is_virtual", "wants_closes", "n_roots")],
+        *[(name, "u8") for name in ("readers_at", "events_at", "processes_at")],
+        *[("device", "u8"), ("is_virtual", "u4"), ("wants_closes", "u4")],
+        *[(name, "u4") for name in ("drops_gfs", "drops_lfs", "n_roots")],
         ("root_bytes", "u4", _N_ROOTS),
         *[(f"{name}_bytes", "u4") for name in ("real", "lfs", "links")],
         ("roots", _FOLDER, _N_ROOTS),
         *[(name, _FOLDER) for name in ("real", "lfs", "links")],
-        *[("", "V40"), ("generation", "u8"), ("", "V56"), ("n_noted", "u8")],
+        *[("", "V24"), ("generation", "u8"), ("", "V56"), ("n_noted", "u8")],
         *[("", "V56"), ("counts", "u8", 16)],
         *[("groups", _GROUP, 1024), ("escaped", _ESCAPED, 64)],
     ]
@@ -165,6 +167,7 @@ class NodeTable:
         is_virtual: bool,
         wants_closes: bool,
         library: str | Path,
+        drops: Collection[str] = (),
         n_events: int = N_EVENTS,
         n_processes: int = N_PROCESSES,
     ) -> "NodeTable":
@@ -193,6 +196,9 @@ class NodeTable:
             Whether closes are noted, too.
         library : path
             The compiled ``libtierscope_redirect.so``.
+        drops : collection of str
+            Tiers (``gfs``, ``lfs``) whose files leave the page cache with their last
+            close on the node; needs `wants_closes`.
         n_events, n_processes : int
             Room for events that nobody has drained (a power of two) and for processes.
 
@@ -208,6 +214,8 @@ class NodeTable:
         header = _header(len(names), n_events, n_processes)
         _set_folders(header, roots, real=real, lfs=lfs, links=links)
         header["is_virtual"], header["wants_closes"] = is_virtual, wants_closes
+        for tier in drops:
+            header[f"drops_{tier}"] = True
         first = os.path.join(real, *names[:1])  # may be on another one than its folder
         header["device"] = os.stat(first if os.path.exists(first) else real).st_dev
         states = np.zeros(len(names), np.uint8)
@@ -278,13 +286,33 @@ class NodeTable:
         """Let opens of a file take its copy on the LFS from now on, or the GFS."""
         self._stage_slot(int(self._slot_of[file_id]), is_staged)
 
+    def drops(self, tier: str) -> bool:
+        """Return whether processes drop the pages of files of a tier themselves."""
+        return bool(self._header[f"drops_{tier}"])
+
+    def drop_from_now_on(self, tier: str) -> None:
+        """Let processes drop the pages of files of a tier themselves."""
+        self._header[f"drops_{tier}"] = True
+
+    def release(self, file_id: int) -> None:
+        """Forget an open of a process that has ended without a close."""
+        self._release_slot(int(self._slot_of[file_id]))
+
+    @cached_property
+    def _release_slot(self) -> Callable[[int], int]:
+        """Return the library's function that forgets an open."""
+        return self._function("release", ctypes.c_uint64)
+
     @cached_property
     def _stage_slot(self) -> Callable[[int, bool], None]:
         """Return the library's function that changes a slot of this table."""
-        stage = ctypes.CDLL(str(self._library)).tierscope_redirect_stage
-        stage.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_bool]
-        stage.restype = None
-        return partial(stage, np.frombuffer(self._map, np.uint8).ctypes.data)
+        return self._function("stage", ctypes.c_uint64, ctypes.c_bool)
+
+    def _function(self, name: str, *kinds: type) -> Callable[..., Any]:
+        """Return a function of the library that changes this table."""
+        call = getattr(ctypes.CDLL(str(self._library)), f"tierscope_redirect_{name}")
+        call.argtypes = [ctypes.c_void_p, *kinds]
+        return partial(call, np.frombuffer(self._map, np.uint8).ctypes.data)
 
     @cached_property
     def _slot_of(self) -> np.ndarray:
@@ -419,6 +447,7 @@ def _header(n_files: int, n_events: int, n_processes: int) -> np.ndarray:
     for part, size_bytes in (
         ("slots", 4 * n_slots),
         ("ids", 4 * n_slots),
+        ("readers", 2 * n_slots),
         ("events", _EVENT.itemsize * n_events),
         ("processes", _PROCESS.itemsize * n_processes),
     ):
