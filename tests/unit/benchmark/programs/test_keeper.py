@@ -173,6 +173,20 @@ def test_pages_are_dropped_after_the_last_close_unless_it_did_so(dropped, tiers,
     assert dropped == paths
 
 
+def test_pages_are_looked_at_when_an_epoch_begins_on_a_node(monkeypatch):
+    looks = []
+    monkeypatch.setattr(module, "look_at_epoch", lambda *_: looks.append(1) or {})
+    marks = [(MARKED, -1, epoch, group) for epoch, group in ((0, 1), (1, 1), (1, 2))]
+    monkeypatch.setattr(Table, "on_lfs", lambda self: np.zeros(3, bool), raising=False)
+    keeper = NodeKeeper(Table(marks), {"gfs": "/gfs", "lfs": "/lfs"})
+    keeper.step()
+    keeper._dropper.shutdown()
+    assert len(looks) == 1
+    assert keeper.finish()["resident"] == {"1": {}}
+    warm = NodeKeeper(Table(marks), None)
+    assert warm.finish()["resident"] == {}
+
+
 def test_file_of_a_process_that_was_killed_is_released_and_dropped(dropped):
     table = Table([(OPENED_LFS, 1)])
     table.dropping.update(["gfs", "lfs"])

@@ -10,14 +10,14 @@ import math
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tierscope.benchmark.programs.page_cache import drop_file
+from tierscope.benchmark.programs.page_cache import drop_file, look_at_epoch
 from tierscope.benchmark.programs.placing import Placer
 from tierscope.benchmark.programs.reads import OpenReads, Read
 from tierscope.benchmark.programs.table import (
@@ -68,6 +68,8 @@ class NodeKeeper:
         # The last epoch in which the pages of each file were dropped.
         self._dropped = np.full(len(table.names), -1, np.int32)
         self._n_reopened = 0
+        self._last_epoch = 0  # that began on this node
+        self._looks: dict[int, Future[dict[str, float]]] = {}  # by epoch
         self._last_io: dict[tuple[int, int], dict[str, int]] = {}
         self._next_look_s = 0.0
         # A thread of its own, so that marks do not wait for it.
@@ -125,11 +127,24 @@ class NodeKeeper:
             noted = {n: int(mark[n]) for n in ("time_ns", "group", "epoch", "pid")}
             noted["device_bytes"] = self._device_bytes(noted["group"], noted["time_ns"])
             self._marks.append(noted)
+            self._look_at_tiers(noted["epoch"])
         self._count_late(events, is_open)
         if self._folders or self.placer:
             self._follow(events)
         else:
             self._fallbacks.update(file[kind == FELL_BACK].tolist())
+
+    def _look_at_tiers(self, epoch: int) -> None:
+        """Look which pages are resident, if an epoch after the first one begins.
+
+        Before the first one the node has looked itself.
+        """
+        if not self._folders or epoch <= self._last_epoch:
+            return
+        self._last_epoch = epoch
+        self._looks[epoch] = self._dropper.submit(
+            look_at_epoch, self._folders, self._table.names, self._table.on_lfs()
+        )
 
     def _count_late(self, events: np.ndarray, is_open: np.ndarray) -> None:
         """Count opens of groups without a mark after a later epoch has begun."""
@@ -253,6 +268,11 @@ class NodeKeeper:
             "fell_back": {str(file): n for file, n in self._fallbacks.items()},
             "n_lost": self._n_lost,
             "n_reopened": self._n_reopened,
+            "resident": {
+                str(epoch): look.result()
+                for epoch, look in self._looks.items()
+                if look.done() and not look.cancelled() and not look.exception()
+            },
             "n_running": sum(1 for _ in self._running()),
             "counts": self._table.counts(),
             "escaped": self._table.escaped(),

@@ -396,13 +396,21 @@ def _tier_roots(nodes: Sequence[NodeNotes]) -> dict[str, list[str]]:
 
 
 def _with_page_cache(epochs: pd.DataFrame, nodes: Sequence[NodeNotes]) -> pd.DataFrame:
-    """Return table `run_epochs` with what was seen of the page cache."""
+    """Return table `run_epochs` with what was seen of the page cache.
+
+    Before the first epoch the nodes have looked, and then as each one began.
+    """
     first = epochs["epoch"] == epochs["epoch"].min()
     by_node = {node.number: node.facts["page_cache"] for node in nodes}
+    later = {node.number: node.facts["resident"] for node in nodes}
     for tier in ("gfs", "lfs"):
         name = f"{tier}_resident_percent"
         seen = epochs["node"].map({k: one[name] for k, one in by_node.items()})
-        epochs[name] = seen.where(first).astype("float64")
+        then = [
+            later[node].get(str(epoch), {}).get(tier, np.nan)
+            for node, epoch in zip(epochs["node"], epochs["epoch"], strict=True)
+        ]
+        epochs[name] = seen.where(first, pd.Series(then, epochs.index)).astype("f8")
         epochs[f"{tier}_server_bytes"] = np.nan
     dropped = {k: one["names_dropped"] for k, one in by_node.items()}
     epochs["names_dropped"] = epochs["node"].map(dropped).astype(bool) & first
