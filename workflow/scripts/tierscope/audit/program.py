@@ -477,8 +477,7 @@ def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
     read_bytes = records[records["epoch"] == epoch].groupby("file_id")["bytes_read"]
     differ = read_bytes.sum().sub(wanted_bytes.sum(), fill_value=0) != 0
     wanted, read = int(wanted_bytes.sum().sum()), int(read_bytes.sum().sum())
-    mapped = sum(evidence.records.mapped_bytes.values())
-    if mapped and read < wanted:
+    if any(evidence.records.mapped_bytes.values()) and differ.any():
         return _said(
             "whole",
             NOT_MEASURED,
