@@ -5,6 +5,9 @@ VENV := .venv
 # PyTorch for the tests of programs. pip installs it, as pip knows the builds of a site.
 PROGRAMS := .venv-programs
 TORCH :=
+DLIO := dlio-benchmark==2.0.0
+# Of the command line only: make test-programs WRITE=1 writes the table of programs anew.
+WRITE :=
 UV_VERSION := 0.13.8
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -70,16 +73,21 @@ test-darshan: setup
 	@$(BIN)/python -P workflow/scripts/tierscope/trace/darshan_probe.py "$(DARSHAN)"
 	TIERSCOPE_DARSHAN="$(abspath $(DARSHAN))" pytest -q tests/darshan/test_real_darshan.py
 
-# Run programs of PyTorch, TensorFlow and Keras under redirection. The first call installs
+# Run programs of PyTorch, TensorFlow and others under redirection. The first call installs
 # PyTorch in an environment of its own, as pip finds it; TORCH=torch==2.13.0: this one.
+# With WRITE=1 it writes what runs say of programs by others into docs/programs.md.
 test-programs: setup programs-env
-	pytest -q -rs --durations=5 tests/programs
+	$(if $(WRITE),TIERSCOPE_WRITE_CLIENTS=1 )pytest -q -rs --durations=5 tests/programs
 
 programs-env: $(PROGRAMS)/.ready
 
+# What else programs need, such as TensorFlow and h5py, they have from $(VENV).
 $(PROGRAMS)/.ready: requirements-programs.in
 	$(PYTHON) -m venv --clear $(PROGRAMS)
 	$(PROGRAMS)/bin/pip install --quiet -r $< $(TORCH)
+	$(PROGRAMS)/bin/pip install --quiet --no-deps $(DLIO)
+	echo '$(CURDIR)/$(VENV)/lib/python3.11/site-packages' > \
+	  $(PROGRAMS)/lib/python3.11/site-packages/tierscope.pth
 	$(PROGRAMS)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
 	touch $@
 

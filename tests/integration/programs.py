@@ -170,15 +170,15 @@ class Programs:
         words = self.command(command, *points, **options)
         return sessions.start(words, self.folder)
 
-    def run(self, command: list[str] | str, point: str = HALF) -> "Ran":
+    def run(self, command: list[str] | str, point: str = HALF, **options) -> "Ran":
         """Launch a command, or a program of Python, at a point; return its run."""
-        return self.run_all(command, point)[0]
+        return self.run_all(command, point, **options)[0]
 
-    def run_all(self, command: list[str] | str, *points: str) -> list["Ran"]:
+    def run_all(self, command: list[str] | str, *points: str, **options) -> list["Ran"]:
         """Launch a command, or a program of Python; return its runs."""
         if isinstance(command, str):
             command = self.python(command)
-        process = self.start(command, *points)
+        process = self.start(command, *points, **options)
         assert process.wait(HANG_S) == 0, self.log.read_text()
         self.left_nothing(process)
         return [self.ran(point) for point in points]

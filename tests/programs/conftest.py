@@ -48,7 +48,7 @@ def redirect(dataset, tmp_path, redirect_library):
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def python():
     """Return the Python that has PyTorch."""
     if not PYTHON.exists():

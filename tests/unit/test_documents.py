@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.version import Version
+from programs.client_table import BEGIN, CLIENTS, END, PAGE, POLICIES
 from write_documents import config_readme, tables_page
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +41,15 @@ def test_config_readme_is_generated_from_the_schemas():
 def test_page_of_tables_is_generated_from_the_contracts():
     text = (ROOT / "docs" / "tables.md").read_text()
     assert text == tables_page(), "out of date; run: make docs"
+
+
+def test_table_of_programs_has_what_its_tests_run():
+    made = PAGE.read_text().split(BEGIN)[1].split(END)[0]
+    lines = [line for line in made.splitlines() if line.startswith("|")]
+    header, _, *titles = [line.strip("| ").split(" | ")[0] for line in lines]
+    wanted = [client.title for client in CLIENTS]
+    assert (header, titles) == ("program", wanted), "run: make test-programs WRITE=1"
+    assert all(f"tier, {policy} |" in lines[0] for policy in POLICIES)
 
 
 def test_lock_holds_the_pins_of_pyproject():

@@ -1,4 +1,4 @@
-"""TensorFlow programs that know nothing of tierscope: loops, Keras, interleave."""
+"""TensorFlow programs that know nothing of tierscope: loops, Keras, endless steps."""
 
 import sys
 from pathlib import Path
@@ -50,6 +50,14 @@ elif KIND == "new":
     for _ in range(EPOCHS):
         go_through(data(train))
         go_through(data(held))
+elif KIND == "cache":
+    made = data(train).cache()
+    for _ in range(EPOCHS):
+        go_through(made)
+elif KIND == "endless":
+    steps = iter(data(train).repeat())
+    for _ in range(EPOCHS * len(train) // 8):
+        next(steps)
 elif KIND == "interleave":
     made = interleaved(train)
     for _ in range(EPOCHS):

@@ -1,0 +1,218 @@
+"""Programs by others, and the table in `docs/programs.md` of what runs say of them."""
+
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tierscope.audit.program import NO, NOT_MEASURED, YES
+from write_documents import table
+
+if TYPE_CHECKING:  # those who only read the page do not launch
+    from integration.programs import Ran
+
+ROOT = Path(__file__).parents[2]
+BIN = ROOT / ".venv-programs" / "bin"
+PAGE = ROOT / "docs" / "programs.md"
+BEGIN = "<!-- made by make test-programs WRITE=1 -->\n"
+END = "<!-- end of what was made -->\n"
+POLICIES = ("pinning",)
+ASKED = ("cover", "once", "whole")
+FIRST = f"{YES}, {NO}, {NO}"  # only the first of three epochs
+_HEADER = ("program", *(f"tier, {policy}" for policy in POLICIES), *ASKED, "in words")
+_OF_DATASETS = "rate"  # a statement that is about the sizes of files only
+_HERE = Path(__file__).parent / "clients"
+_MODULES = (
+    "torch",
+    "lightning",
+    "tensorflow",
+    "keras",
+    "h5py",
+    "numpy",
+    "pyarrow",
+    "lmdb",
+)
+_VERSIONS = """
+import sys
+from importlib.metadata import packages_distributions, version
+found = packages_distributions()
+print(", ".join(f"{found[name][0]} {version(found[name][0])}" for name in sys.argv[1:]))
+"""
+_DLIO = (
+    f"{BIN}/mpiexec -n 2 {BIN}/dlio_benchmark workload=default "
+    "++workload.workflow.evaluation=False ++workload.dataset.num_files_train=64 "
+    "++workload.dataset.num_subfolders_train=0 ++workload.dataset.record_length=65536 "
+    "++workload.train.epochs=3 ++workload.train.computation_time=0.01 "
+    "++workload.output.folder=out ++workload.dataset.data_folder={dataset}"
+).split()
+
+
+@dataclass(frozen=True)
+class Client:
+    """A program, and what is known of it.
+
+    Parameters
+    ----------
+    title : str
+        What the table calls it.
+    samples : str
+        Kind of files that it reads, as `make_samples.py` has them.
+    command : tuple of str
+        The program, with ``{dataset}``.
+    opens : tuple of int
+        Least and most opens in its first epoch.
+    known : dict of str to str
+        What the table must say of cover, once or whole.
+    """
+
+    title: str
+    samples: str
+    command: tuple[str, ...]
+    opens: tuple[int, int]
+    known: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a run says of a program: whether tiers are right, answers, and words."""
+
+    tier: str
+    answers: dict[str, str]
+    words: str
+
+
+def row_of(run: "Ran") -> Row:
+    """Return what the audit and the statements of a run say."""
+    n_epochs = run.evidence.n_epochs
+    epochs = [run.said(epoch) for epoch in range(n_epochs)]
+    tier, _ = run.said()["tier"]
+    answers = {}
+    for name in ASKED:
+        found = [said[name][0] for said in epochs if name in said]
+        answers[name] = found[0] if len(set(found)) == 1 else ", ".join(found)
+    words = [
+        words
+        for name, (answer, words) in run.said().items()
+        if answer != YES and name != _OF_DATASETS
+    ]
+    words += [line for name in ASKED for line in _words_of(epochs, name)]
+    return Row(NO if run.failed else tier, answers, " ".join(words))
+
+
+def _words_of(epochs: Sequence[Mapping], name: str) -> Iterator[str]:
+    """Yield the words of epochs that have an answer other than yes, each once."""
+    found: dict[str, list[int]] = {}
+    for epoch, said in enumerate(epochs):
+        answer, words = said.get(name, (YES, ""))
+        if answer != YES:
+            found.setdefault(words, []).append(epoch)
+    for words, where in found.items():
+        is_all = len(where) == len(epochs)
+        label = "Epoch" if len(where) == 1 else "Epochs"
+        yield words if is_all else f"{label} {', '.join(map(str, where))}: {words}"
+
+
+def write_page(rows: Mapping[tuple[str, str], Row]) -> None:
+    """Write the table of all clients into the page, with the date and the versions.
+
+    `rows` has the keys (title, policy). Raises ValueError if one is missing.
+    """
+    wanted = [(one.title, policy) for one in CLIENTS for policy in POLICIES]
+    if missing := [key for key in wanted if key not in rows]:
+        raise ValueError(f"the table needs all clients, but {missing} did not pass")
+    versions = subprocess.run(
+        [BIN / "python", "-c", _VERSIONS, *_MODULES],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    made = f"Made on {datetime.now(UTC):%Y-%m-%d} with {versions.stdout.strip()}.\n\n"
+    made += table([_line(one, rows) for one in CLIENTS], _HEADER)
+    before, rest = PAGE.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    PAGE.write_text(f"{before}{BEGIN}{made}{END}{after}")
+
+
+def _line(client: Client, rows: Mapping[tuple[str, str], Row]) -> tuple[str, ...]:
+    """Return the cells of a client."""
+    of = {policy: rows[client.title, policy] for policy in POLICIES}
+    return (
+        client.title,
+        *(row.tier for row in of.values()),
+        *(_both({p: row.answers[name] for p, row in of.items()}) for name in ASKED),
+        _both({p: row.words for p, row in of.items()}),
+    )
+
+
+def _both(texts: Mapping[str, str]) -> str:
+    """Return the text of the first policy, and that of others where it differs."""
+    (_, first), *others = texts.items()
+    more = [f"`{policy}`: {text}" for policy, text in others if text != first]
+    return " ".join([first, *more])
+
+
+def _python(program: str, *words: str) -> tuple[str, ...]:
+    """Return the command of a client in Python."""
+    return (f"{BIN}/python", f"{_HERE}/{program}_client.py", *words, "{dataset}")
+
+
+def _formats(title: str, samples: str, how: str, opens: int, **known: str) -> Client:
+    """Return a program of PyTorch that reads in some way."""
+    command = _python("formats", how)
+    return Client(title, samples, command, (opens, opens), known)
+
+
+def _tensorflow(title: str, samples: str, kind: str, *opens: int, **known: str):
+    """Return a program of TensorFlow."""
+    return Client(title, samples, _python("tensorflow", kind), opens, known)
+
+
+def _dlio(kind: str, loader: str, most_opens: int, **known: str) -> Client:
+    """Return DLIO with two ranks and 64 files of a kind."""
+    title = f"DLIO 2.0.0, two ranks, 64 files: {kind} by its {loader} loader"
+    options = {
+        "framework": loader.lower(),
+        "reader.data_loader": loader.lower(),
+        "dataset.format": kind.lower(),
+    }
+    words = (f"++workload.{key}={value}" for key, value in options.items())
+    command = (*_DLIO, *words)
+    return Client(title, f"dlio-{kind.lower()}", command, (64, most_opens), known)
+
+
+_ALL = {"cover": YES, "once": YES, "whole": YES}
+_MAPPED = {"cover": YES, "whole": NOT_MEASURED}
+CLIENTS = (
+    _formats("PyTorch, `read()`", "raw", "read", 32, **_ALL),
+    _formats("PyTorch, `np.fromfile`", "raw", "fromfile", 32, **_ALL),
+    _formats("PyTorch, `shutil.copyfile`", "raw", "copy", 32, **_ALL),
+    _formats("PyTorch, `np.load`", "npy", "numpy", 32, cover=YES, once=YES),
+    _formats("PyTorch, `np.load(mmap_mode='r')`", "npy", "numpy-mmap", 96, **_MAPPED),
+    _formats("PyTorch, `torch.load`", "torch", "torch", 32, cover=YES, once=YES),
+    _formats("PyTorch, `torch.load(mmap=True)`", "torch", "torch-mmap", 64, **_MAPPED),
+    _formats("h5py, a file opened for each sample", "hdf5", "hdf5", 64, once=NO),
+    _formats("h5py, files kept open", "hdf5", "hdf5-kept", 8, cover=FIRST),
+    _formats("h5py, a file opened for all of it", "hdf5", "hdf5-shards", 8, once=YES),
+    _formats("LMDB, kept open", "lmdb", "lmdb", 16, cover=FIRST, whole=NOT_MEASURED),
+    _formats("tarfile, by path", "tar", "tar", 32, cover=YES, once=NO),
+    _formats("tarfile, as a stream", "tar", "tar-stream", 8, **_ALL),
+    _formats("pyarrow, Parquet", "parquet", "parquet", 16, cover=YES),
+    _formats("pyarrow, `memory_map`", "arrow", "arrow-mmap", 8, once=YES, **_MAPPED),
+    Client(
+        "Lightning, with validation",
+        "raw",
+        _python("lightning"),
+        (32, 48),
+        {"cover": YES, "whole": YES},
+    ),
+    _tensorflow("tf.data, with validation", "parts", "loop", 32, 32, **_ALL),
+    _tensorflow("tf.data, `cache()`", "raw", "cache", 32, 32, cover=FIRST),
+    _tensorflow("tf.data, endless iterator", "raw", "endless", 96, 960, once=NO),
+    _tensorflow("Keras, `fit` with validation", "parts", "keras", 32, 32, whole=YES),
+    _dlio("TFRecord", "TensorFlow", 128, cover=YES, whole=YES),
+    _dlio("npz", "PyTorch", 64, cover=YES, once=YES),
+    _dlio("HDF5", "PyTorch", 64, cover=YES, once=YES),
+    _dlio("npz", "TensorFlow", 128),
+)

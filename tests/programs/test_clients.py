@@ -1,0 +1,53 @@
+"""Programs by others, launched as a sweep does: what the audit and statements say."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from integration.programs import Programs
+from programs.client_table import CLIENTS, POLICIES, row_of, write_page
+from tierscope.audit.program import YES
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory, python):
+    """Return a folder with a folder for each kind of files."""
+    folder = tmp_path_factory.mktemp("samples")
+    maker = Path(__file__).with_name("clients") / "make_samples.py"
+    subprocess.run([python, maker, folder], check=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def has_dlio(python):
+    """Return whether there is what DLIO needs."""
+    looks = [python, "-c", "import dftracer.logger, dlio_benchmark"]
+    return not subprocess.run(looks, check=False).returncode
+
+
+@pytest.fixture(scope="session")
+def rows():
+    """Return a dictionary for the rows of the table; write it if asked to."""
+    found = {}
+    yield found
+    if os.environ.get("TIERSCOPE_WRITE_CLIENTS"):
+        write_page(found)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda one: one.title)
+def test_client(client, policy, samples, has_dlio, rows, tmp_path):
+    if client.title.startswith("DLIO") and not has_dlio:
+        pytest.skip("needs pydftracer 1.0.2, which PyPI has for x86-64")
+    shutil.copytree(samples / client.samples, tmp_path / "my data")
+    run = Programs(tmp_path, policy=policy).run(list(client.command), minutes=20)
+    assert run.failed == []
+    row = row_of(run)
+    assert row.tier == YES
+    assert row.answers | dict(client.known) == row.answers
+    opens = run.evidence.opens
+    least, most = client.opens
+    assert least <= opens.loc[opens["epoch"] == 0, "opens"].sum() <= most
+    rows[client.title, policy] = row
