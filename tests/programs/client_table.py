@@ -21,7 +21,8 @@ END = "<!-- end of what was made -->\n"
 POLICIES = ("pinning",)
 ASKED = ("cover", "once", "whole")
 FIRST = f"{YES}, {NO}, {NO}"  # only the first of three epochs
-_HEADER = ("program", *(f"tier, {policy}" for policy in POLICIES), *ASKED, "in words")
+_TIERS = tuple(f"tier, {policy}" for policy in POLICIES)
+_HEADER = ("program", *_TIERS, "epochs", *ASKED, "in words")
 _OF_DATASETS = "rate"  # a statement that is about the sizes of files only
 _HERE = Path(__file__).parent / "clients"
 _MODULES = (
@@ -29,10 +30,13 @@ _MODULES = (
     "lightning",
     "tensorflow",
     "keras",
-    "h5py",
     "numpy",
-    "pyarrow",
+    "h5py",
     "lmdb",
+    "webdataset",
+    "datasets",
+    "pyarrow",
+    "PIL",
 )
 _VERSIONS = """
 import sys
@@ -44,7 +48,7 @@ _DLIO = (
     f"{BIN}/mpiexec -n 2 {BIN}/dlio_benchmark workload=default "
     "++workload.workflow.evaluation=False ++workload.dataset.num_files_train=64 "
     "++workload.dataset.num_subfolders_train=0 ++workload.dataset.record_length=65536 "
-    "++workload.train.epochs=3 ++workload.train.computation_time=0.01 "
+    "++workload.train.epochs=3 ++workload.train.computation_time=0.05 "
     "++workload.output.folder=out ++workload.dataset.data_folder={dataset}"
 ).split()
 
@@ -79,6 +83,7 @@ class Row:
     """What a run says of a program: whether tiers are right, answers, and words."""
 
     tier: str
+    n_epochs: int
     answers: dict[str, str]
     words: str
 
@@ -98,7 +103,7 @@ def row_of(run: "Ran") -> Row:
         if answer != YES and name != _OF_DATASETS
     ]
     words += [line for name in ASKED for line in _words_of(epochs, name)]
-    return Row(NO if run.failed else tier, answers, " ".join(words))
+    return Row(NO if run.failed else tier, n_epochs, answers, " ".join(words))
 
 
 def _words_of(epochs: Sequence[Mapping], name: str) -> Iterator[str]:
@@ -141,6 +146,7 @@ def _line(client: Client, rows: Mapping[tuple[str, str], Row]) -> tuple[str, ...
     return (
         client.title,
         *(row.tier for row in of.values()),
+        _both({p: str(row.n_epochs) for p, row in of.items()}),
         *(_both({p: row.answers[name] for p, row in of.items()}) for name in ASKED),
         _both({p: row.words for p, row in of.items()}),
     )
@@ -192,12 +198,15 @@ CLIENTS = (
     _formats("PyTorch, `np.load(mmap_mode='r')`", "npy", "numpy-mmap", 96, **_MAPPED),
     _formats("PyTorch, `torch.load`", "torch", "torch", 32, cover=YES, once=YES),
     _formats("PyTorch, `torch.load(mmap=True)`", "torch", "torch-mmap", 64, **_MAPPED),
+    _formats("PyTorch, pictures by PIL", "png", "picture", 32, **_ALL),
     _formats("h5py, a file opened for each sample", "hdf5", "hdf5", 64, once=NO),
     _formats("h5py, files kept open", "hdf5", "hdf5-kept", 8, cover=FIRST),
     _formats("h5py, a file opened for all of it", "hdf5", "hdf5-shards", 8, once=YES),
     _formats("LMDB, kept open", "lmdb", "lmdb", 16, cover=FIRST, whole=NOT_MEASURED),
     _formats("tarfile, by path", "tar", "tar", 32, cover=YES, once=NO),
     _formats("tarfile, as a stream", "tar", "tar-stream", 8, **_ALL),
+    _formats("webdataset", "tar", "webdataset", 8, **_ALL),
+    _formats("datasets of Hugging Face", "datasets", "datasets", 10, cover=FIRST),
     _formats("pyarrow, Parquet", "parquet", "parquet", 16, cover=YES),
     _formats("pyarrow, `memory_map`", "arrow", "arrow-mmap", 8, once=YES, **_MAPPED),
     Client(
@@ -211,6 +220,7 @@ CLIENTS = (
     _tensorflow("tf.data, `cache()`", "raw", "cache", 32, 32, cover=FIRST),
     _tensorflow("tf.data, endless iterator", "raw", "endless", 96, 960, once=NO),
     _tensorflow("Keras, `fit` with validation", "parts", "keras", 32, 32, whole=YES),
+    _tensorflow("Keras, `steps_per_epoch`", "raw", "keras-steps", 32, 128, whole=YES),
     _dlio("TFRecord", "TensorFlow", 128, cover=YES, whole=YES),
     _dlio("npz", "PyTorch", 64, cover=YES, once=YES),
     _dlio("HDF5", "PyTorch", 64, cover=YES, once=YES),

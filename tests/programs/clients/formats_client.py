@@ -7,6 +7,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 HOW, FOLDER, EPOCHS = sys.argv[1], sys.argv[2], 3
 PER_SHARD = 8
+PAUSE_S = 0.5  # for what else a program does after an epoch
 
 
 def read_copy(path: str) -> np.ndarray:
@@ -22,6 +24,14 @@ def read_copy(path: str) -> np.ndarray:
     with tempfile.NamedTemporaryFile() as copy:
         shutil.copyfile(path, copy.name)
         return np.fromfile(copy.name, np.float32)
+
+
+def read_picture(path: str) -> np.ndarray:
+    """Read a picture."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        return np.array(picture.convert("RGB"))
 
 
 def read_hdf5(path: str, place: int) -> np.ndarray:
@@ -96,6 +106,7 @@ OF_FILES = {
     "read": lambda path: np.frombuffer(Path(path).read_bytes(), np.float32),
     "fromfile": lambda path: np.fromfile(path, np.float32),
     "copy": read_copy,
+    "picture": read_picture,
     "numpy": np.load,
     "numpy-mmap": lambda path: np.array(np.load(path, mmap_mode="r")),
     "torch": torch.load,
@@ -140,18 +151,41 @@ class Shards(IterableDataset):
                 yield torch.as_tensor(sample, dtype=torch.float32).sum()
 
 
+def by_webdataset(paths: list[str]):
+    """Return the samples of tar shards as webdataset reads them."""
+    import webdataset
+
+    shards = webdataset.WebDataset(paths, shardshuffle=len(paths))
+    return shards.map(lambda one: np.frombuffer(one["bin"], np.float32).sum())
+
+
+def by_hugging_face(_):
+    """Return the samples of a folder that datasets of Hugging Face has saved."""
+    import datasets
+
+    return datasets.load_from_disk(FOLDER).with_format("torch")
+
+
+MADE_BY = {"webdataset": by_webdataset, "datasets": by_hugging_face}
+
+
 def main() -> None:
     """Go through the samples."""
     paths = sorted(str(path) for path in Path(FOLDER).rglob("*") if path.is_file())
-    # What is kept open is kept by this process.
-    workers = {"num_workers": 0 if HOW in ("hdf5-kept", "lmdb") else 2}
-    if HOW in OF_SHARDS:
-        loader = DataLoader(Shards(paths), batch_size=4, **workers)
-    else:
-        loader = DataLoader(Files(paths), batch_size=4, shuffle=True, **workers)
+    data = MADE_BY.get(HOW, Shards if HOW in OF_SHARDS else Files)(paths)
+    loader = DataLoader(
+        data,
+        batch_size=4,
+        shuffle=None if isinstance(data, IterableDataset) else True,
+        # What is kept open is kept by this process.
+        num_workers=0 if HOW in ("hdf5-kept", "lmdb") else 2,
+    )
     for epoch in range(EPOCHS):
-        total = sum(float(batch.sum()) for batch in loader)
+        total = 0.0
+        for batch in loader:
+            total += float((batch["x"] if HOW == "datasets" else batch).sum())
         print(f"epoch {epoch}: {total:.3f}", flush=True)
+        time.sleep(PAUSE_S)
 
 
 if __name__ == "__main__":

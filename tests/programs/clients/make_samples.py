@@ -9,6 +9,7 @@ import tarfile
 from io import BytesIO
 from pathlib import Path
 
+import datasets
 import h5py
 import lmdb
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import tensorflow as tf
 import torch
+from PIL import Image
 
 N_FILES, N_SHARDS, PER_SHARD, WIDTH = 32, 8, 8, 16384
 _random = np.random.default_rng(1)
@@ -35,8 +37,9 @@ def folder_of(kind: str) -> Path:
 
 
 def make_single_samples() -> None:
-    """Make files of one sample each: raw, NumPy's and PyTorch's."""
-    raw, npy, saved, parts = map(folder_of, ("raw", "npy", "torch", "parts"))
+    """Make files of one sample each: raw, NumPy's, PyTorch's and pictures."""
+    kinds = ("raw", "npy", "torch", "png", "parts")
+    raw, npy, saved, png, parts = map(folder_of, kinds)
     for folder in (raw / "train", parts / "train", parts / "val"):
         folder.mkdir()
     for i in range(N_FILES):
@@ -44,6 +47,8 @@ def make_single_samples() -> None:
         sample.tofile(raw / "train" / f"{i:02}.bin")
         sample.tofile(parts / ("val" if i % 4 == 0 else "train") / f"{i:02}.bin")
         np.save(npy / f"{i:02}.npy", sample)
+        picture = (sample * 255).astype(np.uint8).reshape(128, -1)
+        Image.fromarray(picture).save(png / f"{i:02}.png")
         torch.save(torch.from_numpy(sample), saved / f"{i:02}.pt")
 
 
@@ -71,6 +76,13 @@ def make_shards() -> None:
         ):
             for k, sample in enumerate(samples):
                 transaction.put(b"%d" % k, sample.tobytes())
+
+
+def make_files_of_hugging_face() -> None:
+    """Make a folder of Hugging Face's datasets."""
+    samples = numbers(N_SHARDS * PER_SHARD, WIDTH)
+    made = datasets.Dataset.from_dict({"x": list(samples)})
+    made.save_to_disk(folder_of("datasets"), num_shards=N_SHARDS)
 
 
 def make_files_of_dlio() -> None:
@@ -101,4 +113,5 @@ def make_files_of_dlio() -> None:
 
 make_single_samples()
 make_shards()
+make_files_of_hugging_face()
 make_files_of_dlio()

@@ -1,11 +1,13 @@
 """TensorFlow programs that know nothing of tierscope: loops, Keras, endless steps."""
 
 import sys
+import time
 from pathlib import Path
 
 import tensorflow as tf
 
 KIND, ROOT, EPOCHS = sys.argv[1], sys.argv[2], 3
+PAUSE_S = 0.5  # for what else a program does after an epoch
 
 
 def files(part: str) -> list[str]:
@@ -36,16 +38,25 @@ def go_through(dataset: tf.data.Dataset) -> None:
 
 
 train, held = files("train"), files("val")
-if KIND == "keras":
+if KIND in ("keras", "keras-steps"):
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    model.fit(data(train), epochs=EPOCHS, validation_data=data(held), verbose=0)
-    model.fit(data(train), epochs=1, verbose=0)
+    pause = tf.keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: time.sleep(PAUSE_S)
+    )
+    more = {"callbacks": [pause], "verbose": 0}
+    if KIND == "keras-steps":
+        steps = {"epochs": EPOCHS, "steps_per_epoch": len(train) // 8}
+        model.fit(data(train).repeat(), **steps, **more)
+    else:
+        model.fit(data(train), epochs=EPOCHS, validation_data=data(held), **more)
+        model.fit(data(train), epochs=1, **more)
 elif KIND == "loop":
     both = data(train), data(held)
     for _ in range(EPOCHS):
         for one in both:
             go_through(one)
+        time.sleep(PAUSE_S)
 elif KIND == "new":
     for _ in range(EPOCHS):
         go_through(data(train))
