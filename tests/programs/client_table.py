@@ -18,11 +18,17 @@ BIN = ROOT / ".venv-programs" / "bin"
 PAGE = ROOT / "docs" / "programs.md"
 BEGIN = "<!-- made by make test-programs WRITE=1 -->\n"
 END = "<!-- end of what was made -->\n"
-POLICIES = ("pinning",)
+POLICIES = ("pinning", "monarch")
 ASKED = ("cover", "once", "whole")
 FIRST = f"{YES}, {NO}, {NO}"  # only the first of three epochs
-_TIERS = tuple(f"tier, {policy}" for policy in POLICIES)
-_HEADER = ("program", *_TIERS, "epochs", *ASKED, "in words")
+_HEADER = (
+    "program",
+    *(f"tier, {policy}" for policy in POLICIES),
+    f"% of opens on the LFS by epoch, {POLICIES[-1]}",
+    "epochs",
+    *ASKED,
+    "in words",
+)
 _OF_DATASETS = "rate"  # a statement that is about the sizes of files only
 _HERE = Path(__file__).parent / "clients"
 _MODULES = (
@@ -80,18 +86,21 @@ class Client:
 
 @dataclass(frozen=True)
 class Row:
-    """What a run says of a program: whether tiers are right, answers, and words."""
+    """What a run says of a program: whether tiers are right, answers, and words.
+
+    `n_opens` and `n_lfs` are the opens of each epoch, and those on the LFS.
+    """
 
     tier: str
-    n_epochs: int
+    n_opens: list[int]
+    n_lfs: list[int]
     answers: dict[str, str]
-    words: str
+    words: list[str]
 
 
 def row_of(run: "Ran") -> Row:
     """Return what the audit and the statements of a run say."""
-    n_epochs = run.evidence.n_epochs
-    epochs = [run.said(epoch) for epoch in range(n_epochs)]
+    epochs = [run.said(epoch) for epoch in range(run.evidence.n_epochs)]
     tier, _ = run.said()["tier"]
     answers = {}
     for name in ASKED:
@@ -103,7 +112,13 @@ def row_of(run: "Ran") -> Row:
         if answer != YES and name != _OF_DATASETS
     ]
     words += [line for name in ASKED for line in _words_of(epochs, name)]
-    return Row(NO if run.failed else tier, n_epochs, answers, " ".join(words))
+    opens = run.evidence.opens
+    n_opens, n_lfs = (
+        some.groupby("epoch")["opens"].sum().reindex(range(len(epochs)), fill_value=0)
+        for some in (opens, opens[opens["tier"] == "lfs"])
+    )
+    right = NO if run.failed else tier
+    return Row(right, n_opens.tolist(), n_lfs.tolist(), answers, words)
 
 
 def _words_of(epochs: Sequence[Mapping], name: str) -> Iterator[str]:
@@ -143,20 +158,29 @@ def write_page(rows: Mapping[tuple[str, str], Row]) -> None:
 def _line(client: Client, rows: Mapping[tuple[str, str], Row]) -> tuple[str, ...]:
     """Return the cells of a client."""
     of = {policy: rows[client.title, policy] for policy in POLICIES}
+    last = of[POLICIES[-1]]
+    shares = zip(last.n_opens, last.n_lfs, strict=True)
     return (
         client.title,
         *(row.tier for row in of.values()),
-        _both({p: str(row.n_epochs) for p, row in of.items()}),
-        *(_both({p: row.answers[name] for p, row in of.items()}) for name in ASKED),
-        _both({p: row.words for p, row in of.items()}),
+        ", ".join(f"{100 * lfs / n:.0f}" if n else "-" for n, lfs in shares),
+        _both({policy: [str(len(row.n_opens))] for policy, row in of.items()}),
+        *(
+            _both({policy: [row.answers[name]] for policy, row in of.items()})
+            for name in ASKED
+        ),
+        _both({policy: row.words for policy, row in of.items()}),
     )
 
 
-def _both(texts: Mapping[str, str]) -> str:
-    """Return the text of the first policy, and that of others where it differs."""
+def _both(texts: Mapping[str, Sequence[str]]) -> str:
+    """Return the texts of the first policy, and those of others that are new."""
     (_, first), *others = texts.items()
-    more = [f"`{policy}`: {text}" for policy, text in others if text != first]
-    return " ".join([first, *more])
+    more = [
+        (policy, [one for one in all_ if one not in first]) for policy, all_ in others
+    ]
+    added = [f"(`{policy}`: {' '.join(new)})" for policy, new in more if new]
+    return " ".join([*first, *added])
 
 
 def _python(program: str, *words: str) -> tuple[str, ...]:

@@ -36,6 +36,14 @@ def rows():
         write_page(found)
 
 
+def check_law(run, row):
+    """Check that each epoch after the first has the copies, where statements say so."""
+    answers = [run.said()["in time"][0], row.answers["cover"], row.answers["once"]]
+    if answers == [YES] * 3:
+        n_copies = (run.evidence.decisions["event"] == "placed").sum()
+        assert row.n_lfs == [0, *[n_copies] * (len(row.n_lfs) - 1)]
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda one: one.title)
 def test_client(client, policy, samples, has_dlio, rows, tmp_path):
@@ -50,4 +58,6 @@ def test_client(client, policy, samples, has_dlio, rows, tmp_path):
     opens = run.evidence.opens
     least, most = client.opens
     assert least <= opens.loc[opens["epoch"] == 0, "opens"].sum() <= most
+    if policy == "monarch":
+        check_law(run, row)
     rows[client.title, policy] = row
