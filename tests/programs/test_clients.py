@@ -1,6 +1,7 @@
 """Programs by others, launched as a sweep does: what the audit and statements say."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -36,6 +37,14 @@ def rows():
         write_page(found)
 
 
+def check_sums(run):
+    """Check that a program which adds up its samples gets the same from all tiers."""
+    sums = re.findall(r"^epoch \d: (\S+)$", run.programs.log.read_text(), re.M)
+    if "formats_client" in run.programs.last[1]:
+        assert len(sums) == 3
+        assert [float(one) for one in sums] == pytest.approx([float(sums[0])] * 3)
+
+
 def check_law(run, row):
     """Check that each epoch after the first has the copies, where statements say so."""
     answers = [run.said()["in time"][0], row.answers["cover"], row.answers["once"]]
@@ -58,6 +67,7 @@ def test_client(client, policy, samples, has_dlio, rows, tmp_path):
     opens = run.evidence.opens
     least, most = client.opens
     assert least <= opens.loc[opens["epoch"] == 0, "opens"].sum() <= most
+    check_sums(run)
     if policy == "monarch":
         check_law(run, row)
     rows[client.title, policy] = row
