@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from integration.launches import edit
 from tierscope.core.tables import read_table
+from tierscope.trace.spool import SPOOL_VERSION
 
 SCENARIO = "tiny-60ost-pinning-posix"
 TABLE = "results/tiny/tables/io_time.parquet"
@@ -102,7 +103,7 @@ def test_runs_of_before_are_joined_with_each_other_only(plain):
     scenario = "tiny-0ost-pinning-posix"
     plain.snakemake(*plain.audits_of(scenario, 0, 50))
     paths = sorted(plain.path("runs", scenario).rglob("run.json"))
-    words = "tracer builtin unknown, but builtin 2"
+    words = f"tracer builtin unknown, but builtin {SPOOL_VERSION}"
     make_old(paths[0])
     assert words in plain.snakemake(TABLE, expect=1)
     make_old(paths[1])
