@@ -157,6 +157,25 @@ def test_program_without_marks_has_one_phase_a_rank():
     assert math.isnan(table["device_bytes"].iloc[1])
 
 
+def test_launcher_on_a_node_is_not_the_rank_that_reads_on_another_one():
+    """As `torchrun` under `srun`: the second one runs as rank 1, and starts rank 2."""
+    first = notes(
+        0,
+        [0, 1],
+        opens=[(1, 0, 0, 1, 1), (2, 0, 0, 2, 1)],
+        processes=[process(1, 1, 4, group=1), process(2, 2, 5, group=2)],
+    )
+    second = notes(
+        1,
+        [1, 2, 3],
+        opens=[(2, 0, 0, 1, 1)],
+        processes=[process(pid, 1, 9, group=pid) for pid in (1, 2, 3)],
+    )
+    table = marks_table([first, second], {0: 9 * S, 1: 9 * S})
+    found = table[["rank", "node", "ended_s"]].to_numpy().tolist()
+    assert found == [[0, 0, 3], [1, 0, 4], [2, 1, 8], [3, 1, 8]]  # rank 3 reads nothing
+
+
 def test_evaluations_of_a_framework_are_listed_beside_the_epochs():
     begin = {"kind": "begin", "epoch": 0, "pid": 1, "time_ns": 4 * S, "rank": None}
     further = [

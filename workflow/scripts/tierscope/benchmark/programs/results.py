@@ -39,6 +39,10 @@ class NodeNotes:
         rank = self.facts["groups"][group]["rank"]
         return rank if rank != NO_RANK else self.facts["ranks"][0]
 
+    def reading_ranks(self) -> set[int]:
+        """Return the ranks that have opened files on this node."""
+        return {self.rank_of(int(group)) for group in np.unique(self.opens[:, 0])}
+
 
 def read_notes(shared: Path) -> list[NodeNotes]:
     """Return what all nodes have noted, by their numbers."""
@@ -92,7 +96,7 @@ def marks_table(
             rows += _marks_of_group(node, group, origin_ns, ended_ns)
         rows += _evaluations(node, origin_ns)
     if not any(row["what"] == EPOCH for row in rows):
-        rows += [row for node in nodes for row in _whole_runs(node, ended_ns)]
+        rows += _whole_runs_of_readers(nodes, ended_ns)
     table = pd.DataFrame(rows, columns=list(TABLES["marks"])).astype({"what": "str"})
     return table.sort_values(["rank", "began_s"], kind="stable", ignore_index=True)
 
@@ -205,6 +209,24 @@ def hook_faults(notes: Iterable[Mapping[str, Any]]) -> list[str]:
                 "counts to the epoch under way."
             ] = None
     return list(faults)
+
+
+def _whole_runs_of_readers(
+    nodes: Sequence[NodeNotes], ended_ns: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Return the phases of all ranks, each on the node that opens its files.
+
+    A launcher on each node has a rank, too, which one that it starts on another node
+    may have.
+    """
+    readers = {(node.number, rank) for node in nodes for rank in node.reading_ranks()}
+    elsewhere = {rank for _, rank in readers}
+    return [
+        row
+        for node in nodes
+        for row in _whole_runs(node, ended_ns)
+        if (node.number, row["rank"]) in readers or row["rank"] not in elsewhere
+    ]
 
 
 def _whole_runs(node: NodeNotes, ended_ns: Mapping[int, int]) -> list[dict[str, Any]]:
