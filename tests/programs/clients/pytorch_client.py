@@ -196,6 +196,7 @@ def main() -> None:
             for _ in range(3 if given.validate == "often" else 1):
                 go_through(held)
     if has_group:
+        torch.distributed.barrier()  # else others may not have connected yet
         torch.distributed.destroy_process_group()
 
 

@@ -202,6 +202,21 @@ read()
     assert epochs(node) == [4, 5, 5, 5]
 
 
+def test_mark_of_a_program_that_has_ended_is_of_those_that_begin_then(node):
+    code = """
+before = start(read)
+fork(lambda: mark(1))
+fork(read)
+fork(lambda: (mark(2), read()))
+fork(execute)
+before()
+read()
+"""
+    node.run(TURNS + code)
+    assert epochs(node) == [1, 2, 2, 0, 0]
+    assert node.table.groups()["n_marks"].tolist() == [0, 2]
+
+
 def test_ranks_that_are_started_again_go_on_together(node):
     code = """
 def worker(rank, n):
