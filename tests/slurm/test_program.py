@@ -1,4 +1,4 @@
-"""Programs of the user on four nodes of a real Slurm, started by srun."""
+"""Programs of the user on three of four nodes of a real Slurm, started by srun."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ from sessions import HANG_S
 from slurm.cluster import MARK, free_ports
 from slurm.test_sweep import SlurmProject
 
-N_FILES, N_NODES, N_RANKS, RATES = 40, 4, 8, [50, 100]
+N_FILES, N_NODES, N_RANKS, RATES = 48, 3, 6, [50, 100]
 N_EPOCHS = 2 * len(RATES)  # of all runs
 POLICIES = ["pinning"]
 # Where there is a file `hold`, the second run stops in the middle of its second epoch.
@@ -107,7 +107,7 @@ def swept(request, tmp_path_factory, slurm_cluster):
     return project
 
 
-def test_each_of_four_nodes_has_an_lfs_a_table_and_a_keeper_of_its_own(swept):
+def test_each_node_has_an_lfs_a_table_and_a_keeper_of_its_own(swept):
     runs = swept.runs()
     assert len({run["scheduler_job"] for run in runs}) == len(RATES)
     for run in runs:
@@ -142,8 +142,8 @@ def test_io_time_has_every_rank_and_epoch(swept):
     assert opens == N_EPOCHS * N_FILES
 
 
-def run_again_by_the_next_start(project, running, job):
-    """Wait until Snakemake knows of the end; cancel what Slurm has requeued."""
+def run_again_by_the_next_start(project, running, job, ranks):
+    """Start again when Snakemake has ended; if Slurm has requeued the job, end both."""
 
     def has_ended():
         is_requeued = any(one.n_restarts for one in project.active_jobs())
@@ -154,11 +154,10 @@ def run_again_by_the_next_start(project, running, job):
         running.send_signal(signal.SIGINT)
     running.communicate(timeout=HANG_S)
     assert running.returncode != 0
-    yield  # the node is there again
     project.snakemake("audits")
 
 
-def run_again_by_the_cluster(project, running, job):
+def run_again_by_the_cluster(project, running, job, ranks):
     """Wait until Slurm runs the job again, or Snakemake another one."""
 
     def is_requeued():
@@ -166,7 +165,7 @@ def run_again_by_the_cluster(project, running, job):
         return any(one.n_restarts or one.id != job.id for one in jobs)
 
     project.wait_until(is_requeued, running)
-    yield
+    project.wait_until(lambda: not ranks & set(project.ranks()), running)
 
     def runs_again():
         with suppress(subprocess.CalledProcessError):  # it has begun, or is another one
@@ -190,26 +189,54 @@ def test_sweep_of_which_a_node_goes_down_ends_with_equal_counts(
     project = SweptProgram(folder, cluster, swept.policy, retries=retries)
     (folder / "hold").touch()
     running = project.start("audits")
-    project.wait_until(
-        lambda: len([*folder.glob("reached-*")]) == N_RANKS,
-        running,
-    )
+    project.wait_until(lambda: len([*folder.glob("reached-*")]) == N_RANKS, running)
     (job,) = (job for job in project.active_jobs() if job.state == "RUNNING")
-    assert project.nodes_in_memory() == cluster.nodes
+    nodes = cluster.run("scontrol", "show", "hostnames", job.nodes).split()
+    assert project.nodes_in_memory() == nodes
     assert len([*folder.glob("scratch/lfs-*/*/node-*")]) == N_NODES
     (first,), ranks = project.runs(), set(project.ranks())
-    cluster.set_down(cluster.nodes[-1])
-    rest = run_again(project, running, job)
+    cluster.set_down(nodes[-1])  # another one than that of the job's script
     try:
-        next(rest)
-        project.wait_until(lambda: not ranks & set(project.ranks()))
+        run_again(project, running, job, ranks)
     finally:
-        cluster.resume(cluster.nodes[-1])
-    assert next(rest, None) is None
+        cluster.resume(nodes[-1])
     assert first in project.runs()
     assert project.rates() == RATES
     assert [project.opens(rate) for rate in RATES] == [*map(swept.opens, RATES)]
     project.assert_nothing_left()
+
+
+# Loops that a hook would count.
+LOOPS = """
+import ctypes
+rank, size = (int(os.environ[name]) for name in ("SLURM_PROCID", "SLURM_NTASKS"))
+libc = ctypes.CDLL(None)
+first = libc.tierscope_first_epoch()
+for epoch in range(first, first + 2):
+    libc.tierscope_epoch(epoch)
+    for name in names[rank::size]: read(name)
+"""
+
+
+def srun(cluster, *options: str) -> str:
+    """Return the shell text of a srun that makes an allocation of its own."""
+    words = [f"{MARK}={cluster.folder}", f"{cluster.folder}/bin/srun", "--mpi=none"]
+    return " ".join(["env", *words, *options])
+
+
+def test_two_calls_of_srun_in_the_command_go_on_with_the_epochs(
+    tmp_path, slurm_cluster
+):
+    programs = Programs(tmp_path)
+    step = f'{srun(slurm_cluster, "--nodes=1", "--ntasks=2")} "$@"'
+    program = programs.python(LOOPS)
+    run = programs.run(["sh", "-c", f"{step} && {step}", "sh", *program])
+    assert run.failed == []
+    opens = run.evidence.opens.groupby(["epoch", "rank"])["opens"].sum()
+    assert opens.to_dict() == {
+        (epoch, rank): 12 for epoch in range(4) for rank in (0, 1)
+    }
+    assert run.said(3)["once"][0] == run.said(3)["cover"][0] == "yes"
 
 
 PYTHON = ROOT / ".venv-programs" / "bin" / "python"
@@ -223,8 +250,8 @@ def test_torchrun_on_each_node_numbers_the_ranks_of_all_nodes(tmp_path, slurm_cl
     """Each `torchrun` has a rank of srun, which one of its ranks may have, too."""
     if not PYTHON.exists():
         pytest.skip("needs PyTorch: make programs-env")
-    mark = f"env {MARK}={slurm_cluster.folder} {slurm_cluster.folder}/bin/srun"
-    launcher = f"{mark} --nodes=2 --ntasks-per-node=1 --mpi=none --kill-on-bad-exit=1"
+    options = ("--nodes=2", "--ntasks-per-node=1", "--kill-on-bad-exit=1")
+    launcher = srun(slurm_cluster, *options)
     programs = Programs(tmp_path, n_nodes=2, launcher=launcher)
     (tmp_path / "truth").mkdir()
     (port,) = free_ports(1)

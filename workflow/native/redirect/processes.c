@@ -237,7 +237,8 @@ static bool has_ended_before(const struct process *one, int64_t time_ns) {
 
 /*
  * Whether this process is another one or comes from it; `child` is the place of what
- * that one has started for it, 0 if it is this process.
+ * that one has started for it, 0 if it is this process. If not, it is that of the first
+ * known ancestor.
  */
 static bool comes_from(uint32_t ancestor, uint32_t *child) {
   *child = 0;
@@ -250,18 +251,21 @@ static bool comes_from(uint32_t ancestor, uint32_t *child) {
 /*
  * Whether a process belongs to a program that had ended before the one of this process
  * began. Each is what their nearest common ancestor has started, so of ranks that start
- * one by one none comes before another.
+ * one by one none comes before another. What starts a task of srun is not known: then
+ * each is the first process of such a task, and they have the same rank.
  */
 static bool came_before(uint32_t other) {
   const struct process *all = all_processes();
-  uint32_t ours;
-  for (uint32_t at = other, theirs = 0; at; theirs = at, at = all[at - 1].parent)
-    if (comes_from(at, &ours)) {
-      int64_t start_ns = ours ? all[ours - 1].start_ns : began_ns;
-      return theirs && has_ended_before(&all[theirs - 1], start_ns) &&
-             has_ended_before(&all[other - 1], start_ns);
-    }
-  return false;
+  uint32_t theirs = 0, ours = 0, at = other;
+  for (; at && !comes_from(at, &ours); at = all[at - 1].parent)
+    theirs = at;
+  uint32_t rank = own_rank();
+  bool is_of_rank = rank && rank == rank_of(all[other - 1].group);
+  if (at ? !theirs : !is_of_rank)
+    return false;
+  int64_t start_ns = at && !ours ? began_ns : all[ours - 1].start_ns;
+  return has_ended_before(&all[theirs - 1], start_ns) &&
+         has_ended_before(&all[other - 1], start_ns);
 }
 
 /* Of the processes that have marked, by whether they came before this one. */

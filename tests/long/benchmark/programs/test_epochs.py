@@ -202,6 +202,13 @@ read()
     assert epochs(node) == [4, 5, 5, 5]
 
 
+def test_tasks_of_a_launcher_that_is_not_known_go_on_by_their_ranks(node):
+    """As with two calls of srun: a daemon starts the tasks."""
+    for rank, n_epochs in ((0, 2), (1, 1), (0, 1), (1, 1)):
+        node.run(f"{TURNS}loops({n_epochs})", RANK=str(rank))
+    assert epochs(node) == [0, 1, 0, 2, 1]
+
+
 def test_mark_of_a_program_that_has_ended_is_of_those_that_begin_then(node):
     code = """
 before = start(read)
