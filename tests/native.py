@@ -29,12 +29,25 @@ def compiled_library(name: str) -> Path:
     return folder / f"libtierscope_{name}.so"
 
 
-def compile_library(folder: Path, name: str, sources: Sequence[Path] = ()) -> None:
+def advice_library(kind: str) -> Path:
+    """Return a library of another that takes posix_fadvise: PASSES, HIDES or neither.
+
+    Its name is like that of ours; its folder is another one.
+    """
+    name = f"advice_{kind.lower()}"
+    sources = [Path(__file__).parent / "data" / "advice.c"]
+    compiled = partial(compile_library, name=name, sources=sources, flags=[f"-D{kind}"])
+    return made_once(name, compiled) / f"libtierscope_{name}.so"
+
+
+def compile_library(
+    folder: Path, name: str, sources: Sequence[Path] = (), flags: Sequence[str] = ()
+) -> None:
     """Compile a preload library without a warning."""
     if not (compiler := shutil.which("cc")):
         pytest.skip("needs a C compiler")
     library = folder / f"libtierscope_{name}.so"
-    command = [compiler, *FLAGS, "-o", library, *(sources or sources_of(name))]
+    command = [compiler, *FLAGS, *flags, "-o", library, *(sources or sources_of(name))]
     subprocess.run([*command, "-ldl"], check=True, timeout=HANG_S)
 
 

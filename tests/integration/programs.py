@@ -24,13 +24,17 @@ from sessions import HANG_S
 from shared import made_once
 from tierscope.audit.program import ProgramEvidence, audit_program, statements
 from tierscope.core.description import Run
+from tierscope.policies import kind_of
 from tierscope.policies.pinned_bytes import pinned_by_bytes
 
 SCRIPTS = ROOT / "workflow" / "scripts"
 N_FILES, SEED = 24, 1
 ONE_PROCESS = """sh -c 'shift 2; exec "$@"' one-process"""
 HALF = "cache-050/rep-0"
-TABLES = ("opens", "marks", "program_processes")
+POLICY_OPTIONS = {
+    "lru": {"copy_threads": 2},
+    "monarch": {"copy_threads": 2, "stop": "first-misfit"},
+}
 _numbers = itertools.count()
 
 # What programs of tests begin with: they mark an epoch, and read a file as a whole.
@@ -76,6 +80,10 @@ class Programs:
         Whether programs get the real path of the dataset.
     launcher : str
         What starts the ranks, on nodes of its own; without it they are virtual.
+    policy : str
+        Policy of the runs.
+    cold : bool
+        Whether epochs are cold.
     """
 
     folder: Path
@@ -83,6 +91,8 @@ class Programs:
     per_node: int = 1
     in_place: bool = False
     launcher: str = ""
+    policy: str = "pinning"
+    cold: bool = False
 
     def __post_init__(self):
         self.dataset, self.lfs = self.folder / "my data", self.folder / "lfs"
@@ -113,9 +123,12 @@ class Programs:
             "virtual_nodes": not self.launcher,
         }
         described = describe_scenario(
+            scenario={"policy": self.policy},
+            policy=POLICY_OPTIONS.get(self.policy, {}),
             system=system | tiers,
             dataset={"path": str(self.dataset)},
             program={"command": command, "in_place": self.in_place},
+            training={"cold": self.cold},
         )
         path = self.folder / "scenario.json"
         path.write_text(json.dumps(described.as_json()))
@@ -226,7 +239,8 @@ class Ran:
     def evidence(self) -> ProgramEvidence:
         """Return what the audit looks at."""
         run = Run.read(self.folder / "run.json")
-        tables = [str(self.folder / f"{name}.parquet") for name in TABLES]
+        names = kind_of(run.scenario).tables
+        tables = [str(self.folder / f"{name}.parquet") for name in names]
         return read_program_evidence(
             run,
             str(self.folder / "logs"),

@@ -13,7 +13,8 @@ import pytest
 import warm_python
 from integration.conftest import Project
 from integration.launches import wait_until_idle
-from integration.programs import HALF, Programs
+from integration.programs import HALF, N_FILES, Programs
+from native import advice_library
 from sessions import HANG_S
 from tierscope.core.tables import read_table
 
@@ -402,6 +403,24 @@ for name in names:
     assert run.said(0)["whole"][0] == "not measured"
 
 
+def test_library_that_keeps_pages_is_named_and_its_calls_are_counted(two, monkeypatch):
+    """It is loaded into all that the launch starts, as by a module of the site."""
+    library = advice_library("SWALLOWS")
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    run = two.run(
+        """
+for name in names:
+    fd = os.open(f"{dataset}/{name}", os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+"""
+    )
+    assert run.failed == []
+    seen = run.evidence.run.observed["interference"]
+    assert (seen["n_processes"], seen["preloaded"]) == (2, {library.name: 2})
+    assert (seen["made"], seen["failed"], seen["swallowed"]) == (0, 0, 2 * N_FILES)
+    assert seen["behind"] == {library.name: 2}
+
+
 def started_program(programs, code):
     """Start a program, and wait until it has created a file `began`."""
     process = programs.start(programs.python(f"open('began', 'w')\n{code}"), HALF)
@@ -448,6 +467,7 @@ def test_program_of_a_terminal_that_is_closed_ends_and_cleans_up(one):
 
 CONFIG = "results/my-sweep/sweep.yaml"
 STATEMENTS = "results/my-sweep/tables/statements.parquet"
+CERTIFICATE = "results/my-sweep/tables/certificate.parquet"
 MARKED = """
 for epoch in (0, 1):
     mark(epoch)
@@ -491,7 +511,7 @@ def sweep(tmp_path_factory):
     """Return a sweep of two cache rates, as its user has run it."""
     sweep = Sweep(tmp_path_factory.mktemp("sweep"))
     sweep.first_plan = sweep.plan("0", "50")
-    sweep.project.snakemake(STATEMENTS)
+    sweep.project.snakemake(STATEMENTS, CERTIFICATE)
     return sweep
 
 
@@ -503,6 +523,20 @@ def test_sweep_says_what_is_true_of_each_run(sweep):
     answers = table.set_index("statement")["answer"]
     assert set(answers[["tier", "seen", "epochs", "cover", "once", "whole"]]) == {"yes"}
     assert os.listdir(sweep.programs.folder / "fast") == []
+
+
+def test_each_run_of_a_sweep_is_certified(sweep):
+    table = read_table(sweep.project.folder / CERTIFICATE, "certificate")
+    undisturbed = table[table["statement"].isin(["libraries", "advice"])]
+    assert sorted(undisturbed["cache_rate_percent"]) == [0, 0, 50, 50]
+    assert set(undisturbed["answer"]) == {"yes"}
+    of_tiers = table[~table.index.isin(undisturbed.index)]
+    read = of_tiers[["cache_rate_percent", "statement"]].to_records(index=False)
+    assert sorted(read.tolist()) == [
+        (0, "gfs bytes"),
+        (50, "gfs bytes"),
+        (50, "lfs bytes"),
+    ]
 
 
 def test_second_start_measures_only_what_lacks(sweep):

@@ -14,8 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from native import advice_library
+from tierscope.core.machine import BLOCK_DEVICE
 from tierscope.logs.analyse import analyse
 from tierscope.logs.grouping import LogFacts, group_logs
+from tierscope.storage.mounts import mount_of
+from tierscope.storage.page_cache import told_by
 from tierscope.trace.log import read_any_log, read_posix
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
@@ -406,15 +410,80 @@ def test_arrays_of_numpy_are_counted_in_both_interfaces(trace, tmp_path):
 def test_exit_status_and_output_are_those_of_the_command(trace):
     job = trace("import sys; print('out'); sys.exit(3)")
     assert (job.done.returncode, job.done.stdout) == (3, "out\n")
-    assert job.done.stderr == (
+    assert before_certificate(job.done) == [
         "tierscope trace: 0 logs in logs; its only process recorded no call on a "
-        "traced path.\n"
-    )
+        "traced path."
+    ]
     killed = trace(
         "from counting import *; read_by_file(files[1]); os.kill(os.getpid(), 9)"
     )
     assert killed.done.returncode == 128 + 9
-    assert killed.done.stderr == "tierscope trace: 1 log in logs.\n"
+    assert before_certificate(killed.done) == ["tierscope trace: 1 log in logs."]
+
+
+def before_certificate(done):
+    """Return what a call says before the three lines of its certificate."""
+    *lines, of_bytes, of_libraries, of_advice = done.stderr.splitlines()
+    head = "tierscope trace: certificate: "
+    assert of_bytes.startswith(f"{head}bytes came from devices: ")
+    assert of_libraries.startswith(f"{head}no foreign preload library: ")
+    assert of_advice.startswith(f"{head}every fadvise took effect: ")
+    return lines
+
+
+def certificate(done):
+    """Return answer and words of the certificate's statements, by their first words."""
+    lines = [line.split(": ", 4) for line in done.stderr.splitlines()]
+    lines = [line for line in lines if line[1] == "certificate"]
+    return {
+        line[2].split()[0]: tuple(": ".join(line[3:]).split(". ", 1)) for line in lines
+    }
+
+
+DROPS = """
+    from counting import *
+    for path in files[1:]:
+        fd = os.open(path, os.O_RDONLY)
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+        read_by_calls(path)
+"""
+
+
+def test_certificate_of_cold_reads_says_yes(trace, tmp_path):
+    if told_by(mount_of(tmp_path)) != BLOCK_DEVICE:
+        pytest.skip("pytest's temporary folder is not on a block device")
+    said = certificate(trace(DROPS).done)
+    assert {name: answer for name, (answer, _) in said.items()} == {
+        "bytes": "yes",
+        "no": "yes",
+        "every": "yes",
+    }
+    assert said["every"][1].startswith("4 calls to drop pages")
+
+
+def test_certificate_names_the_library_that_keeps_pages(trace, tmp_path, monkeypatch):
+    """In all processes of a job; it is loaded into `tierscope trace` as well."""
+    library = advice_library("SWALLOWS")
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    job = trace(DROPS + "\n    os.fork() or os._exit(0); os.wait()")
+    said = certificate(job.done)
+    where = f"{library.name} in 2 of 2 processes"
+    assert said["bytes"][0] in ("no", "not measured")  # by the file system
+    assert said["no"] == ("no", f"Preload libraries of others: {where}.")
+    answer, words = said["every"]
+    assert answer == "no"
+    assert words.endswith(f"0 made, 0 failed, 4 swallowed ({where}).")
+
+
+def test_certificate_of_files_in_memory_says_no(tmp_path):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        Path(folder, "data").mkdir()
+        Path(folder, "data", "file").write_bytes(bytes(100))
+        done, _ = traced(Path(folder), "cat", "data/file")
+    answer, words = certificate(done)["bytes"]
+    assert (answer, words) == ("no", "Page cache: 100 B on tmpfs (memory) were read.")
 
 
 def test_run_time_of_a_killed_program_is_that_of_the_command(trace, tmp_path):
@@ -429,7 +498,9 @@ def test_run_time_of_a_killed_program_is_that_of_the_command(trace, tmp_path):
     assert start <= job.started_s
     assert 1 <= job.run_time_s <= time.time() - start
     assert tables["logs"]["run_time_s"].item() < job.run_time_s - 0.9
-    assert job.remarks == "1 process was killed; its log ends with its last call."
+    told = "1 process was killed; its log ends with its last call. "
+    assert job.remarks.startswith(told)
+    assert "1 process was killed and does not tell what devices" in job.remarks
 
 
 def fails_in_one_line(tmp_path, arguments, status, reason):
@@ -549,6 +620,7 @@ def test_command_that_cannot_load_the_tracer_is_said(trace, tmp_path):
         check=True,
     )
     assert "did not load the tracer: it is linked statically" in done.stderr
+    assert {answer for answer, _ in certificate(done).values()} == {"not measured"}
 
 
 def test_program_that_a_process_executes_goes_on_in_its_log(trace):
@@ -662,10 +734,8 @@ os.kill(os.getppid(), signal.SIGKILL)
     recovered = subprocess.run(
         [*COMMAND, "--recover", "logs"], cwd=tmp_path, capture_output=True, text=True
     )
-    assert (recovered.returncode, recovered.stderr) == (
-        0,
-        "tierscope trace: 1 log in logs.\n",
-    )
+    assert recovered.returncode == 0
+    assert before_certificate(recovered) == ["tierscope trace: 1 log in logs."]
     (log,) = (tmp_path / "logs").iterdir()
     assert list(sums(log)[2]["bytes_read"].values()) == [3]
     again = subprocess.run(
@@ -699,5 +769,6 @@ def test_running_call_does_not_keep_a_killed_one_from_being_recovered(tmp_path):
     kill = "import os, signal; open('data/file').read(); os.kill(os.getppid(), 9)"
     traced(tmp_path, sys.executable, "-S", "-c", kill)
     recover = f"{sys.executable} {COMMAND[1]} trace --recover logs"
-    done, logs = traced(tmp_path, "sh", "-c", recover)
+    # Who recovers looks at the folders of data that was read.
+    done, logs = traced(tmp_path, "sh", "-c", recover, options=("--paths", "none"))
     assert (done.returncode, len(logs)) == (0, 1)

@@ -118,6 +118,24 @@ rule collect_verdicts:
         "../scripts/collect_verdicts.py"
 
 
+rule collect_certificate:
+    input:
+        runs=of_sweep("run.json"),
+        verdicts=f"{RESULTS}/{{sweep}}/verdicts.parquet",
+        library=library("collect_certificate"),
+    output:
+        f"{RESULTS}/{{sweep}}/certificate.parquet",
+    log:
+        f"{LOGS}/collect_certificate/{{sweep}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Certifying all runs of the program ({wildcards.sweep})."
+    script:
+        "../scripts/collect_certificate.py"
+
+
 rule collect_drift:
     input:
         runs=of_sweep("run.json"),

@@ -170,7 +170,8 @@ def peer_tables():
 
 def program_tables():
     """Return the tables of what programs of the user did, if any."""
-    return summed_tables("other_io", "statements")
+    certificate = [f"{TABLES}/certificate.parquet"] if EXPERIMENT.runs_program else []
+    return summed_tables("other_io", "statements") + certificate
 
 
 def of_runs(runs, name):
@@ -180,7 +181,9 @@ def of_runs(runs, name):
 
 def audited(runs):
     """Return the outputs of the audit of some runs; simulated ones have their times."""
-    of_programs = ("other_io", "statements") if EXPERIMENT.runs_program else ()
+    of_programs = PROGRAM.sums if EXPERIMENT.runs_program else ()
+    if of_programs and background_table():
+        of_programs += ("background",)
     return {
         "file_records": of_runs(runs, "file_records.parquet"),
         "io_time": if_measured(of_runs(runs, "io_time.parquet")),

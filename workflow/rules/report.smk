@@ -1,7 +1,9 @@
 """Rules that show an experiment on one page; figures.smk lists its figures."""
 
 REPORT_TABLES = ["breakdown", "spread", "goals", "combinations"]
-REPORT_TABLES += ["statements" if EXPERIMENT.runs_program else "claims"]
+REPORT_TABLES += (
+    ["statements", "certificate"] if EXPERIMENT.runs_program else ["claims"]
+)
 # The paper's figures and the comparisons that the sweep allows. The report has the
 # scorecard as a table. Studies are separate targets.
 REPORT_FIGURES = {

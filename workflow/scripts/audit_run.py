@@ -11,8 +11,9 @@ from tierscope.audit.program import ProgramEvidence, audit_program, statements
 from tierscope.audit.run import AuditError, Evidence, as_json, audit, why_failed
 from tierscope.core.description import Run, run_keys
 from tierscope.core.files import log_to, write_text
-from tierscope.core.tables import read_table, write_table
+from tierscope.core.tables import empty_table, read_table, write_table
 from tierscope.policies import kind_of
+from tierscope.trace.background import sum_background
 from tierscope.trace.file_records import read_background_records, read_file_records
 from tierscope.trace.program_records import read_program_records
 
@@ -55,7 +56,8 @@ def read_program_evidence(
         run.observed["dataset"],
         files["path"].tolist(),
         run.observed["written"],
-        ranks_of_processes(read_table(names["program_processes"], "program_processes")),
+        ranks_of_processes(read_table(names["program_processes"], "program_processes"))
+        | {node["pid"]: node["rank"] for node in run.placement},
     )
     return ProgramEvidence(
         run,
@@ -63,6 +65,7 @@ def read_program_evidence(
         read_table(names["opens"], "opens"),
         read_table(epochs, "run_epochs"),
         files,
+        read_table(names["decisions"], "decisions") if "decisions" in names else None,
     )
 
 
@@ -92,8 +95,24 @@ def audit_program_run(
     write_table(records.other_io.assign(**keys), written.other_io[number], "other_io")
     said = statements(evidence).assign(**keys)
     write_table(said, written.statements[number], "statements")
+    if written.get("background"):  # a policy of the experiment moves files
+        background = background_of(evidence).assign(**keys)
+        write_table(background, written.background[number], "background")
     write_audit(checks, number)
     return None
+
+
+def background_of(evidence: ProgramEvidence) -> pd.DataFrame:
+    """Return the table `run_background` of a program's run."""
+    if evidence.decisions is None:
+        return empty_table("run_background")
+    placement = evidence.run.placement
+    return sum_background(
+        evidence.records.background,
+        evidence.decisions,
+        {node["rank"]: node["node"] for node in placement},
+        {node["node"]: node["drain_time_s"] for node in placement},
+    )
 
 
 def write_audit(checks: list[Check], number: int) -> None:

@@ -39,7 +39,8 @@ if __name__ == "__main__":
     run_facts = None
     if given.run_facts:
         run_facts = read_table(given.run_facts, "run_facts")
-    names = ("breakdown", "spread", "goals", "combinations", "claims", "statements")
+    names = ("breakdown", "spread", "goals", "combinations", "claims")
+    names += ("statements", "certificate")  # of programs
     present = [name for name in names if given.get(name)]
     tables = {name: read_table(given[name], name) for name in present}
     paper = read_claims(given.paper)

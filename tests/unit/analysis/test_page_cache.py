@@ -5,7 +5,12 @@ import math
 import pandas as pd
 import pytest
 from descriptions import describe_run
-from tierscope.analysis.page_cache import verdict_mark, verdict_words, verdicts_of
+from tierscope.analysis.page_cache import (
+    certificate_of,
+    verdict_mark,
+    verdict_words,
+    verdicts_of,
+)
 from tierscope.core.tables import check_table
 
 NAN = math.nan
@@ -201,3 +206,70 @@ def test_note_names_tiers_rates_reasons_and_kept_names():
         "LFS reads came from the page cache (tmpfs keeps its files in memory)",
         "names and inodes of the GFS stayed in the nodes' caches",
     ]
+
+
+SEEN = {"n_processes": 2, "preloaded": {}, "made": 3}
+
+
+def certificate(*tiers, **observed):
+    """Return answers and words of a run whose tiers have these verdicts, by statement.
+
+    Each is a tier, its verdict, what told it and the reason.
+    """
+    columns = ["tier", "verdict", "told_by", "reason"]
+    run = describe_run(observed={"interference": SEEN} | observed)
+    table = certificate_of(run, pd.DataFrame(tiers, columns=columns))
+    table = check_table(table, "certificate")
+    return {row.statement: (row.answer, row.words) for row in table.itertuples()}
+
+
+def test_tier_is_certified_if_all_its_epochs_are_of_the_device():
+    device = ("gfs", "device", "block device", "")
+    found = certificate(device, device)
+    assert found["gfs bytes"] == (
+        "yes",
+        "Device in 2 epochs (told by what block devices read).",
+    )
+    assert found["libraries"][0] == found["advice"][0] == "yes"
+    assert "lfs bytes" not in found  # nothing was read there
+
+
+@pytest.mark.parametrize(
+    ("verdict", "told", "reason", "answer", "how"),
+    [
+        ("page cache", "memory", "tmpfs is memory", "no", "tmpfs is memory"),
+        ("mixed", "resident pages", "", "no", "told by a sample of resident pages"),
+        ("unknown", "nothing", "nothing tells", "not measured", "nothing tells"),
+        (
+            "unknown",
+            "block device",
+            "",
+            "not measured",
+            "what block devices read cannot",
+        ),
+    ],
+)
+def test_tier_with_an_epoch_of_another_verdict_is_not(
+    verdict, told, reason, answer, how
+):
+    device = ("lfs", "device", "block device", "")
+    found = certificate(device, ("lfs", verdict, told, reason))["lfs bytes"]
+    assert found[0] == answer
+    assert f"{verdict} in 1 epoch ({how}" in found[1].lower()
+
+
+def test_library_of_others_is_in_the_certificate_of_a_run():
+    seen = {"n_processes": 2, "preloaded": {"liba.so": 2}, "swallowed": 3}
+    found = certificate(interference=seen | {"behind": {"liba.so": 2}})
+    assert found["libraries"] == (
+        "no",
+        "Preload libraries of others: liba.so in 2 of 2 processes.",
+    )
+    assert found["advice"][0] == "no"
+
+
+def test_darshan_of_a_site_does_not_tell_of_libraries():
+    found = certificate(interference=None)
+    assert found["libraries"] == found["advice"]
+    assert found["advice"][0] == "not measured"
+    assert found["advice"][1].startswith("A site's Darshan")

@@ -86,6 +86,7 @@ def background_of(**keys):
         for epoch in (0, 1):
             new = 2 * (epoch == 0)
             copies = {"placed_files": new, "gfs_opens": new, "gfs_reads": 3 * new}
+            copies["lfs_bytes"] = 1000 * new
             where = {"node": node, "epoch": epoch, "drain_time_s": 0.5 * node * new}
             rows.append(RUN | keys | zeros | where | copies)
     return check_table(pd.DataFrame(rows).astype(_seconds()), "background")
@@ -393,7 +394,7 @@ def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compare
     figure = plot_policies(*compared, provenance=TESTS)
     assert len(figure.axes) == 3
     ticks = [tick.get_text() for tick in figure.axes[1].get_yticklabels()]
-    assert ticks == ["none", "pinning", "monarch"]
+    assert ticks == ["none", "pinning", "monarch\n3.906 KiB copied"]
     notes = " ".join(figure.get_supxlabel().split())
     assert "2 repetitions" in notes
     assert "staging is estimated" in notes
@@ -428,7 +429,7 @@ def test_summary_is_sorted_and_names_the_reference(compared):
         ["50", "monarch"],
     ]
     assert rows[0][3:] == ["reference"]
-    assert " ".join(rows[2][3:]) == "12.5 ± 0.0 18.2 ± 0.0 -8.3 0.00 2"
+    assert " ".join(rows[2][3:]) == "12.5 ± 0.0 18.2 ± 0.0 -8.3 3.906 KiB 0.00 2"
     assert rows[1][-2:] == ["12.00*", "~3"]
     assert all(len(line) <= 80 for line in blocks)
 

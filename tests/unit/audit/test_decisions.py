@@ -5,6 +5,7 @@ from tierscope.audit.decisions import (
     check_decisions,
     n_broken_rules,
     n_differences,
+    room_of,
 )
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
@@ -179,20 +180,53 @@ def test_rows_after_an_end_of_what_was_not_begun_all_count(good):
     assert n_differences([rows[0], stray, *rows[1:4]], policy) == 4
 
 
+def row(event, file_id, time_s=0.0, place="lfs", detail=""):
+    """Return a row of a node's decisions."""
+    return {
+        "event": event,
+        "file_id": file_id,
+        "place": place,
+        "time_s": time_s,
+        "detail": detail,
+    }
+
+
+@pytest.mark.parametrize(("decided_s", "n_different"), [(2.0, 0), (2.5, 1)])
+def test_late_read_must_be_decided_before_its_file_was_placed(decided_s, n_different):
+    run = describe("monarch")
+    rows = [
+        row("begin", 1, 0.0, "gfs"),
+        row("end", 1, 1.0, "gfs"),
+        row("copy", 1, 1.0),
+        row("placed", 1, 2.0),
+        row("begin", 1, decided_s, "gfs", "late"),
+        row("end", 1, 3.0, "gfs", "late"),
+        row("begin", 1, 4.0),
+    ]
+    policy = node_policy(run, Point(50, 0), range(PER_NODE))
+    assert n_differences(rows, policy) == n_different
+    assert n_broken_rules(rows, room_of(run, Point(50, 0))) == 0
+
+
+def test_late_read_of_a_copy_needs_an_eviction():
+    policy = node_policy(describe("lru"), Point(50, 0), range(PER_NODE))
+    assert n_differences([row("begin", 1, 1.0, detail="late")], policy) == 1
+
+
 def test_second_placement_under_monarch_breaks_a_rule_of_its_own():
     moves = [("copy", 1), ("placed", 1), ("evict", 1), ("copy", 1), ("placed", 1)]
-    rows = [{"event": event, "file_id": i, "place": "lfs"} for event, i in moves]
-    assert n_broken_rules(rows, describe("monarch"), Point(50, 0)) == 2
-    assert n_broken_rules(rows, describe("lru"), Point(50, 0)) == 0
+    rows = [row(event, i) for event, i in moves]
+    assert n_broken_rules(rows, room_of(describe("monarch"), Point(50, 0))) == 2
+    assert n_broken_rules(rows, room_of(describe("lru"), Point(50, 0))) == 0
 
 
 def test_eviction_of_a_file_that_is_being_read_is_found():
     run = describe("lru")
     moves = [("copy", 1), ("placed", 1), ("begin", 1), ("evict", 1)]
-    rows = [{"event": event, "file_id": i, "place": "lfs"} for event, i in moves]
-    assert n_broken_rules(rows, run, run.point) == 1
-    read = {"event": "end", "file_id": 1, "place": "lfs"}
-    assert n_broken_rules([*rows[:3], read, rows[3]], run, run.point) == 0
+    rows = [row(event, i) for event, i in moves]
+    assert n_broken_rules(rows, room_of(run, run.point)) == 1
+    read = row("end", 1)
+    assert n_broken_rules([*rows[:3], read, rows[3]], room_of(run, run.point)) == 0
 
 
 def test_processes_that_asked_are_those_of_all_nodes(good):
@@ -261,8 +295,8 @@ def test_process_that_never_asked_is_found(good):
 def test_files_on_their_way_take_room_of_the_cache_rate(n_coming, n_broken):
     """Six files may be there, one is."""
     events = [("copy", 0), ("placed", 0), *(("copy", 1 + i) for i in range(n_coming))]
-    rows = [{"event": e, "file_id": i, "place": "lfs"} for e, i in events]
-    assert n_broken_rules(rows, describe("monarch"), Point(50, 0)) == n_broken
+    rows = [row(event, i) for event, i in events]
+    assert n_broken_rules(rows, room_of(describe("monarch"), Point(50, 0))) == n_broken
 
 
 def test_background_writing_of_too_few_bytes_is_found(good):

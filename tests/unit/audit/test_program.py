@@ -15,6 +15,8 @@ OBSERVED = {
     "marks_back": 0,
     "unmarked_opens": 0,
     "fell_back": 0,
+    "damaged": [],
+    "lfs_bytes": [200],
     "reopened_after_drop": 0,
     "escaped": [],
     "written": {},

@@ -60,6 +60,7 @@ def totals_of(times_s, calls, copies=0, **keys):
             "reference_io_time_s": 0.0,
             "gfs_operations": n_calls,
             "background_gfs_operations": copies,
+            "background_bytes": 8 * copies,
             "reference_gfs_operations": 100 * n,
         }
         | keys

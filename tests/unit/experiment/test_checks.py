@@ -85,7 +85,11 @@ def test_program_on_emulated_tiers_is_refused_with_what_can_take_its_place(datas
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ({"sweep": {"policies": ["lru"]}}, "sweep.policies: got lru, expected none or"),
+        (
+            {"sweep": {"policies": ["clairvoyant"]}},
+            "policies: got clairvoyant, expected none",
+        ),
+        ({"sweep": {"policies": ["adhoc"]}}, "policies: got adhoc, expected none"),
         (
             {"sweep": {"loaders": ["program", "posix"]}},
             "sweep.loaders: got posix and loader.command, expected",

@@ -2,9 +2,13 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from snakemake.utils import update_config
+from tierscope.core.certificate import LIBRARIES
+from tierscope.core.columns import RUN_KEYS
+from tierscope.core.tables import write_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment import program_sweep
 from tierscope.experiment.config import changes, defaults_of_programs, read_experiment
@@ -53,6 +57,24 @@ def test_configuration_is_that_of_a_sweep_of_the_program(asked):
     assert description.dataset.path == str(asked.dataset)
 
 
+def test_policies_share_the_runs_with_nothing_on_the_lfs(asked):
+    policies = ("none", "monarch", "pinning")
+    experiment = experiment_of(sweep_config(replace(asked, policies=policies)))
+    rates = {
+        scenario.policy: sorted({point.cache_rate_percent for point in points})
+        for scenario, points in experiment.sweep.items()
+    }
+    assert rates == {
+        "none": [0],
+        "monarch": [25, 50, 75, 100],
+        "pinning": [25, 50, 75, 100],
+    }
+    assert experiment.settings["figures"]["scenario"]["policy"] == "monarch"
+    (monarch,) = (one for one in experiment.sweep if one.policy == "monarch")
+    options = experiment.description(monarch).policy_options
+    assert set(options) == {"copy_threads", "stop"}
+
+
 def test_relative_paths_are_those_of_the_users_folder(asked):
     dataset, lfs = (Path(os.path.relpath(one)) for one in (asked.dataset, asked.lfs))
     config = sweep_config(replace(asked, dataset=dataset, lfs=lfs))
@@ -67,6 +89,7 @@ def test_relative_paths_are_those_of_the_users_folder(asked):
         ({"command": []}, "got no command; write it behind --"),
         ({"dataset": Path("/no/such")}, "--dataset: got /no/such, expected a folder"),
         ({"lfs": Path("/no/such")}, "--lfs: got /no/such, expected a directory"),
+        ({"policies": ["adhoc"]}, "--policies: got adhoc, expected some of none, pin"),
         ({"name": "a b"}, "--name: got 'a b', expected "),
     ],
 )
@@ -102,6 +125,25 @@ def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
         "--profile",
         str(ROOT / "profiles" / "local"),
     ]
+
+
+def test_sweep_ends_with_the_certificate_of_its_runs(asked, monkeypatch, capsys):
+    row = {**dict.fromkeys(RUN_KEYS, "x"), "n_osts": 0, "source": "measured"}
+    row |= {"loader": "program", "policy": "pinning", "repetition": 0}
+    row |= {"statement": LIBRARIES, "answer": "no", "words": "liba.so in 1 of 1."}
+    rows = [row | {"cache_rate_percent": rate} for rate in (0, 50)]
+
+    def run(command, check):
+        table = Path("results/my_data_set_v2/tables/certificate.parquet")
+        write_table(pd.DataFrame(rows), table, "certificate")
+        return Done
+
+    monkeypatch.setattr(program_sweep.subprocess, "run", run)
+    line = "certificate: no foreign preload library: no in 2 of 2 runs. liba.so in 1"
+    assert sweep(asked, "local", ["-n"]) == 0
+    assert capsys.readouterr().err == ""
+    assert sweep(asked, "local") == 0
+    assert capsys.readouterr().err == f"tierscope sweep: {line} of 1.\n"
 
 
 def test_runs_of_another_program_are_named_and_their_configuration_stays(

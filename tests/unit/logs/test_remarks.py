@@ -45,6 +45,32 @@ def test_mapped_files_are_said_to_be_unmeasured(remarks):
     assert remarks((unmonitored, {})) == ""
 
 
+def test_bytes_of_a_traced_command_are_told_apart(remarks):
+    """As the end of `tierscope trace` does, for all processes together."""
+    logs = [
+        {"read_on": "ext4:100,tmpfs:0", "device_bytes": "0", "mapped_bytes": "0"},
+        {"read_on": "ext4:100", "mapped_bytes": "0", "fadvise": "3,0,0"},
+    ]
+    told = remarks(*((ROWS, {"metadata": one | {"n_preloaded": "0"}}) for one in logs))
+    assert told == (
+        "Mixed or page cache: 200 B on ext4, 0 B on tmpfs (memory) were read; since "
+        "the first of these calls, block devices have read 0 B for the processes. 1 "
+        "process was killed and does not tell what devices read."
+    )
+    nothing = {"read_on": "", "device_bytes": "0", "fadvise": "odd"}
+    assert remarks((ROWS, {"metadata": nothing})) == ""
+
+
+def test_libraries_and_calls_without_effect_are_told_and_nobody_is_named(remarks):
+    seen = {"n_preloaded": "1", "preloaded": "libalice.so", "fadvise": "4,1,2"}
+    assert remarks((ROWS, {"metadata": seen}), (ROWS, {})) == (
+        "1 process has preload libraries of others, which may change what is read "
+        "(`preloaded` in the metadata of the logs). 3 calls of posix_fadvise had no "
+        "effect (1 failed, 2 swallowed by another library), so files may have stayed "
+        "in the page cache."
+    )
+
+
 def test_a_missing_mount_table_is_told_unless_tiers_are_given(remarks):
     log = (ROWS, {"mounts": {}})
     assert remarks(log) == (

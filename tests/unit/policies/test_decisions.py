@@ -16,9 +16,9 @@ def test_rows_are_numbered_and_have_the_instant_since_the_start():
     decisions.pass_time(600)  # a request that another one overtook
     decisions.add("begin", 0, 7, Place.GFS, rank=9)
     decisions.add("placed", 1, 7, Place.LFS, detail="handed over")
-    assert decisions.rows == [
-        (2, 0, 1.5, "begin", 0, 9, 7, "gfs", ""),
-        (2, 1, 1.5, "placed", 1, 8, 7, "lfs", "handed over"),
+    assert decisions.table().tolist() == [
+        (2, 0, 1.5, b"begin", 0, 9, 7, b"gfs", b""),
+        (2, 1, 1.5, b"placed", 1, 8, 7, b"lfs", b"handed over"),
     ]
     columns = decisions.columns()
     assert columns["event"].tolist() == [b"begin", b"placed"]

@@ -5,9 +5,17 @@ from tierscope.core.columns import TABLES
 from tierscope.core.scenario import Scenario
 from tierscope.model.simulator.runs import SIMULATIONS
 from tierscope.policies import POLICIES, kind_of, of_kind
-from tierscope.policies.kinds import DATABASE, FILES, KINDS, PEERS, PLACED, PROGRAM
+from tierscope.policies.kinds import (
+    DATABASE,
+    FILES,
+    KINDS,
+    PEERS,
+    PLACED,
+    PLACED_PROGRAM,
+    PROGRAM,
+)
 
-OURS = set(KINDS) - {PROGRAM}  # of our loaders
+OURS = set(KINDS) - {PROGRAM, PLACED_PROGRAM}  # of our loaders
 
 
 def test_every_kind_of_our_loaders_is_measured_audited_and_simulated():
@@ -22,9 +30,12 @@ def test_every_kind_has_a_source_of_its_own():
 
 
 def test_tables_of_kinds_have_contracts_and_no_two_kinds_share_one():
-    names = [name for kind in KINDS for name in (*kind.tables, *kind.sums)]
+    kinds = [*OURS, PROGRAM]
+    names = [name for kind in kinds for name in (*kind.tables, *kind.sums)]
     assert set(names) <= set(TABLES)
     assert len(set(names)) == len(names)
+    placed = {*PLACED_PROGRAM.tables, *PLACED_PROGRAM.sums}
+    assert placed == {*PROGRAM.tables, *PROGRAM.sums, *PLACED.tables, *PLACED.sums}
 
 
 def test_every_policy_is_of_one_kind_and_databases_are_their_own():
@@ -36,6 +47,9 @@ def test_every_policy_is_of_one_kind_and_databases_are_their_own():
             ("monarch", "tensorflow"),
             ("adhoc", "posix"),
             ("pinning", "lmdbio"),
+            ("pinning", "program"),
+            ("lru", "program"),
         )
     }
-    assert list(kinds.values()) == [FILES, PLACED, PEERS, DATABASE]
+    wanted = [FILES, PLACED, PEERS, DATABASE, PROGRAM, PLACED_PROGRAM]
+    assert list(kinds.values()) == wanted

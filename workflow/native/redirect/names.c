@@ -288,7 +288,7 @@ static void note_rename(struct target *source, struct target *target) {
            REAL(fstatat)(target->directory, target->path, &info, AT_SYMLINK_NOFOLLOW) ==
                0 &&
            S_ISDIR(info.st_mode))
-    note_event(NULL, own_epoch(), WROTE);
+    note_event(NULL, own_epoch(), WROTE, now_ns(), false);
   if (target->slot)
     note_written(target->slot);
   errno = saved_errno;

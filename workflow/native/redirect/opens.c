@@ -17,25 +17,35 @@
 /* ---- Descriptors of dataset files ------------------------------------------------ */
 
 /*
- * The file and the epoch of a descriptor, if somebody wants to know of closes.
+ * The file, tier and epoch of a descriptor, if somebody wants to know of closes.
  * IS_SHARED means that another descriptor may be of the same open.
  */
 #define IS_SHARED (UINT64_C(1) << 63)
-_Static_assert(sizeof(meaning) == 8, "a slot's number and an epoch");
+enum { NUMBER_SHIFT = 31, LFS_SHIFT = 30 };
+_Static_assert(sizeof(meaning) == 8, "a slot's number, a tier and an epoch");
+_Static_assert(LAST_EPOCH < 1 << LFS_SHIFT, "an epoch has its bits");
 static _Atomic int highest_descriptor;
 
 static uintptr_t meaning_of(const struct target *target) {
   uint64_t number = (uint64_t)(target->slot - all_slots(table)) + 1;
-  return (uintptr_t)number << 31 | (uintptr_t)target->epoch;
+  return (uintptr_t)number << NUMBER_SHIFT |
+         (uintptr_t)(target->place == ON_LFS) << LFS_SHIFT | (uintptr_t)target->epoch;
 }
 
-static void note_descriptor(int fd, uintptr_t means) {
+/* Returns whether there was room for it. */
+static bool note_descriptor(int fd, uintptr_t means) {
   meaning *slot = means ? make_slot(fd) : slot_of(fd);
   if (!slot)
-    return;
+    return false;
   *slot = means;
   if (means && fd > highest_descriptor)
     highest_descriptor = fd;
+  return means != 0;
+}
+
+void forget_descriptors(void) {
+  forget_slots(0, UINT_MAX);
+  highest_descriptor = 0;
 }
 
 /* Whether another descriptor is of the same open. */
@@ -50,10 +60,30 @@ static bool has_twin(uintptr_t means) {
   return false;
 }
 
+static const uint32_t *slot_meant(uintptr_t means) {
+  return all_slots(table) + ((means & ~IS_SHARED) >> NUMBER_SHIFT) - 1;
+}
+
+static bool was_on_lfs(uintptr_t means) { return means >> LFS_SHIFT & 1; }
+
+/*
+ * The pages of a file leave the page cache before its last descriptor on the node does,
+ * if epochs are cold. So nobody needs to open it again for that.
+ */
+static void drop_pages(int fd, uintptr_t means) {
+  uint16_t left =
+      __atomic_sub_fetch(readers_of(table, slot_meant(means)), 1, __ATOMIC_RELAXED);
+  if (left > 0 || !(was_on_lfs(means) ? table->drops_lfs : table->drops_gfs))
+    return;
+  int saved_errno = errno;
+  syscall(SYS_fadvise64, fd, 0L, 0L, POSIX_FADV_DONTNEED);
+  errno = saved_errno;
+}
+
 /*
  * Takes the meaning of a descriptor that is about to be closed: as soon as it is,
- * another thread may get its number. A child of vfork closes its own descriptors but
- * uses its parent's memory.
+ * another thread may get its number. 0: no open ends with it. A child of vfork closes
+ * its own descriptors but uses its parent's memory.
  */
 static uintptr_t take_descriptor(int fd) {
   if (LIKELY(!table || !table->wants_closes))
@@ -61,7 +91,11 @@ static uintptr_t take_descriptor(int fd) {
   meaning *slot = slot_of(fd);
   if (!slot || !*slot || getpid() != own_pid())
     return 0;
-  return atomic_exchange(slot, 0);
+  uintptr_t means = atomic_exchange(slot, 0);
+  if (!means || has_twin(means))
+    return 0;
+  drop_pages(fd, means);
+  return means;
 }
 
 static uintptr_t take_stream(FILE *stream) {
@@ -74,10 +108,10 @@ static uintptr_t take_stream(FILE *stream) {
 }
 
 static void note_close(uintptr_t means) {
-  if (LIKELY(!means) || has_twin(means))
+  if (LIKELY(!means))
     return;
-  uint64_t number = (means & ~IS_SHARED) >> 31;
-  note_event(all_slots(table) + number - 1, (int)(means & INT_MAX), CLOSED);
+  note_event(slot_meant(means), (int)(means & LAST_EPOCH), CLOSED, now_ns(),
+             was_on_lfs(means));
 }
 
 /* ---- Opens ---------------------------------------------------------------------- */
@@ -93,10 +127,11 @@ static void note_open(const struct target *target, enum purpose purpose) {
   }
   if (target->has_fallen_back) {
     count(FALLBACKS);
-    note_event(target->slot, target->epoch, FELL_BACK);
+    note_event(target->slot, target->epoch, FELL_BACK, target->decided_ns, false);
   }
   note_event(target->slot, target->epoch,
-             target->place == ON_LFS ? OPENED_LFS : OPENED_GFS);
+             target->place == ON_LFS ? OPENED_LFS : OPENED_GFS, target->decided_ns,
+             false);
 }
 
 /* Notes what a call has opened, if it is a known file. */
@@ -104,8 +139,9 @@ static void opened(const struct target *target, enum purpose purpose, int fd) {
   if (!target->slot)
     return;
   note_open(target, purpose);
-  if (table->wants_closes && purpose != WRITE && getpid() == own_pid())
-    note_descriptor(fd, meaning_of(target));
+  if (table->wants_closes && purpose != WRITE && getpid() == own_pid() &&
+      note_descriptor(fd, meaning_of(target)))
+    __atomic_add_fetch(readers_of(table, target->slot), 1, __ATOMIC_RELAXED);
 }
 
 static enum purpose of_flags(uint64_t flags) {
@@ -310,15 +346,15 @@ static void close_descriptors(int first, unsigned last) {
 }
 
 int close_range(unsigned first, unsigned last, int flags) {
-  int status = REAL(close_range)(first, last, flags);
-  if (status == 0 && !(flags & CLOSE_RANGE_CLOEXEC) && first <= INT_MAX)
+  bool closes = first <= last && !(flags & ~CLOSE_RANGE_UNSHARE);
+  if (closes && first <= INT_MAX)
     close_descriptors((int)first, last);
-  return status;
+  return REAL(close_range)(first, last, flags);
 }
 
 void closefrom(int first) {
-  REAL(closefrom)(first);
   close_descriptors(first < 0 ? 0 : first, UINT_MAX);
+  REAL(closefrom)(first);
 }
 
 static int duplicated(int old_fd, int new_fd) {
@@ -330,25 +366,27 @@ static int duplicated(int old_fd, int new_fd) {
   return new_fd;
 }
 
-/* What has the new number is closed. */
-static int replaced(int old_fd, int new_fd, uintptr_t means, int result) {
-  if (result >= 0)
-    note_close(means);
-  else if (means)
-    note_descriptor(new_fd, means);
-  return duplicated(old_fd, result);
+/* What has the new number is closed by a call that will not fail. */
+static void replace(int old_fd, int new_fd, int flags) {
+  if (LIKELY(!table || !table->wants_closes) || old_fd == new_fd || flags & ~O_CLOEXEC)
+    return;
+  int saved_errno = errno;
+  bool is_open = syscall(SYS_fcntl, old_fd, F_GETFD) >= 0;
+  errno = saved_errno;
+  if (is_open)
+    note_close(take_descriptor(new_fd));
 }
 
 int dup(int old_fd) { return duplicated(old_fd, REAL(dup)(old_fd)); }
 
 int dup2(int old_fd, int new_fd) {
-  uintptr_t means = old_fd == new_fd ? 0 : take_descriptor(new_fd);
-  return replaced(old_fd, new_fd, means, REAL(dup2)(old_fd, new_fd));
+  replace(old_fd, new_fd, 0);
+  return duplicated(old_fd, REAL(dup2)(old_fd, new_fd));
 }
 
 int dup3(int old_fd, int new_fd, int flags) {
-  uintptr_t means = old_fd == new_fd ? 0 : take_descriptor(new_fd);
-  return replaced(old_fd, new_fd, means, REAL(dup3)(old_fd, new_fd, flags));
+  replace(old_fd, new_fd, flags);
+  return duplicated(old_fd, REAL(dup3)(old_fd, new_fd, flags));
 }
 
 /* Every command takes one argument of at most a pointer's size, or none. */

@@ -244,6 +244,8 @@ static void find_below(enum purpose purpose, struct target *target) {
   }
   if (purpose != NAME && purpose != NAME_OR_ABOVE && !target->is_folder)
     target->slot = find_slot(target->name, target->name_bytes);
+  if (target->slot && opens)
+    target->decided_ns = now_ns();
   uint32_t state = target->slot ? __atomic_load_n(target->slot, __ATOMIC_ACQUIRE) : 0;
   if ((purpose == LOOK_LINK || purpose == READ_LINK) && state & IS_LINK)
     target->slot = NULL; /* the copy is none */
@@ -273,6 +275,7 @@ __attribute__((noinline)) void find(int directory, const char *path,
   target->is_mark = target->is_virtual = target->is_folder = false;
   target->has_fallen_back = false;
   target->epoch = 0;
+  target->decided_ns = 0;
   target->n_above = 0;
   target->slot = NULL;
   target->name = NULL;
@@ -351,6 +354,7 @@ bool leads_to_dataset(int fd, enum purpose purpose, struct target *target) {
   if (purpose == WRITE)
     return false;
   target->is_virtual = false; /* its own path has opened it */
+  target->decided_ns = now_ns();
   direct(target, __atomic_load_n(target->slot, __ATOMIC_ACQUIRE));
   return true;
 }

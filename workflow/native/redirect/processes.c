@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct process *own; /* NULL: the table had no free place */
@@ -31,12 +30,6 @@ static struct process *all_processes(void) {
 }
 
 /* ---- Processes ------------------------------------------------------------------ */
-
-static int64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 static bool read_key(pid_t process, uint64_t *key, pid_t *parent) {
   unsigned long long ticks;
@@ -110,6 +103,10 @@ void enter_process(void) {
       known_pid = page;
 #endif
   }
+  static pid_t last;
+  if (last && last != pid)
+    forget_descriptors();
+  last = pid;
   uint32_t before = nearest;
   own = read_key(pid, &key, &parent) ? find_process(pid, key, true) : NULL;
   if (known_pid)
@@ -358,7 +355,7 @@ static bool make_links(int epoch) {
  * -1 if nothing is redirected or the epoch cannot begin.
  */
 int tierscope_epoch(int epoch) {
-  if (!start() || epoch < 0)
+  if (!start() || epoch < 0 || epoch > LAST_EPOCH)
     return -1;
   pid_t pid = own_pid();
   if (!own || !(own->marked || join_to_mark(own->has_loops)) || !make_links(epoch)) {
@@ -373,7 +370,7 @@ int tierscope_epoch(int epoch) {
   __atomic_fetch_add(&group->n_marks, 1, __ATOMIC_RELEASE);
   own->marked_ns = now_ns();
   __atomic_store_n(&own->marked, (uint32_t)epoch + 1, __ATOMIC_RELEASE);
-  note_event(NULL, epoch, MARKED);
+  note_event(NULL, epoch, MARKED, own->marked_ns, false);
   return 0;
 }
 

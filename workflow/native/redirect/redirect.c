@@ -22,7 +22,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FATAL_STATUS 121
@@ -88,11 +87,30 @@ int64_t tierscope_redirect_fill(struct table *into, const char *names,
   return -1;
 }
 
+/*
+ * For the keeper: from now on opens of a file take this tier. Programs may change the
+ * slot's other bits meanwhile.
+ */
+void tierscope_redirect_stage(struct table *in, uint64_t at, bool is_staged) {
+  uint32_t *slot = all_slots(in) + at;
+  if (is_staged)
+    __atomic_fetch_or(slot, STAGED, __ATOMIC_SEQ_CST);
+  else
+    __atomic_fetch_and(slot, ~(uint32_t)STAGED, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * For the keeper: a process has ended without a close. Returns how many opens of the
+ * file are left.
+ */
+unsigned tierscope_redirect_release(struct table *in, uint64_t at) {
+  return __atomic_sub_fetch(readers_of(in, all_slots(in) + at), 1, __ATOMIC_RELAXED);
+}
+
 /* ---- Events --------------------------------------------------------------------- */
 
-void note_event(const uint32_t *slot, int epoch, enum event_kind kind) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+void note_event(const uint32_t *slot, int epoch, enum event_kind kind, int64_t time_ns,
+                bool was_on_lfs) {
   struct event *events = (struct event *)((char *)table + table->events_at);
   pid_t pid = own_pid();
   uint16_t group = (uint16_t)own_group();
@@ -100,19 +118,20 @@ void note_event(const uint32_t *slot, int epoch, enum event_kind kind) {
   struct event *event = &events[at & (table->n_events - 1)];
   __atomic_store_n(&event->serial, 0, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
-  event->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  event->time_ns = (uint64_t)time_ns;
   event->slot = slot ? (uint32_t)(slot - all_slots(table)) : NO_SLOT;
   event->pid = pid;
   event->epoch = epoch;
   event->group = group;
   event->kind = (uint8_t)kind;
+  event->was_on_lfs = was_on_lfs;
   __atomic_store_n(&event->serial, at + 1, __ATOMIC_RELEASE);
 }
 
 void note_written(uint32_t *slot) {
   __atomic_fetch_or(slot, WRITTEN, __ATOMIC_RELEASE);
   count(WRITES);
-  note_event(slot, own_epoch(), WROTE);
+  note_event(slot, own_epoch(), WROTE, now_ns(), false);
 }
 
 /* ---- Start ---------------------------------------------------------------------- */

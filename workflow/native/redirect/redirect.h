@@ -6,6 +6,8 @@
 
 #include "table.h"
 
+#include <time.h>
+
 #pragma GCC visibility push(hidden)
 
 /* ---- redirect.c: the table ------------------------------------------------------ */
@@ -19,13 +21,25 @@ static inline uint32_t *all_slots(const struct table *in) {
   return (uint32_t *)((char *)in + in->slots_at);
 }
 
+/* How many opens of a slot's file have not been closed, by all processes. */
+static inline uint16_t *readers_of(const struct table *in, const uint32_t *slot) {
+  return (uint16_t *)((char *)in + in->readers_at) + (slot - all_slots(in));
+}
+
 /* The slot of a name below the dataset; NULL: the table does not know it. */
 uint32_t *find_slot(const char *name, size_t bytes);
-void note_event(const uint32_t *slot, int epoch, enum event_kind kind);
+void note_event(const uint32_t *slot, int epoch, enum event_kind kind, int64_t time_ns,
+                bool was_on_lfs);
 void note_written(uint32_t *slot);
 
 static inline void count(enum count which) {
   __atomic_fetch_add(&table->counts[which], 1, __ATOMIC_RELAXED);
+}
+
+static inline int64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 /* ---- processes.c: processes, groups, epochs ------------------------------------- */
@@ -37,6 +51,12 @@ int own_epoch(void);
 int tierscope_epoch(int epoch) __attribute__((visibility("default")));
 int tierscope_first_epoch(void) __attribute__((visibility("default")));
 int tierscope_epoch_under_way(void) __attribute__((visibility("default")));
+
+/* ---- opens.c: open files ----------------------------------------------------------
+ */
+
+/* In a new process: what it has from its parent is no open of its own. */
+void forget_descriptors(void);
 
 /* ---- paths.c: where a path leads ------------------------------------------------ */
 
@@ -68,7 +88,8 @@ struct target {
   bool is_folder; /* it ends with a slash */
   bool has_fallen_back;
   int epoch;
-  uint32_t *slot; /* NULL: not a known file */
+  int64_t decided_ns; /* of an open */
+  uint32_t *slot;     /* NULL: not a known file */
   int given_directory;
   const char *given;
   const char *name; /* below the dataset; in the buffer or in the given path */

@@ -39,7 +39,9 @@ enum event_kind {
 };
 
 #define NO_SLOT UINT32_MAX
+#define LAST_EPOCH ((1 << 30) - 1)
 
+/* Of an open, the time is that of the decision: before the slot's state was read. */
 struct event {
   uint64_t serial; /* position + 1; written last */
   uint64_t time_ns;
@@ -47,7 +49,7 @@ struct event {
   int32_t pid, epoch;
   uint16_t group;
   uint8_t kind;
-  uint8_t unused;
+  uint8_t was_on_lfs; /* what was CLOSED */
 };
 
 enum count {
@@ -101,9 +103,10 @@ struct table {
   uint32_t version, header_bytes;
   uint64_t file_bytes, seed;
   uint64_t n_files, n_slots, n_events, n_processes; /* n_events: a power of two */
-  uint64_t slots_at, ids_at, events_at, processes_at;
+  uint64_t slots_at, ids_at, readers_at, events_at, processes_at;
   uint64_t device;                   /* st_dev of the dataset's files */
   uint32_t is_virtual, wants_closes; /* is_virtual: the first root does not exist */
+  uint32_t drops_gfs, drops_lfs;     /* pages after a file's last close on the node */
   uint32_t n_roots;
   uint32_t root_bytes[N_ROOTS];
   uint32_t real_bytes, lfs_bytes, links_bytes;

@@ -284,12 +284,40 @@ TRACED_MMAP(mmap64, off64_t)
     return result;                                                                     \
   }
 
-TRACED_TIME(int, posix_fadvise, (int fd, off_t offset, off_t length, int advice),
-            (fd, offset, length, advice), result == 0)
-TRACED_TIME(int, posix_fadvise64, (int fd, off64_t offset, off64_t length, int advice),
-            (fd, offset, length, advice), result == 0)
 TRACED_TIME(ssize_t, getdents64, (int fd, void *entries, size_t bytes),
             (fd, entries, bytes), result >= 0)
+
+/* Whether this thread is in such a call: a library behind us may call us again. */
+static _Thread_local bool is_advising __attribute__((tls_model("initial-exec")));
+
+/*
+ * A library between us and libc may let a call do nothing. Then it also lets one do
+ * nothing that libc refuses: no file has a length below 0.
+ */
+#define TRACED_ADVICE(name, offset_type)                                               \
+  int name(int fd, offset_type offset, offset_type length, int advice) {               \
+    struct file *file = *events_path ? descriptor_file(fd) : NULL;                     \
+    __typeof__(&name) next = REAL(name);                                               \
+    if (LIKELY(!file) || is_advising)                                                  \
+      return next(fd, offset, length, advice);                                         \
+    is_advising = true;                                                                \
+    double start_s = now_s();                                                          \
+    int error = next(fd, offset, length, advice);                                      \
+    enum drop outcome = error ? DROP_FAILED : DROP_MADE;                               \
+    if (advice == POSIX_FADV_DONTNEED) {                                               \
+      bool is_foreign = libc_##name && (void *)next != libc_##name;                    \
+      if (!error && is_foreign && next(fd, 0, -1, advice) == 0)                        \
+        outcome = DROP_SWALLOWED;                                                      \
+      record_drop(file, outcome, start_s);                                             \
+    } else if (!error) {                                                               \
+      record_meta_time(file, start_s);                                                 \
+    }                                                                                  \
+    is_advising = false;                                                               \
+    return error;                                                                      \
+  }
+
+TRACED_ADVICE(posix_fadvise, off_t)
+TRACED_ADVICE(posix_fadvise64, off64_t)
 
 /* ---- Close and dup ------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -60,13 +61,26 @@ void note_start(void) {
   read_start(getpid(), &process_ticks, &parent);
   read_text("/proc/self/cmdline", command, sizeof command);
   note_event("start", command);
+  note_libraries();
   errno = saved_errno;
+}
+
+int64_t device_bytes(void) {
+  enum { BLOCK_BYTES = 512 };
+  struct rusage used;
+  return getrusage(RUSAGE_SELF, &used) ? 0 : (int64_t)used.ru_inblock * BLOCK_BYTES;
 }
 
 /* Not of a child of vfork, which uses its parent's memory. */
 void note_end(void) {
-  if (*events_path && getpid() == process_id)
-    note_event("end", "");
+  char read[32] = "-"; /* the kernel does not count */
+  if (!*events_path || getpid() != process_id)
+    return;
+  int saved_errno = errno;
+  if (REAL(access)("/proc/self/io", F_OK) == 0)
+    snprintf(read, sizeof read, "%lld", (long long)device_bytes());
+  note_event("end", read);
+  errno = saved_errno;
 }
 
 /* Makes this host's folder for spools and events; false if that fails. */

@@ -135,6 +135,16 @@ void record_mapping(struct file *file, uint64_t bytes) {
   leave(&call);
 }
 
+void record_drop(struct file *file, enum drop outcome, double start_s) {
+  struct call call;
+  if (!enter(&call, file, start_s))
+    return;
+  if (outcome != DROP_FAILED)
+    add_time(&call, META_TIME, META_LANE);
+  __atomic_fetch_add(&spool.header->drops[outcome], 1, __ATOMIC_RELAXED);
+  leave(&call);
+}
+
 void record_rename(struct file *source, struct file *target, double start_s) {
   struct call call;
   if (source)

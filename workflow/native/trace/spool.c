@@ -145,7 +145,8 @@ static int create_spool(const struct run *run) {
                                         .rank = run->rank,
                                         .process_id = process_id,
                                         .origin_ns = run->origin_ns,
-                                        .used_bytes = HEADER_BYTES};
+                                        .used_bytes = HEADER_BYTES,
+                                        .device_bytes = device_bytes()};
   spool.next = map + HEADER_BYTES;
   spool.end = map + FIRST_SEGMENT_BYTES;
   note_event("spool", strrchr(spool.path, '/') + 1);

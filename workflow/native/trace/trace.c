@@ -215,6 +215,7 @@ __attribute__((constructor)) static void initialise(void) {
     if (!enter_host_folder(spool_dir, folder, sizeof folder))
       return;
     spool_dir = folder;
+    find_libraries();
   }
   note_start();
   int error = start(spool_dir, atoi(rank), prefixes, excluded ? excluded : "");

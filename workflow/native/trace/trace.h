@@ -91,7 +91,7 @@ _Static_assert(sizeof(struct posix_record) == 704, "Darshan's POSIX record, vers
 /* ---- The spool's layout, read by tierscope.trace.spool ------------------------ */
 
 #define SPOOL_MAGIC "tierscope-trace"
-#define SPOOL_VERSION 2
+#define SPOOL_VERSION 3
 #define HEADER_BYTES 4096
 #define FIRST_SEGMENT_BYTES (256u << 10)
 #define LARGEST_SEGMENT_BYTES (4u << 20)
@@ -99,6 +99,9 @@ _Static_assert(sizeof(struct posix_record) == 704, "Darshan's POSIX record, vers
 #define N_SEGMENTS 4096                 /* of 4 MiB: more than 20 million records */
 #define PATH_BYTES (2 * PATH_MAX)       /* of a spool */
 #define LONG_PATH_BYTES (16 * PATH_MAX) /* of a file */
+
+/* What became of a call of posix_fadvise by which a program lets pages be dropped. */
+enum drop { DROP_MADE, DROP_FAILED, DROP_SWALLOWED, N_DROPS };
 
 struct spool_header {
   char magic[16];
@@ -110,6 +113,8 @@ struct spool_header {
   uint64_t used_bytes;
   uint32_t incomplete;   /* an errno: some calls could not be recorded */
   uint64_t mapped_bytes; /* of traced files, by mmap */
+  int64_t device_bytes;  /* that this process had read of devices before */
+  uint64_t drops[N_DROPS];
 };
 
 /*
@@ -237,6 +242,16 @@ bool enter_host_folder(const char *spool_dir, char *folder, size_t bytes);
 void watch_processes(void);
 /* Whether this may be a child that uses its parent's memory, as that of vfork does. */
 bool is_child_in_memory(void);
+/* What block devices have read for this process so far, without its children. */
+int64_t device_bytes(void);
+
+/* ---- libraries.c: foreign libraries ---------------------------------------------- */
+
+/* libc's own functions; NULL: unknown. */
+extern void *libc_posix_fadvise, *libc_posix_fadvise64;
+
+void find_libraries(void);
+void note_libraries(void);
 
 /* 0 in a child of which no handler of forks knows: of clone, _Fork or a system call. */
 extern const volatile int *fork_mark;
@@ -282,6 +297,7 @@ void record_close(struct file *file, double start_s);
 void record_meta(struct file *file, enum counter counter, double start_s);
 void record_meta_time(struct file *file, double start_s);
 void record_mapping(struct file *file, uint64_t bytes);
+void record_drop(struct file *file, enum drop outcome, double start_s);
 void record_rename(struct file *source, struct file *target, double start_s);
 void record_seek(struct file *file, int64_t offset, double start_s);
 void record_flush(struct file *file, enum counter counter, double start_s);

@@ -8,15 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from native import advice_library
+from tierscope.core.certificate import Interference
 from tierscope.logs.traced.call import Call
 from tierscope.logs.traced.processes import (
+    Libraries,
     TracedProcess,
     _metadata,
+    interference_of,
     parents_of,
     ranks_of,
     read_processes,
     write_process_logs,
 )
+from tierscope.storage.mounts import mount_of
 from tierscope.trace.log import read_posix
 from tierscope.trace.log_writer import write_any_log
 from tierscope.trace.posix_records import START_TIMES
@@ -106,7 +111,8 @@ def test_events_tell_of_each_process(tmp_path):
         "start 11 10 501 4000 RANK=2 python a.py ",
         "spool 11 10 501 5000 RANK=2 rank-00000.11.0.spool",
         "start 12 10 502 6000 - uname ",
-        "end 12 10 502 6500 - ",
+        "libraries 12 10 502 6100 - 3/libx.so:a.so:/a.so/",
+        "end 12 10 502 6500 - 8192",
         "end 11 1 501 9000 RANK=2 ",
         "start 10 1 900 9500 - again ",
         "cut",
@@ -126,6 +132,8 @@ def test_events_tell_of_each_process(tmp_path):
     )
     assert (first.exe, first.ended_ns, first.spools) == ("sh -c python a.py", None, ())
     assert (other.host, other.pid, uname.ended_ns) == ("n1", 10, 6500)
+    assert uname.libraries == Libraries(3, ("libx.so", "a.so"), "a.so", "")
+    assert (uname.device_bytes, python.device_bytes) == (8192, None)
     assert (again.pid, again.ticks, again.exe) == (10, 900, "again")
 
 
@@ -270,7 +278,7 @@ def test_rank_is_what_a_launcher_says(run, environment, rank):
 def test_process_with_a_spool_has_a_log_named_as_darshan_s(run, tmp_path):
     spools = run("time.sleep(0.2); open(sys.argv[1]).read()", RANK="1")
     processes = read_processes(spools)
-    (log,), losses, _ = write_process_logs(processes, tmp_path / "logs", CALL)
+    (log,), losses, *_ = write_process_logs(processes, tmp_path / "logs", CALL)
     assert losses == []
     (one,) = processes
     start = time.localtime(one.started_ns // 10**9)
@@ -303,7 +311,64 @@ def test_process_with_a_spool_has_a_log_named_as_darshan_s(run, tmp_path):
         "command_ended": "1790000003.000000",
         "end": "exit",
         "mapped_bytes": "0",
+        "n_preloaded": "0",
+        "fadvise": "0,0,0",
+        "read_on": f"{mount_of(tmp_path).fs_type}:100",
+        "device_bytes": job.metadata["device_bytes"],
     }
+
+
+DROPS = """
+os.mkfifo(f"{sys.argv[1]}-pipe")
+for path in (sys.argv[1], f"{sys.argv[1]}-pipe"):
+    try:
+        os.posix_fadvise(os.open(path, os.O_RDWR), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(os.open(path, os.O_RDWR), 0, 0, os.POSIX_FADV_NORMAL)
+    except OSError as error:
+        print(error)
+if os.fork() == 0:
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    ("libraries", "before", "behind", "drops"),
+    [
+        ("TRACER", None, None, (1, 1, 0)),
+        ("TRACER:SWALLOWS", None, "SWALLOWS", (0, 0, 2)),
+        ("TRACER:HIDES", None, "HIDES", (0, 0, 2)),
+        ("SWALLOWS:TRACER", "SWALLOWS", None, (0, 0, 0)),
+        ("TRACER:PASSES", None, "PASSES", (1, 1, 0)),
+        ("PASSES:TRACER:SWALLOWS", "PASSES", "SWALLOWS", (0, 0, 2)),
+    ],
+)
+def test_calls_that_drop_pages_are_told_apart(
+    run, tmp_path, trace_library, libraries, before, behind, drops
+):
+    paths = {one: advice_library(one) for one in ("SWALLOWS", "PASSES", "HIDES")}
+    paths["TRACER"] = trace_library
+    preload = ":".join(str(paths[one]) for one in libraries.split(":"))
+    processes = read_processes(run(DROPS, LD_PRELOAD=preload))
+    written = write_process_logs(processes, tmp_path / "logs", CALL)
+    names = [paths[one].name for one in libraries.split(":") if one != "TRACER"]
+    assert interference_of(processes, written.counted) == Interference(
+        n_processes=2,
+        preloaded=dict.fromkeys(names, 2),
+        before={paths[before].name: 2} if before else {},
+        behind={paths[behind].name: 2} if behind else {},
+        **dict(zip(("made", "failed", "swallowed"), drops, strict=True)),
+    )
+    (log,) = written.logs
+    job, *_ = read_posix(log)
+    assert job.metadata["fadvise"] == ",".join(map(str, drops))
+    assert job.metadata.get("preloaded", "") == ",".join(names)
+
+
+def test_library_that_the_program_needs_is_not_foreign(run, trace_library):
+    preload = f"{trace_library}:libc.so.6"
+    processes = read_processes(run("", LD_PRELOAD=preload))
+    assert interference_of(processes, []) == Interference(1, {}, 0, {}, {})
 
 
 def test_time_stamps_of_a_forked_process_count_from_its_own_start(run, tmp_path):
@@ -315,7 +380,7 @@ if os.fork() == 0:
 os.wait()
 """
     processes = read_processes(run(code))
-    (log,), _, _ = write_process_logs(processes, tmp_path / "logs", CALL)
+    (log,), *_ = write_process_logs(processes, tmp_path / "logs", CALL)
     job, columns, _ = read_posix(log, {"open_s": START_TIMES[0]})
     assert 0 < columns["open_s"][0] < 0.4
     assert job.metadata["parents"] == str(processes[0].pid)
@@ -330,7 +395,7 @@ os.wait()
 time.sleep(1.2)
 """
     processes = read_processes(run(code))
-    (log,), _, _ = write_process_logs(processes, tmp_path / "logs", CALL)
+    (log,), *_ = write_process_logs(processes, tmp_path / "logs", CALL)
     job, _, _ = read_posix(log)
     assert job.metadata["end"] == "last call"
     parent_ended_s = processes[0].ended_ns * 1e-9
@@ -347,7 +412,7 @@ open(sys.argv[1]).read()
 """
     processes = read_processes(run(code))
     processes[1].spools[0].write_bytes(b"x")
-    logs, (loss,), _ = write_process_logs(processes, tmp_path / "logs", CALL)
+    logs, (loss,), *_ = write_process_logs(processes, tmp_path / "logs", CALL)
     assert len(logs) == 1
     assert loss.startswith(f"no log of process {processes[1].pid} ({sys.executable}")
     assert "is not a spool" in loss
@@ -370,7 +435,7 @@ open(sys.argv[1]).read()
 
     monkeypatch.setattr(f"{MODULE}.write_any_log", fill_the_disk)
     written = write_process_logs(processes, tmp_path / "logs", CALL)
-    (log,), (loss,), may_succeed = written
+    (log,), (loss,), may_succeed, _ = written
     assert f"-{processes[0].pid}_" in log.name
     assert f"no log of process {processes[1].pid}" in loss
     assert "No space left on device" in loss
@@ -386,7 +451,7 @@ def test_truncated_log_does_not_get_its_name(run, tmp_path, monkeypatch):
         os.truncate(path, path.stat().st_size // 2)
 
     monkeypatch.setattr(f"{MODULE}.write_any_log", write_half)
-    logs, (loss,), _ = write_process_logs(processes, tmp_path / "logs", CALL)
+    logs, (loss,), *_ = write_process_logs(processes, tmp_path / "logs", CALL)
     assert logs == []
     assert "the log was not written completely" in loss
     assert list((tmp_path / "logs").iterdir()) == []
@@ -420,7 +485,7 @@ def test_log_of_an_incomplete_spool_is_partial(run, tmp_path):
         spool.seek(48)
         spool.write(b"\x01")
     written = write_process_logs(processes, tmp_path / "logs", CALL)
-    (log,), (loss,), may_succeed = written
+    (log,), (loss,), may_succeed, _ = written
     assert loss == (
         f"{log}: is partial, as some calls were not recorded (Operation not permitted)."
     )

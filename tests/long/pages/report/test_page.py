@@ -667,6 +667,18 @@ def test_anonymous_page_says_neither_who_nor_where():
     assert "darshan" in unnamed
 
 
+def test_certificate_of_a_program_is_a_section_and_names_libraries_unless_anonymous():
+    words = "Preload libraries of others: liba.so in 2 of 2 processes."
+    row = scenario_of() | {"cache_rate_percent": 0, "repetition": 0}
+    row |= {"statement": "libraries", "answer": "no", "words": words}
+    table = check_table(pd.DataFrame([row]), "certificate")
+    page = Page(page_of(io_time_of(), certificate=table))
+    assert "certificate" in page.ids
+    assert f"no foreign preload library \N{MULTIPLICATION X} no {words}" in page.text
+    assert "liba.so" not in page_of(io_time_of(), certificate=table, anonymous=True)
+    assert "certificate" not in Page(page_of(io_time_of())).ids
+
+
 def facts_of(*values):
     """Return table `run_facts` with these rows: part, fact, value."""
     columns = ["part", "fact", "value"]

@@ -29,6 +29,7 @@ class Table:
     def __init__(self, events=(), processes=(), n_lost=0):
         self._events, self._n_lost = list(events), n_lost
         self._processes = processes
+        self.dropping, self.released = set(), []
 
     def add(self, *events):
         """Let these events, kind, file, epoch and group, come."""
@@ -39,9 +40,21 @@ class Table:
         events = np.zeros(len(self._events), EVENTS)
         for place, (kind, file, *more) in enumerate(self._events):
             epoch, group = [*more, 0, 0][:2]
-            events[place] = (place, file, 7, epoch, group, kind)
+            events[place] = (place, file, 7, epoch, group, kind, False)
         self._events, n_lost, self._n_lost = [], self._n_lost, 0
         return events, n_lost
+
+    def drops(self, tier):
+        """Return whether processes drop the pages of files of a tier."""
+        return tier in self.dropping
+
+    def drop_from_now_on(self, tier):
+        """Let them do so."""
+        self.dropping.add(tier)
+
+    def release(self, file_id):
+        """Forget an open."""
+        self.released.append(file_id)
 
     def groups(self):
         """Return two groups."""
@@ -63,7 +76,7 @@ class Table:
 
 def process(pid=1, group=0, end_ns=9, ticks=1, **more):
     """Return a process of a table."""
-    known = {"pid": pid, "ticks": ticks, "group": group, "start_ns": 1}
+    known = {"pid": pid, "ticks": ticks, "group": group, "start_ns": 0}
     return known | {"end_ns": end_ns, "parent": -1} | IO | more
 
 
@@ -111,6 +124,9 @@ def test_mark_knows_what_its_group_has_read_of_devices():
     assert noted["marks"] == [
         {"time_ns": 0, "group": 1, "epoch": 2, "pid": 7, "device_bytes": 60}
     ]
+    later = process(group=1, start_ns=1, end_ns=0)  # begun after the mark, not seen yet
+    noted = NodeKeeper(Table([(MARKED, -1, 2, 1)], [*processes, later]), None).finish()
+    assert noted["marks"][0]["device_bytes"] == 60
     unknown = [process(group=1), process(group=1, read_bytes=-1)]
     noted = NodeKeeper(Table([(MARKED, -1, 2, 1)], unknown), None).finish()
     assert noted["marks"][0]["device_bytes"] == -1
@@ -146,23 +162,85 @@ def dropped(monkeypatch):
     return found
 
 
-def test_pages_are_dropped_after_the_last_close_on_each_tier(dropped):
+@pytest.mark.parametrize(("tiers", "paths"), [([], ["/gfs/a.bin"]), (["gfs"], [])])
+def test_pages_are_dropped_after_the_last_close_unless_it_did_so(dropped, tiers, paths):
     opened = [(OPENED_GFS, 0), (OPENED_GFS, 0), (OPENED_LFS, 1), (CLOSED, 0)]
     table = Table(opened)
+    table.dropping.update(tiers)
     keeper = NodeKeeper(table, {"gfs": "/gfs", "lfs": "/lfs"})
     keeper.step()
     assert dropped == []
     table.add((CLOSED, 0))
     keeper.step()
     keeper._dropper.shutdown()
-    assert dropped == ["/gfs/a.bin", "/lfs/a.bin"]
+    assert dropped == paths
+
+
+def test_pages_are_looked_at_when_an_epoch_begins_on_a_node(monkeypatch):
+    looks = []
+    monkeypatch.setattr(module, "look_at_epoch", lambda *_: looks.append(1) or {})
+    marks = [(MARKED, -1, epoch, group) for epoch, group in ((0, 1), (1, 1), (1, 2))]
+    monkeypatch.setattr(Table, "on_lfs", lambda self: np.zeros(3, bool), raising=False)
+    keeper = NodeKeeper(Table(marks), {"gfs": "/gfs", "lfs": "/lfs"})
+    keeper.step()
+    keeper._dropper.shutdown()
+    assert len(looks) == 1
+    assert keeper.finish()["resident"] == {"1": {}}
+    warm = NodeKeeper(Table(marks), None)
+    assert warm.finish()["resident"] == {}
+
+
+def test_file_of_a_process_that_was_killed_is_released_and_dropped(dropped):
+    table = Table([(OPENED_LFS, 1)])
+    table.dropping.update(["gfs", "lfs"])
+    keeper = NodeKeeper(table, {"gfs": "/gfs", "lfs": "/lfs"})
+    keeper.step()
+    keeper._end_all([7])
+    keeper._dropper.shutdown()
+    assert table.released == [1]
+    assert dropped == ["/lfs/b.bin"]
+
+
+class Moving:
+    """A policy that copies some files, and then no more."""
+
+    def __init__(self, copied=()):
+        self.copied, self.may_copy = copied, bool(copied)
+
+    def begin(self, read, decided_ns):
+        """Take a read."""
+        return read
+
+    def end(self, read, ended_ns):
+        """Take its end."""
+
+    def is_copied(self, file_id):
+        """Return whether a file is being copied."""
+        return file_id in self.copied
+
+    def step(self):
+        """Return no copy that has ended."""
+        return []
+
+
+@pytest.mark.parametrize(
+    ("copied", "paths", "tiers"), [([0], ["/gfs/b.bin"], set()), ([], [], {"gfs"})]
+)
+def test_pages_that_a_copy_needs_stay(dropped, copied, paths, tiers):
+    reads = [(OPENED_GFS, 0), (CLOSED, 0), (OPENED_GFS, 1), (CLOSED, 1)]
+    table = Table(reads)
+    keeper = NodeKeeper(table, {"gfs": "/gfs", "lfs": "/lfs"})
+    keeper.placer = Moving(copied)
+    keeper.step()
+    keeper._dropper.shutdown()
+    assert dropped == paths
+    assert table.dropping == tiers
 
 
 def test_opens_again_in_the_same_epoch_are_counted(dropped):
     reads = [(OPENED_GFS, 0), (CLOSED, 0)]
-    keeper = NodeKeeper(
-        Table([*reads, *reads, (OPENED_GFS, 0, 1), (CLOSED, 0, 1)]), {"gfs": "/gfs"}
-    )
+    events = [*reads, *reads, (OPENED_GFS, 0, 1), (CLOSED, 0, 1)]
+    keeper = NodeKeeper(Table(events), {"gfs": "/gfs"})
     keeper.step()
     assert keeper.finish()["n_reopened"] == 1
 

@@ -31,7 +31,7 @@ def node(number=0, **facts):
         "n_running": 0,
         "counts": {},
         "written": [],
-        "filled": {"held_files": 1, "held_bytes": 10},
+        "held": {"files": 1, "bytes": 10, "damaged": []},
         "tier_roots": {"gfs": f"/links-{number}/gfs", "lfs": f"/links-{number}/lfs"},
         "machine": {"cpu_model": "made-up"},
     }
@@ -108,14 +108,20 @@ def test_equal_machines_are_described_once():
     ]
 
 
-def test_page_cache_is_told_of_the_first_epoch():
+def test_page_cache_is_told_of_the_epochs_of_which_it_was_seen():
     epochs = pd.DataFrame({"epoch": [0, 0, 1, 1], "node": [0, 1, 0, 1]})
     columns = dict.fromkeys(launch.TABLES["run_epochs"], 0)
     epochs = epochs.assign(**{k: v for k, v in columns.items() if k not in epochs})
     seen = {"gfs_resident_percent": 50.0, "lfs_resident_percent": 0.0}
-    nodes = [node(i, page_cache=seen | {"names_dropped": not i}) for i in (0, 1)]
+    later = [{"1": {"gfs": 5.0, "lfs": 6.0}}, {}]
+    nodes = [
+        node(i, page_cache=seen | {"names_dropped": not i}, resident=later[i])
+        for i in (0, 1)
+    ]
     found = launch._with_page_cache(epochs, nodes)
-    assert found["gfs_resident_percent"].isna().tolist() == [False, False, True, True]
+    assert found["gfs_resident_percent"].tolist()[:3] == [50, 50, 5]
+    assert found["lfs_resident_percent"].tolist()[:3] == [0, 0, 6]
+    assert found["gfs_resident_percent"].isna().tolist() == [False] * 3 + [True]
     assert found["names_dropped"].tolist() == [True, False, False, False]
 
 

@@ -13,7 +13,7 @@ def test_folder_in_memory_that_somebody_removed_fails_the_run(tmp_path, left):
     for name in left:
         (tmp_path / name).mkdir()
     meeting = SimpleNamespace(local=tmp_path, shared=tmp_path, rank=0)
-    node = Node(None, None, meeting, None, Path("data"), "launch")
+    node = Node(None, None, meeting, (), Path("data"), "launch")
     with pytest.raises(BenchmarkError, match=r"(links|notes): is gone, expected it"):
         node.finish()
 
@@ -32,6 +32,6 @@ def test_line_on_a_failed_program_names_what_was_not_redirected(
 ):
     program, dataset = SimpleNamespace(in_place=in_place), SimpleNamespace(name="mine")
     settings = SimpleNamespace(program=program, dataset=dataset)
-    node = Node(settings, None, None, None, Path("data"), "launch")
+    node = Node(settings, None, None, (), Path("data"), "launch")
     node.table = SimpleNamespace(processes=lambda: processes, escaped=lambda: escaped)
     assert (said in node.what_escaped()) if said else not node.what_escaped()

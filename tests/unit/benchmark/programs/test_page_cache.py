@@ -3,6 +3,7 @@
 import math
 import os
 
+import numpy as np
 import pytest
 import tierscope.benchmark.programs.page_cache as page_cache
 from tierscope.benchmark.programs.page_cache import begin_run, drop_file, drop_files
@@ -44,6 +45,17 @@ def test_warm_run_keeps_all_pages(tmp_path, paths):
         "lfs_resident_percent": 100,
         "names_dropped": False,
     }
+
+
+def test_sample_of_an_epoch_is_of_the_files_of_each_tier(tmp_path, paths):
+    names = [os.path.basename(path) for path in paths]
+    on_lfs = np.arange(100) >= 50
+    folders = {"gfs": str(tmp_path), "lfs": str(tmp_path)}
+    drop_files(paths[50:])
+    found = page_cache.look_at_epoch(folders, names, on_lfs)
+    assert found == {"gfs": 100, "lfs": 0}
+    none = page_cache.look_at_epoch(folders, names, np.ones(100, bool))
+    assert math.isnan(none["gfs"])
 
 
 def test_files_that_are_cold_are_not_opened_again(tmp_path, paths, monkeypatch):

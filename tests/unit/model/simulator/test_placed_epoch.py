@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from descriptions import describe_scenario
 from tierscope.analysis.breakdown import break_down
-from tierscope.audit.decisions import n_broken_rules, n_differences
+from tierscope.audit.decisions import n_broken_rules, n_differences, room_of
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.model.simulator.decisions import Placement
@@ -315,7 +315,7 @@ def test_policy_asked_anew_decides_the_same_and_no_rule_is_broken(
         ranks = [2 * node, 2 * node + 1]
         fresh = node_policy(description, at(50), ranks)
         assert n_differences(rows, fresh) == 0
-        assert n_broken_rules(rows, description, at(50)) == 0
+        assert n_broken_rules(rows, room_of(description, at(50))) == 0
     for epoch, reads in enumerate(epochs):
         here = decisions[decisions["epoch"] == epoch]
         for event in ("begin", "end"):  # every file once an epoch

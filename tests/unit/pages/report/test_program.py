@@ -2,7 +2,11 @@
 
 import pandas as pd
 import pytest
-from tierscope.pages.report.program import program_facts, statements_table
+from tierscope.pages.report.program import (
+    certificate_table,
+    program_facts,
+    statements_table,
+)
 
 POINT = {
     "source": "measured",
@@ -59,6 +63,29 @@ def test_anonymous_words_name_no_file_and_no_program(statement, words, left):
     rows = pd.DataFrame([said(statement, "no", words)])
     assert statements_table(rows)["In words"].tolist() == [words]
     assert statements_table(rows, anonymous=True)["In words"].tolist() == [left]
+
+
+def test_certificate_has_no_epochs_and_anonymous_names_no_library():
+    words = {
+        "libraries": "Preload libraries of others: a b.so in 1 of 1 processes.",
+        "advice": "1 call: 0 made, 1 swallowed (a b.so in 1 of 1 processes).",
+        "gfs bytes": "Page cache in 1 epoch (tmpfs keeps its files in memory).",
+    }
+    rows = [said(name, "no", text) for name, text in words.items()]
+    rows = pd.DataFrame(rows).drop(columns="epoch")
+    table = certificate_table(rows, anonymous=False)
+    assert table["Statement"].tolist() == [
+        "bytes of the GFS came from devices",
+        "no foreign preload library",
+        "every fadvise took effect",
+    ]
+    assert "Epochs" not in table
+    assert set(table["In words"]) == set(words.values())
+    assert certificate_table(rows, anonymous=True)["In words"].tolist() == [
+        words["gfs bytes"],
+        "Preload libraries of others.",
+        "1 call: 0 made, 1 swallowed.",
+    ]
 
 
 def test_program_without_epochs_has_one_phase_and_no_first_epoch():

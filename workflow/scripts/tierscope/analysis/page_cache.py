@@ -12,6 +12,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tierscope.core.certificate import (
+    DEVICE,
+    GFS_BYTES,
+    LFS_BYTES,
+    MIXED,
+    NO,
+    NONE,
+    NOT_MEASURED,
+    PAGE_CACHE,
+    UNKNOWN,
+    YES,
+    Interference,
+    Statement,
+    interference_statements,
+    verdict_word,
+)
 from tierscope.core.columns import RUN_KEYS, TABLES
 from tierscope.core.description import Run, run_keys
 from tierscope.core.io_class import IOClass
@@ -22,11 +38,10 @@ from tierscope.core.machine import (
     RESIDENT_PAGES,
     SERVER,
 )
+from tierscope.core.words import count_words
 from tierscope.policies import kind_of
 
-DEVICE, MIXED, PAGE_CACHE, UNKNOWN = "device", "mixed", "page cache", "unknown"
 DROPPED, KEPT, IN_MEMORY = "dropped", "kept", "in memory"
-_WHOLE, _NONE = 0.95, 0.05  # from the device: at least, at most
 _MOST_RATES = 6  # that a note lists
 _CONTRADICTION = 0.1  # by which the counters must exceed what the sample says
 
@@ -94,8 +109,9 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
     """Return the verdict on a tier's reads of an epoch, and on its names."""
     facts = (run.page_cache or {}).get("tiers", {}).get(tier, {})
     told, fs_type = facts.get("told_by"), facts.get("fs_type")
-    # A counter holds copies and whatever else a mount serves, not reads alone.
-    moves = kind_of(run.scenario).moves_files
+    # A counter holds copies and whatever else a mount serves, not reads alone. Those of
+    # a program's processes hold no copies, which another process makes.
+    moves = kind_of(run.scenario).moves_files and not run.program
     alone = not moves and not (run.page_cache or {}).get("one_mount")
     is_database = run.scenario.reads_database
     part, by, reason = math.nan, NOTHING, ""
@@ -124,21 +140,12 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
     return {
         "tier": tier,
         "bytes": seen.n_bytes[tier],
-        "verdict": _word(part),
+        "verdict": verdict_word(part),
         "device_percent": 100 * part,
         "told_by": by,
         "reason": reason,
         "names": IN_MEMORY if told == MEMORY else names,
     }
-
-
-def _word(part: float) -> str:
-    """Return the verdict for the part of the bytes that came from the device."""
-    if math.isnan(part):
-        return UNKNOWN
-    if part >= _WHOLE:
-        return DEVICE
-    return PAGE_CACHE if part <= _NONE else MIXED
 
 
 def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
@@ -158,12 +165,60 @@ def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
     most = min(1.0, seen.device_bytes / n_bytes)
     if not others:
         return most
-    least = max(0.0, (seen.device_bytes - others) / n_bytes)
+    # Devices may read more than is asked for.
+    least = min(1.0, max(0.0, (seen.device_bytes - others) / n_bytes))
     expected = 1 - seen.cached[tier]
     if math.isnan(expected):
-        return most if most - least <= _NONE else math.nan
+        return most if most - least <= NONE else math.nan
     part = min(expected, most)
     return least if least > part + _CONTRADICTION else part
+
+
+def certificate_of(run: Run, verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Return the certificate of a run of a program: its rows of table `certificate`.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    verdicts : DataFrame
+        Its rows of table `verdicts`.
+    """
+    said = [
+        _tier_statement(name, verdicts[verdicts["tier"] == tier])
+        for tier, name in (("gfs", GFS_BYTES), ("lfs", LFS_BYTES))
+        if (verdicts["tier"] == tier).any()
+    ]
+    reason = "The run was measured before tierscope looked at this."
+    seen = run.observed.get("interference")
+    if seen is None and "interference" in run.observed:
+        reason = "A site's Darshan, which has written the logs, does not tell."
+    said += interference_statements(Interference(**seen) if seen else None, reason)
+    return pd.DataFrame(said).assign(**run_keys(run, run.point))
+
+
+_TOLD = {
+    BLOCK_DEVICE: "told by what block devices read",
+    SERVER: "told by what servers sent",
+    RESIDENT_PAGES: "told by a sample of resident pages",
+}
+_DIVIDED = "what block devices read cannot be divided between the tiers"
+
+
+def _tier_statement(name: str, verdicts: pd.DataFrame) -> Statement:
+    """Return whether the bytes of a tier came from its devices in all epochs."""
+    found = set(verdicts["verdict"])
+    answer = YES if found == {DEVICE} else NO
+    if not found & {MIXED, PAGE_CACHE} and UNKNOWN in found:
+        answer = NOT_MEASURED
+    groups = verdicts.groupby(["verdict", "told_by", "reason"]).size()
+    parts = [
+        f"{verdict} in {count_words(n, 'epoch')} "
+        f"({reason or (_DIVIDED if verdict == UNKNOWN else _TOLD[told])})"
+        for (verdict, told, reason), n in groups.items()
+    ]
+    words = "; ".join(parts)
+    return Statement(name, answer, f"{words[0].upper()}{words[1:]}.")
 
 
 def verdict_mark(verdicts: pd.DataFrame) -> str:

@@ -25,6 +25,7 @@ _OPERATIONS = {
 _BACKGROUND = {
     "gfs_opens": "background_gfs_opens",
     "gfs_reads": "background_gfs_reads",
+    "lfs_bytes": "background_bytes",
     "placed_files": "placed_files",
     "evicted_files": "evicted_files",
     "failed_files": "failed_files",
@@ -49,7 +50,7 @@ def compare_epochs(
 
     Returns
     -------
-    DataFrame, shape (n_runs * n_epochs, 24)
+    DataFrame, shape (n_runs * n_epochs, 25)
         Table ``policy_epochs``. ``io_time_s`` and its classes are the slowest
         process's; ``execution_time_s`` is the largest of the ranks, without
         ``drain_time_s``, the longest any node waited for its copies after the epoch.
@@ -101,7 +102,7 @@ def add_up(
 
     Returns
     -------
-    DataFrame, shape (n_runs * n_epochs, 20)
+    DataFrame, shape (n_runs * n_epochs, 21)
         Table ``policy_totals``. ``time_s`` is staging, execution and drains;
         operations are opens and reads on the GFS; those of staging are only in their
         own column.
@@ -115,7 +116,7 @@ def add_up(
     table["operations"] = table["gfs_opens"] + table["gfs_reads"]
     table["background"] = table["background_gfs_opens"] + table["background_gfs_reads"]
     table["time_s"] = table["execution_time_s"] + table["drain_time_s"]
-    sums = ["time_s", "io_time_s", "operations", "background"]
+    sums = ["time_s", "io_time_s", "operations", "background", "background_bytes"]
     epoch_mean = table.groupby(RUN, sort=False)[["time_s", "operations"]].mean()
     table[sums] = table.groupby(RUN, sort=False)[sums].cumsum()
     reference = _reference(table, epoch_mean)
@@ -209,7 +210,7 @@ def summarise(totals: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, shape (n_variants, 19)
+    DataFrame, shape (n_variants, 20)
         Table ``policy_summary``, in percent of the reference. Cuts of the time (with
         staging) and of the I/O time are `mean_cuts`; everything else is computed from
         means over the repetitions, ``gfs_operations_cut_percent`` with staging and

@@ -6,8 +6,10 @@ events, decides the same) and against rules for any placement (a file is read fr
 LFS only while it is there, and the quota holds).
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from tierscope.policies import (
     Place,
     node_policy,
 )
+from tierscope.policies.decisions import LATE
 
 _READ = ["rank", "epoch", "file_id"]  # for a copy: its server, epoch and file
 
@@ -52,15 +55,66 @@ def check_decisions(
         sum(map(len, ranks_of.values())),
         run.system.n_nodes * n_per_node,
     )
-    orders, differences, broken = _orders(run), 0, 0
+    orders = _orders(run)
+    room = room_of(run, run.point)
+    yield from check_again(
+        decisions,
+        {
+            node: node_policy(run, run.point, ranks, orders=orders)
+            for node, ranks in ranks_of.items()
+        },
+        room,
+    )
+    yield from check_traffic(decisions, background, room.sizes)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What an LFS has room for.
+
+    Parameters
+    ----------
+    sizes : ndarray of int, shape (n_files,)
+        Bytes of each file.
+    quota_bytes : int
+        Most bytes on an LFS.
+    may_evict : bool
+        Whether files may leave it.
+    """
+
+    sizes: np.ndarray
+    quota_bytes: int
+    may_evict: bool
+
+
+def room_of(description: RunDescription, point: Point) -> Room:
+    """Return what the LFS of a node has room for, of files of one size."""
+    n_files, size_bytes = (
+        description.dataset.n_files,
+        description.dataset.file_size_bytes,
+    )
+    n_on_lfs = Pinning(n_files, point.cache_rate_percent, seed=0).n_on_lfs
+    return Room(
+        np.broadcast_to(np.int64(size_bytes), n_files),
+        n_on_lfs * size_bytes,
+        POLICIES[description.scenario.policy].evicts,
+    )
+
+
+def check_again(
+    decisions: pd.DataFrame, policies: Mapping[int, NodePolicy], room: Room
+) -> Iterator[Check]:
+    """Check what nodes decided, by new instances of their policy and by rules.
+
+    `policies` has that of each node at the start of the run.
+    """
+    differences = broken = 0
     for node, part in decisions.groupby("node"):
         rows = part.sort_values("step").to_dict("records")
-        policy = node_policy(run, run.point, ranks_of[node], orders=orders)
-        differences += n_differences(rows, policy)
-        broken += n_broken_rules(rows, run, run.point)
+        differences += n_differences(rows, policies[node])
+        broken += n_broken_rules(rows, room)
     yield equal("decisions that the policy would not have made", differences, 0)
     yield equal("reads and copies that the contents of the LFS forbid", broken, 0)
-    yield from _check_traffic(decisions, background, run)
 
 
 def _orders(run: Run) -> list[np.ndarray]:
@@ -99,6 +153,9 @@ def _check_reads(
 def n_differences(rows: list[dict[str, Any]], policy: NodePolicy) -> int:
     """Return how many rows of a node's log a new instance of its policy contradicts.
 
+    A program's read that is late was decided before its file was placed or evicted: the
+    policy is not told of it, and its time must say so.
+
     Parameters
     ----------
     rows : list of mapping
@@ -107,7 +164,15 @@ def n_differences(rows: list[dict[str, Any]], policy: NodePolicy) -> int:
         The node's policy at the start of a run.
     """
     n_different, due = 0, policy.start()
+    changed_s: dict[int, float] = {}  # when a file was placed or evicted
     for number, row in enumerate(rows):
+        if row["event"] in ("placed", "evict"):
+            changed_s[row["file_id"]] = row["time_s"]
+        if row["detail"] == LATE:
+            is_begin = row["event"] == "begin"
+            changed = changed_s.get(row["file_id"], -math.inf)
+            n_different += is_begin and row["time_s"] > changed
+            continue
         if row["event"] in ("copy", "evict"):
             wanted = (row["event"], row["file_id"])
             n_different += not due or _row_of(due.pop(0)) != wanted
@@ -138,22 +203,20 @@ def _row_of(action: Action) -> tuple[str, int]:
     return "evict" if isinstance(action, Evict) else "copy", action.file_id
 
 
-def n_broken_rules(
-    rows: list[dict[str, Any]], description: RunDescription, point: Point
-) -> int:
+def n_broken_rules(rows: list[dict[str, Any]], room: Room) -> int:
     """Return how many rows of a node's log break the rules of placement.
 
     These are: a read from the LFS of a file that is not there; an eviction of a file
     that is not there or is being read; a copy of a file that is there or being copied;
-    more files than the cache rate allows; and, if the policy evicts nothing, any
+    more bytes than the cache rate allows; and, if the policy evicts nothing, any
     eviction or second placement.
     """
-    may_evict = POLICIES[description.scenario.policy].evicts
-    n_files, rate = description.dataset.n_files, point.cache_rate_percent
-    quota = Pinning(n_files, rate, seed=0).n_on_lfs
+    may_evict, sizes = room.may_evict, room.sizes
     there, coming, ever = set(), set(), set()
-    reading, n_broken = Counter(), 0
+    reading, n_broken, used_bytes = Counter(), 0, 0
     for row in rows:
+        if row["detail"] == LATE:
+            continue
         file_id, event, is_lfs = row["file_id"], row["event"], row["place"] == "lfs"
         if event == "begin" and is_lfs:
             n_broken += file_id not in there
@@ -164,13 +227,17 @@ def n_broken_rules(
         elif event == "copy":
             n_broken += file_id in there | coming
             coming.add(file_id)
-            n_broken += len(there) + len(coming) > quota
+            used_bytes += int(sizes[file_id])
+            n_broken += used_bytes > room.quota_bytes
         elif event == "evict":
             n_broken += file_id not in there or reading[file_id] > 0 or not may_evict
             there.discard(file_id)
+            used_bytes -= int(sizes[file_id])
         elif event in ("placed", "failed"):
             n_broken += file_id not in coming
             coming.discard(file_id)
+        if event == "failed":
+            used_bytes -= int(sizes[file_id])
         if event == "placed":
             n_broken += file_id in ever and not may_evict
             there.add(file_id)
@@ -178,15 +245,15 @@ def n_broken_rules(
     return n_broken
 
 
-def _check_traffic(
-    decisions: pd.DataFrame, background: pd.DataFrame, run: Run
+def check_traffic(
+    decisions: pd.DataFrame, background: pd.DataFrame, sizes: np.ndarray
 ) -> Iterator[Check]:
     """Check that background traffic moved exactly the placed files.
 
     A failed copy may have read and written any part of its file, so a file and epoch
-    with a failed copy are only checked against upper bounds.
+    with a failed copy are only checked against upper bounds. `sizes` are bytes of files
+    by id.
     """
-    size = run.dataset.file_size_bytes
     all_placed = decisions[decisions["event"] == "placed"]
     failed = decisions.loc[decisions["event"] == "failed", _READ]
     placed = all_placed[~_among(all_placed, failed)]
@@ -194,17 +261,18 @@ def _check_traffic(
     moved = background[~is_failed]
     n_copies = pd.concat([failed, all_placed.loc[_among(all_placed, failed), _READ]])
     n_copies = n_copies.groupby(_READ).size()
-    yield _check_bounds(background[is_failed], n_copies, size)
+    yield _check_bounds(background[is_failed], n_copies, sizes)
     gfs, lfs = (moved[moved["tier"] == tier] for tier in ("gfs", "lfs"))
-    n_read = int((placed["detail"] == "read again").sum())
+    read = placed[placed["detail"] == "read again"]
+    read_bytes, placed_bytes = (sizes[one["file_id"]].sum() for one in (read, placed))
     for name, got, wanted in (
-        ("opens on the GFS by copies", gfs["opens"].sum(), n_read),
-        ("bytes read from the GFS by copies", gfs["bytes_read"].sum(), n_read * size),
+        ("opens on the GFS by copies", gfs["opens"].sum(), len(read)),
+        ("bytes read from the GFS by copies", gfs["bytes_read"].sum(), read_bytes),
         ("opens on the LFS by copies", lfs["opens"].sum(), len(placed)),
         (
             "bytes written to the LFS by copies",
             lfs["bytes_written"].sum(),
-            len(placed) * size,
+            placed_bytes,
         ),
         ("bytes read from the LFS by copies", lfs["bytes_read"].sum(), 0),
         ("bytes written to the GFS by copies", gfs["bytes_written"].sum(), 0),
@@ -217,7 +285,7 @@ def _check_traffic(
     )
 
 
-def _check_bounds(moved: pd.DataFrame, n_copies: pd.Series, size: int) -> Check:
+def _check_bounds(moved: pd.DataFrame, n_copies: pd.Series, sizes: np.ndarray) -> Check:
     """Check that failed copies moved no more than whole copies."""
     n_too_much = 0
     for tier, bytes_moved, never in (
@@ -227,6 +295,7 @@ def _check_bounds(moved: pd.DataFrame, n_copies: pd.Series, size: int) -> Check:
         part = moved[moved["tier"] == tier].groupby(_READ)
         sums = part[["opens", bytes_moved, never]].sum()
         most = n_copies.reindex(sums.index)
+        size = sizes[sums.index.get_level_values("file_id")]
         n_too_much += int(
             (
                 (sums["opens"] > most)

@@ -3,22 +3,26 @@
 Only what concerns us may refuse a run: each open was on the tier that was decided, in
 the events and in the logs, and no read was of a stale copy. How often the program opens
 which files, and how much of them it reads, are facts of the program. They are stated.
+If a policy moved files, a new one decides again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from tierscope.audit.check import Check, equal
+from tierscope.audit.decisions import Room, check_again, check_traffic
+from tierscope.core.certificate import NO, NOT_MEASURED, YES
 from tierscope.core.columns import TABLES
 from tierscope.core.description import Run
 from tierscope.core.words import count_words, number_words, size_words
-from tierscope.policies.pinned_bytes import pinned_by_bytes
+from tierscope.policies import POLICIES, node_policy
+from tierscope.policies.decisions import LATE
+from tierscope.policies.pinned_bytes import pinned_by_bytes, quota_of_bytes
 from tierscope.trace.program_records import BELOW, ProgramRecords
 
-YES, NO, NOT_MEASURED = "yes", "no", "not measured"
 _WHOLE_RUN = -1  # as the epoch of a statement
 _NAMED = 3  # names that a line lists
 _MET_POINTS = 1.0  # a cache rate is met if fewer points are missing
@@ -37,6 +41,8 @@ class ProgramEvidence:
         What its logs say.
     opens, epochs, manifest : DataFrame
         Tables `opens`, `run_epochs` and `user_manifest`.
+    decisions : DataFrame, optional
+        Table `decisions`, if a policy moved files.
     """
 
     run: Run
@@ -44,6 +50,12 @@ class ProgramEvidence:
     opens: pd.DataFrame
     epochs: pd.DataFrame
     manifest: pd.DataFrame
+    decisions: pd.DataFrame | None = None
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Return the bytes of the files, by id."""
+        return self.manifest["size_bytes"].to_numpy()
 
     @property
     def names(self) -> np.ndarray:
@@ -54,12 +66,10 @@ class ProgramEvidence:
     def on_lfs(self) -> np.ndarray:
         """Return which files each LFS held before the start: bool, (n_files,)."""
         run = self.run
-        rate = run.point.cache_rate_percent if run.scenario.policy != "none" else 0
+        is_pinned = run.scenario.policy == "pinning"
+        rate = run.point.cache_rate_percent if is_pinned else 0
         return pinned_by_bytes(
-            self.manifest["size_bytes"].to_numpy(),
-            rate,
-            run.training.seed,
-            run.point.repetition,
+            self.sizes, rate, run.training.seed, run.point.repetition
         )
 
     @property
@@ -97,8 +107,13 @@ def audit_program(evidence: ProgramEvidence) -> list[Check]:
         ),
         equal("logs that are whole", observed["logs_are_whole"], True),
         equal("copies on an LFS that could not be opened", observed["fell_back"], 0),
+        _none_of("copies that are no longer as they were made", observed["damaged"]),
         *_check_marks(evidence),
-        *_check_decisions(evidence),
+        *(
+            _check_pinned(evidence)
+            if evidence.decisions is None
+            else _check_decisions(evidence)
+        ),
         *_check_logs(evidence),
         *_check_stale(evidence),
     ]
@@ -141,7 +156,36 @@ def _check_marks(evidence: ProgramEvidence) -> Iterator[Check]:
     )
 
 
+def _none_of(name: str, found: Sequence[str]) -> Check:
+    """Return the check that there is none of something, with examples."""
+    return Check(name, not found, f"{len(found)}{_such_as(found)}", "0")
+
+
 def _check_decisions(evidence: ProgramEvidence) -> Iterator[Check]:
+    """Check the decisions of a policy that moved files, and its copies."""
+    run, decisions, sizes = evidence.run, evidence.decisions, evidence.sizes
+    begun = decisions[decisions["event"] == "begin"].rename(columns={"place": "tier"})
+    keys = ["node", "rank", *_KEYS]
+    decided = begun.groupby(keys).size()
+    opens = evidence.opens.set_index(keys)["opens"]
+    both = pd.concat([decided, opens], axis="columns").fillna(0)
+    both = both[~both.index.get_level_values("file_id").isin(evidence.written)]
+    differ = int((both[0] != both["opens"]).sum())
+    yield equal("opens that no decision is for, or the other way round", differ, 0)
+    ranks = {node["node"]: [node["rank"]] for node in run.placement}
+    policies = {
+        node: node_policy(run, run.point, some, sizes=sizes)
+        for node, some in ranks.items()
+    }
+    quota_bytes = quota_of_bytes(sizes, run.point.cache_rate_percent)
+    may_evict = POLICIES[run.scenario.policy].evicts
+    yield from check_again(decisions, policies, Room(sizes, quota_bytes, may_evict))
+    yield from check_traffic(decisions, evidence.records.background, sizes)
+    lost = [node["node"] for node in run.placement if node["status"]]
+    yield equal("nodes whose process that copies did not end well", len(lost), 0)
+
+
+def _check_pinned(evidence: ProgramEvidence) -> Iterator[Check]:
     """Check that each open was on the tier that was decided before the start."""
     opens = evidence.opens
     decided = np.where(evidence.on_lfs[opens["file_id"]], "lfs", "gfs")
@@ -285,15 +329,10 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
         "mark": "The program marks its epochs itself.",
         "nobody": "The program marks no epochs: the run is one phase.",
     }
-    sizes = evidence.manifest["size_bytes"].to_numpy()
-    held = 100 * sizes[evidence.on_lfs].sum() / max(1, sizes.sum())
-    asked = evidence.run.point.cache_rate_percent
-    if asked - held <= _MET_POINTS:
-        words = f"Each LFS held what was asked for, to {_MET_POINTS:g} % of the bytes."
-        yield _said("rate", YES, words)
-    else:
-        words = f"Each LFS held {number_words(held)} % of the bytes, not {asked} %."
-        yield _said("rate", NO, words)
+    yield _rate(evidence)
+    if evidence.decisions is not None:
+        yield _copies(evidence)
+        yield _in_time(evidence)
     faults = observed["hook_faults"]
     is_told = observed["epochs_by"] != "nobody" and not faults
     words = " ".join([by[observed["epochs_by"]], *faults])
@@ -330,6 +369,70 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
             "dropped the pages of the file in the same epoch, as epochs are cold: the "
             "device served the file again.",
         )
+
+
+def _rate(evidence: ProgramEvidence) -> dict[str, str]:
+    """Return whether the LFS of each node held the bytes that were asked for."""
+    held_bytes = evidence.run.observed["lfs_bytes"]
+    held = 100 * min(held_bytes) / max(1, int(evidence.sizes.sum()))
+    asked = evidence.run.point.cache_rate_percent
+    which = "Each" if evidence.decisions is None else "At the end each"
+    if asked - held <= _MET_POINTS:
+        words = (
+            f"{which} LFS held what was asked for, to {_MET_POINTS:g} % of the bytes."
+        )
+        return _said("rate", YES, words)
+    least = "at least " * (len(set(held_bytes)) > 1)
+    words = (
+        f"{which} LFS held {least}{number_words(held)} % of the bytes, not {asked} %."
+    )
+    return _said("rate", NO, words)
+
+
+def _copies(evidence: ProgramEvidence) -> dict[str, str]:
+    """Return whether the copies that the policy ordered were made."""
+    decisions, sizes = evidence.decisions, evidence.sizes
+    placed = decisions[decisions["event"] == "placed"]
+    failed = decisions[decisions["event"] == "failed"]
+    late = int(((decisions["detail"] == LATE) & (decisions["event"] == "begin")).sum())
+    moved = size_words(int(sizes[placed["file_id"]].sum()))
+    words = f"{count_words(len(placed), 'copy was', 'copies were')} made ({moved})"
+    if late:
+        words += (
+            f"; {count_words(late, 'open was', 'opens were')} decided while a file "
+            "changed its place"
+        )
+    if not len(failed):
+        return _said("copies", YES, f"{words}, and none failed.")
+    full = int((failed["detail"] == "full").sum())
+    why = f", {full:,} of them as the LFS was full" if full else ""
+    failures = count_words(len(failed), "copy", "copies")
+    return _said("copies", NO, f"{words}; {failures} failed{why}.")
+
+
+def _in_time(evidence: ProgramEvidence) -> dict[str, str]:
+    """Return whether copies had ended before the next epoch's first open."""
+    decisions = evidence.decisions
+    keys = ["node", "epoch"]
+    begun = decisions[decisions["event"] == "begin"]
+    first_s = begun.groupby(keys)["time_s"].min().rename("next_s").reset_index()
+    first_s["epoch"] -= 1
+    placed = decisions[decisions["event"] == "placed"].merge(first_s, on=keys)
+    if not len(placed):
+        return _said("in time", NOT_MEASURED, "No epoch followed one with copies.")
+    late = int((placed["time_s"] > placed["next_s"]).sum())
+    if not late:
+        return _said(
+            "in time",
+            YES,
+            "Each copy had ended before the next epoch's first open on its node.",
+        )
+    return _said(
+        "in time",
+        NO,
+        f"{late:,} of {len(placed):,} copies ended after the next epoch's first open "
+        "on their node, so that epoch may have read their files from the GFS.",
+    )
 
 
 def _of_epoch(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:

@@ -33,7 +33,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        if error.filename is None:  # of a write, such as to a full file system
+        if error.errno and not error.filename:  # of a write, as to a full file system
             error.filename = str(path)
         raise
     finally:

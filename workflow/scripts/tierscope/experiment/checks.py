@@ -23,13 +23,12 @@ from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.job import RESERVED, JobError, site_resources
 from tierscope.experiment.job import launcher as launcher_of
 from tierscope.experiment.system import System
-from tierscope.policies import PEERS, kind_of, of_kind
+from tierscope.policies import PEERS, PROGRAM_POLICIES, kind_of, of_kind
 from tierscope.storage.clock import MOST_COPIERS
 from tierscope.storage.emulated.library import emulated_gfs
 from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
 from tierscope.storage.queueing_network import ModelError, network_of
 
-PROGRAM_POLICIES = ("none", "pinning")  # whose files lie on their tiers at the start
 # Above it the four-dimensional grid of the what-if search needs memory and minutes.
 MAX_GRID_STEPS = 100
 # Reads of a run: epochs times files. Tables have a row for each.
@@ -185,8 +184,9 @@ def _check_programs(experiment: Experiment) -> None:
         if scenario.policy not in PROGRAM_POLICIES:
             raise ConfigError(
                 f"config: sweep.policies: got {scenario.policy}, expected "
-                f"{' or '.join(PROGRAM_POLICIES)} with a program of yours: its files "
-                "are pinned before it starts"
+                f"{', '.join(PROGRAM_POLICIES[:-1])} or {PROGRAM_POLICIES[-1]} with a "
+                "program of yours: others must know the order of its reads, or serve "
+                "them from other nodes"
             )
     if not experiment.settings["loader"]["in_place"] and not any(
         "{dataset}" in word for word in command

@@ -381,7 +381,11 @@ class Experiment:
 
     def _policy_options(self, scenario: Scenario) -> dict[str, Any]:
         """Return the options of a scenario's policy, if it has any."""
-        options = policy_options(scenario.policy, self.settings["policies"])
+        options = policy_options(
+            scenario.policy,
+            self.settings["policies"],
+            of_program=scenario.runs_program,
+        )
         if kind_of(scenario) is PEERS and self.system.network_interface:
             options = {**options, "interface": self.system.network_interface}
         return options

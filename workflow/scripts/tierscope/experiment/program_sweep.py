@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tierscope.core.certificate import certificate_lines
 from tierscope.core.files import write_text
 from tierscope.core.validation import ConfigError, read_schema, read_yaml
+from tierscope.policies import PROGRAM_POLICIES
 
 SYSTEM = "one-process"
 CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
 REPETITIONS = 2
 CONFIG = "sweep.yaml"
+CERTIFICATE = "tables/certificate.parquet"
 _FOLDER = "tierscope"  # below the user's directory, which may hold other files
 _ROOT = Path(__file__).parents[4]  # of the clone
 _NOT_IN_DATASETS = re.compile(r"[^a-z0-9_]+")
@@ -49,6 +52,8 @@ class SweepRequest:
         Whether the program gets the real path of the dataset.
     minutes : int
         Longest time of a run.
+    policies : sequence of str
+        Policies of the LFS; the figures are of the first that uses it.
     """
 
     command: Sequence[str]
@@ -60,6 +65,7 @@ class SweepRequest:
     repetitions: int = REPETITIONS
     in_place: bool = False
     minutes: int = 60
+    policies: Sequence[str] = ("pinning",)
 
     @property
     def dataset_name(self) -> str:
@@ -89,6 +95,11 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
         )
     if not asked.command:
         raise ConfigError("got no command; write it behind --.")
+    if unknown := [one for one in asked.policies if one not in PROGRAM_POLICIES]:
+        raise ConfigError(
+            f"--policies: got {unknown[0]}, expected some of "
+            f"{', '.join(PROGRAM_POLICIES)}"
+        )
     dataset = asked.dataset.expanduser()
     if not dataset.is_dir():
         raise ConfigError(f"--dataset: got {asked.dataset}, expected a folder")
@@ -97,8 +108,13 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
         "system": asked.system or SYSTEM,
         "datasets": {asked.dataset_name: {"path": os.path.abspath(dataset)}},
         "sweep": {
+            "policies": list(asked.policies),
             "cache_rates_percent": list(asked.cache_rates_percent),
             "repetitions": asked.repetitions,
+            "exclude": _repeated_points(asked),
+        },
+        "figures": {
+            "scenario": {"policy": _first_with_lfs(asked.policies)},
         },
         "loader": {
             "command": list(asked.command),
@@ -114,6 +130,20 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
             f"--name: got {asked.experiment!r}, expected {names['expected']}"
         )
     return config
+
+
+def _first_with_lfs(policies: Sequence[str]) -> str:
+    """Return the first policy that uses the LFS, if there is one."""
+    return next((one for one in policies if one != "none"), policies[0])
+
+
+def _repeated_points(asked: SweepRequest) -> dict[str, Any]:
+    """Return what to exclude, as all policies do the same with nothing on the LFS."""
+    reference = "none" if "none" in asked.policies else asked.policies[0]
+    others = [policy for policy in asked.policies if policy != reference]
+    if not others or 0 not in asked.cache_rates_percent:
+        return {}
+    return {"nothing on the LFS": {"policy": others, "cache_rate_percent": 0}}
 
 
 def _roots(asked: SweepRequest) -> dict[str, str]:
@@ -175,4 +205,16 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
     command = [sys.executable, "-m", "snakemake", "--snakefile", _ROOT / "Snakefile"]
     command += ["--profile", own if own.is_dir() else profile]
     command += ["--configfile", path, *further]
-    return subprocess.run(command, check=False).returncode
+    status = subprocess.run(command, check=False).returncode
+    if status == 0 and "-n" not in further:
+        _certify(path.parent / CERTIFICATE)
+    return status
+
+
+def _certify(table: Path) -> None:
+    """Print the certificate of a sweep that has ended."""
+    from tierscope.core.tables import read_table
+
+    if table.exists():  # not if Snakemake was told to make something else
+        for line in certificate_lines(read_table(table, "certificate")):
+            print(f"tierscope sweep: {line}", file=sys.stderr, flush=True)

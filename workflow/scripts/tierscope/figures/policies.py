@@ -22,7 +22,8 @@ from tierscope.analysis.policies import ESTIMATED, is_reference
 from tierscope.analysis.savings import is_undecided
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin
-from tierscope.core.words import scenario_titles
+from tierscope.core.scenario import PROGRAM_LOADER
+from tierscope.core.words import scenario_titles, size_words
 from tierscope.figures.style import class_handles, styled, titled, write_around
 
 SCENE = ["source", "system", "dataset", "n_osts", "loader"]
@@ -45,6 +46,8 @@ _BACKGROUND = {"facecolor": "#999999", "hatch": "///", "edgecolor": "white"}
 _STAGING = {"facecolor": "white", "edgecolor": "#444444", "hatch": "...", "ls": "--"}
 _ROOM = 1.3  # length of an axis over the longest bar that is not estimated
 _SWAMPS = 3  # times the range of other lines: beyond it, estimated staging is cut off
+_GENERATED = "The benchmark generates pinned files on the LFS, like the paper's."
+_COPIED = "Pinned files are copied to the LFS before the program starts."
 _SMALL = {"fontsize": 7, "color": "#444444"}
 _TITLES = (
     "I/O time of the slowest process and whole\nepochs, the first on the left",
@@ -78,11 +81,11 @@ def plot_policies(
         Left: bars of each epoch stacked by I/O class, with the interval of their sum as
         a line, which may leave the panel; the pale part above is the rest of the epoch.
         Middle: opens and reads on the GFS of all epochs, copies hatched, staging
-        dotted; if its bar is cut, the number stands beside it. Right: the time saved up
-        to each epoch compared with no LFS, solid for epochs that were run, dashed for
-        further epochs like the last; a large marker where it first exceeds 0; hollow
-        markers where the savings are undecided. A text names estimated staging far
-        below the other lines.
+        dotted, and the bytes of copies; if a bar is cut, the number stands beside it.
+        Right: the time saved up to each epoch compared with no LFS, solid for epochs
+        that were run, dashed for further epochs like the last; a large marker where it
+        first exceeds 0; hollow markers where the savings are undecided. A text names
+        estimated staging far below the other lines.
     """
     rates = sorted(set(totals["cache_rate_percent"]) - {0})
     n_repetitions = summary["n_repetitions"].max()
@@ -190,7 +193,13 @@ def _draw_operations(
     stack(run, **_STAGING)
     known = bottom.copy()
     stack(not_run, **_STAGING)
-    ax.set_yticks(range(len(names)), names)
+    copied = sums[sums["n_epochs"] == sums["n_epochs"].max()].groupby("policy")
+    n_bytes = copied["background_bytes"].mean().reindex(names, fill_value=0)
+    labels = [
+        f"{name}\n{size_words(some)} copied" if some else name
+        for name, some in n_bytes.items()
+    ]
+    ax.set_yticks(range(len(names)), labels)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.grid(True, axis="x")
@@ -343,10 +352,11 @@ def _notes(provenance: Origin, summary: pd.DataFrame, n_repetitions: int) -> lis
             "seeds) holds 0, or there is none."
         )
     if (summary["staging"] == ESTIMATED).any():
+        is_program = (summary["loader"] == PROGRAM_LOADER).all()
         notes.append(
-            "The benchmark generates pinned files on the LFS, like the paper's. Their "
-            "staging is estimated: every node reads its part from the GFS like an "
-            "epoch without LFS; writing to the LFS is left out."
+            f"{_COPIED if is_program else _GENERATED} Their staging is estimated: "
+            "every node reads its part from the GFS like an epoch without LFS; writing "
+            "to the LFS is left out."
         )
     return notes
 

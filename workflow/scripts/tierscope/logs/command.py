@@ -10,6 +10,7 @@ from tierscope.core.columns import COLUMNS, TABLES, allowed_values
 from tierscope.core.validation import ConfigError
 from tierscope.experiment.program_sweep import (
     CACHE_RATES_PERCENT,
+    PROGRAM_POLICIES,
     REPETITIONS,
     SweepRequest,
     sweep,
@@ -147,6 +148,13 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
         help="percent of the bytes on the LFS (0 25 50 75 100)",
     )
     add("--repetitions", metavar="N", type=int, default=REPETITIONS, help="of each (2)")
+    add(
+        "--policies",
+        metavar="NAME",
+        nargs="+",
+        default=["pinning"],
+        help=f"to compare, of {', '.join(PROGRAM_POLICIES)} (pinning)",
+    )
     add("--minutes", metavar="N", type=int, default=60, help="most of a run (60)")
     add(
         "--in-place",
@@ -168,6 +176,7 @@ def _sweep(asked: argparse.Namespace, command: Sequence[str]) -> int:
         asked.repetitions,
         asked.in_place,
         asked.minutes,
+        asked.policies,
     )
     try:
         return sweep(request, asked.profile, ["-n"] if asked.dry_run else [])

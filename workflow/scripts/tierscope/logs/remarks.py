@@ -1,6 +1,7 @@
 """Say in sentences what a reader must know of a job's logs."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,9 +20,11 @@ from tierscope.logs.summary import (
 )
 from tierscope.logs.summed_files import MOST_FILES
 from tierscope.logs.tiers import OTHER, ROOT, UNNAMED
+from tierscope.logs.traced.certificate import bytes_statement, reads_of_metadata
 from tierscope.trace.log import MPI_IO
 
 MOST_RANKS_NAMED = 10
+_DROPS = re.compile(r"([0-9]+),([0-9]+),([0-9]+)")  # made, failed and swallowed calls
 _AT_LEAST = "so times are at least those that are listed."
 _COUNTED = (
     (
@@ -85,6 +88,7 @@ def _of_logs(parts: Sequence[Summary]) -> list[str]:
         *_of_times(parts),
         *_of_places(parts),
         *_of_span(parts),
+        *_of_certificate([part.facts["metadata"] for part in parts]),
         *_of_reading(parts),
     ]
 
@@ -196,6 +200,30 @@ def _of_span(parts: Sequence[Summary]) -> list[str]:
         remarks.append(
             f"{count_words(n_running, *each)} still running when the log was written, "
             f"{_AT_LEAST}"
+        )
+    return remarks
+
+
+def _of_certificate(logs: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return where the bytes of traced commands came from, and who interfered.
+
+    Libraries are not named, as the names of files can tell who has run a job.
+    """
+    reads = [one for one in map(reads_of_metadata, logs) if one and one.by_file_system]
+    remarks = [bytes_statement(reads).words] if reads else []
+    if n_logs := sum(log.get("n_preloaded", "0") != "0" for log in logs):
+        each = "process has", "processes have"
+        remarks.append(
+            f"{count_words(n_logs, *each)} preload libraries of others, which may "
+            "change what is read (`preloaded` in the metadata of the logs)."
+        )
+    drops = [_DROPS.fullmatch(log.get("fadvise", "")) for log in logs]
+    failed, swallowed = (sum(int(one[i]) for one in drops if one) for i in (2, 3))
+    if n_calls := failed + swallowed:
+        remarks.append(
+            f"{count_words(n_calls, 'call')} of posix_fadvise had no effect "
+            f"({failed:,} failed, {swallowed:,} swallowed by another library), so "
+            "files may have stayed in the page cache."
         )
     return remarks
 

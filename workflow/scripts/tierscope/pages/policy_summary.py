@@ -7,13 +7,13 @@ import pandas as pd
 
 from tierscope.analysis.policies import ESTIMATED, is_reference
 from tierscope.analysis.savings import RUN, VARIANT, cut_words, interval_words
-from tierscope.core.words import scenario_titles, short_number
+from tierscope.core.words import scenario_titles, short_number, size_words
 from tierscope.figures.loaders import in_order as loaders_in_order
 from tierscope.figures.policies import cautions, in_order, terminal_lines
 
 _SCENE = ["dataset", "n_osts", "loader"]
-_HEAD = ("rate ", "policy", "time", "I/O time", "GFS", "staging ", "pays")
-_ALIGN = "><>>>>>"
+_HEAD = ("rate ", "policy", "time", "I/O time", "GFS", "copied", "staging ", "pays")
+_ALIGN = "><>>>>>>"
 
 
 def summary_text(
@@ -36,7 +36,8 @@ def summary_text(
         f"Saved in {n_epochs} epoch{'s' if n_epochs > 1 else ''}, in percent of the "
         "same loader without LFS, the reference; below 0: it takes more. Time and GFS "
         "operations include staging and copies, I/O time (slowest process) does not; "
-        "staging: in seconds; pays: number of epochs after which staging pays off.",
+        "copied: to the LFS of all nodes while training; staging: in seconds; pays: "
+        "number of epochs after which staging pays off.",
         interval_words(compared["n_repetitions"]),
     ]
     means = references.groupby(_SCENE)[["execution_time_s", "io_time_s"]].mean()
@@ -110,11 +111,13 @@ def _cells(row: dict) -> tuple[str, ...]:
     """Return the words of a row."""
     start = f"{row['cache_rate_percent']} % ", row["policy"]
     if row["n_references"] == row["n_repetitions"]:
-        return (*start, "reference", "", "", "", "")
+        return (*start, "reference", "", "", "", "", "")
     pays = row["pays_after_epochs"]
     beyond = "~" if pays > row["n_epochs"] else ""
     words = "never" if np.isnan(pays) else f"{beyond}{pays:.0f}"
     mark = "*" if row["staging"] == ESTIMATED else " "
     time, io_time = (cut_words(row, name) for name in ("time", "io_time"))
     gfs = f"{row['gfs_operations_cut_percent']:z.1f}"
-    return *start, time, io_time, gfs, f"{row['staging_time_s']:.2f}{mark}", words
+    copied = size_words(row["background_bytes"]) if row["background_bytes"] else ""
+    staging = f"{row['staging_time_s']:.2f}{mark}"
+    return *start, time, io_time, gfs, copied, staging, words

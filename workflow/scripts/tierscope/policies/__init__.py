@@ -12,7 +12,15 @@ from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point, Scenario
 from tierscope.policies.adhoc import AdHoc, adhoc_of_node, owner_nodes
 from tierscope.policies.clairvoyant import clairvoyant_of_node
-from tierscope.policies.kinds import DATABASE, FILES, PEERS, PLACED, PROGRAM, RunKind
+from tierscope.policies.kinds import (
+    DATABASE,
+    FILES,
+    PEERS,
+    PLACED,
+    PLACED_PROGRAM,
+    PROGRAM,
+    RunKind,
+)
 from tierscope.policies.lru import LeastRecentlyUsed
 from tierscope.policies.monarch import Monarch
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
@@ -24,6 +32,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 _COPIES = ("copy_threads", "drain", "hand_over")
+_OF_OUR_LOADERS = ("drain", "hand_over")
+# Those that know nothing of a program but what it reads.
+PROGRAM_POLICIES = ("none", "pinning", "lru", "monarch")
 
 
 def _static(name: str, held: Any, **of_policy: Any) -> Policy:
@@ -59,8 +70,10 @@ __all__ = [
     "FILES",
     "PEERS",
     "PLACED",
+    "PLACED_PROGRAM",
     "POLICIES",
     "PROGRAM",
+    "PROGRAM_POLICIES",
     "Action",
     "AdHoc",
     "Copy",
@@ -82,7 +95,8 @@ __all__ = [
 def kind_of(scenario: Scenario) -> RunKind:
     """Return the kind of the runs of a scenario."""
     if scenario.runs_program:
-        return PROGRAM
+        moves = POLICIES[scenario.policy].kind is PLACED
+        return PLACED_PROGRAM if moves else PROGRAM
     return DATABASE if scenario.reads_database else POLICIES[scenario.policy].kind
 
 
@@ -91,11 +105,15 @@ def of_kind(kind: RunKind) -> tuple[str, ...]:
     return tuple(name for name, policy in POLICIES.items() if policy.kind is kind)
 
 
-def policy_options(policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def policy_options(
+    policy: str, settings: Mapping[str, Any], *, of_program: bool = False
+) -> dict[str, Any]:
     """Return the settings that runs of a policy depend on."""
     if POLICIES[policy].kind is PEERS:
         return dict(settings[policy])
-    return {name: settings[name] for name in POLICIES[policy].options}
+    unused = _OF_OUR_LOADERS if of_program else ()
+    names = (one for one in POLICIES[policy].options if one not in unused)
+    return {name: settings[name] for name in names}
 
 
 def held_files(
@@ -117,11 +135,12 @@ def node_policy(
     ranks: Sequence[int],
     node: int | None = None,
     orders: "Sequence[np.ndarray] | None" = None,
+    sizes: "np.ndarray | None" = None,
 ) -> NodePolicy:
     """Return the policy of one node at the start of a run.
 
     Parameters are those of `tierscope.policies.view.NodeView`; `node` is needed if
     files belong to nodes (`PEERS`).
     """
-    view = NodeView(description, point, ranks, node, orders)
+    view = NodeView(description, point, ranks, node, orders, sizes)
     return POLICIES[description.scenario.policy].of_node(view)

@@ -81,6 +81,8 @@ class Clairvoyant:
     are under way; the store is empty at first.
     """
 
+    may_copy = True
+
     def __init__(self, store: NodeStore, accesses: "np.ndarray", n_ahead: int):
         self.store, self._n_ahead = store, n_ahead
         wanted = files_to_fetch(accesses, store.sizes, store.quota_bytes)

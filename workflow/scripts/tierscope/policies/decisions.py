@@ -19,6 +19,8 @@ ROW = np.dtype(
         ("detail", "S11"),
     ]
 )
+LATE = "late"  # decided before the last change of the file's place
+_MOST_ROWS = 1 << 16  # as tuples, which take five times the memory
 
 
 @dataclass
@@ -32,7 +34,9 @@ class Decisions:
     rank: int
     started_ns: int = 0
     now_ns: int = 0  # instant of the next row
-    rows: list[tuple] = field(default_factory=list)
+    _rows: list[tuple] = field(default_factory=list)
+    _parts: list[np.ndarray] = field(default_factory=list)
+    n_rows: int = 0
 
     def pass_time(self, now_ns: int) -> None:
         """Set the instant of the next rows; real-time requests may overtake others."""
@@ -50,10 +54,22 @@ class Decisions:
         """Add a row (see the table `decisions`)."""
         time_s = (self.now_ns - self.started_ns) / 1e9
         rank = self.rank if rank is None else rank
-        row = (self.node, len(self.rows), time_s, event, epoch, rank, file_id)
-        self.rows.append((*row, place.value, detail))
+        row = (self.node, self.n_rows, time_s, event, epoch, rank, file_id)
+        self._rows.append((*row, place.value, detail))
+        self.n_rows += 1
+        if len(self._rows) == _MOST_ROWS:
+            self._parts.append(np.array(self._rows, ROW))
+            self._rows = []
+
+    def table(self) -> np.ndarray:
+        """Return the node's rows, `ROW`."""
+        return np.concatenate([*self._parts, np.array(self._rows, ROW)])
 
     def columns(self) -> dict[str, np.ndarray]:
         """Return the node's part of the table `decisions`; texts are bytes."""
-        rows = np.array(self.rows, ROW)
-        return {name: rows[name] for name in ROW.names}
+        return columns_of(self.table())
+
+
+def columns_of(rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Return rows of `ROW` as columns."""
+    return {name: rows[name] for name in ROW.names}

@@ -5,7 +5,7 @@ Benchmark, audit and simulator each have a registry by these kinds
 `tierscope.model.simulator.runs.SIMULATIONS`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tierscope.core.io_class import ALL_CLASSES, IOClass, NetClass
 
@@ -84,4 +84,12 @@ PROGRAM = RunKind(
     sums=("other_io", "statements"),
     log="logs",
 )
-KINDS = (FILES, PLACED, PEERS, DATABASE, PROGRAM)
+# The same, but a policy decides each read and fills the LFS of each node.
+PLACED_PROGRAM = replace(
+    PROGRAM,
+    name="placed program",
+    tables=(*PROGRAM.tables, "decisions"),
+    sums=(*PROGRAM.sums, "background"),
+    moves_files=True,
+)
+KINDS = (FILES, PLACED, PEERS, DATABASE, PROGRAM, PLACED_PROGRAM)

@@ -15,6 +15,8 @@ class LeastRecentlyUsed:
     new file is not placed. The store is empty at first.
     """
 
+    may_copy = True
+
     def __init__(self, store: NodeStore):
         self.store = store
         self._readers: Counter[int] = Counter()

@@ -28,6 +28,11 @@ class Monarch:
         """Return no action: nothing is known before a read."""
         return []
 
+    @property
+    def may_copy(self) -> bool:
+        """Return whether placement goes on."""
+        return not self._ended
+
     def begin_read(self, file_id: int) -> Place:
         """Return the LFS for a file that has been placed."""
         return Place.LFS if file_id in self.store.held else Place.GFS

@@ -39,7 +39,12 @@ Action = Copy | Evict
 
 
 class NodePolicy(Protocol):
-    """Decides for all processes of one node."""
+    """Decides for all processes of one node.
+
+    ``may_copy`` says whether a copy may still follow a read.
+    """
+
+    may_copy: bool
 
     def start(self) -> list[Action]:
         """Return the actions at the start of the first epoch."""

@@ -15,6 +15,12 @@ _MET_POINTS = 1.0  # a rate is met if fewer points are missing
 _MOST_RATES = 6  # that a line lists
 
 
+def quota_of_bytes(size_bytes: "np.ndarray", cache_rate_percent: int) -> int:
+    """Return the bytes that an LFS may hold of files of these sizes."""
+    # Python's integers: a hundred times the bytes may exceed 64 bits.
+    return int(size_bytes.sum()) * cache_rate_percent // 100
+
+
 def pinned_by_bytes(
     size_bytes: "np.ndarray", cache_rate_percent: int, seed: int, repetition: int
 ) -> "np.ndarray":
@@ -42,8 +48,7 @@ def pinned_by_bytes(
     if cache_rate_percent:  # 0 holds no empty file either
         order = pinned_order(len(size_bytes), seed, repetition)
         ends = np.cumsum(size_bytes[order])
-        # Python's integers: a hundred times the bytes may exceed 64 bits.
-        most = sum(ends[-1:].tolist()) * cache_rate_percent // 100
+        most = quota_of_bytes(size_bytes, cache_rate_percent)
         is_pinned[order[: np.searchsorted(ends, most, side="right")]] = True
     return is_pinned
 

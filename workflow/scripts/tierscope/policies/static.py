@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 class Fixed:
     """Files on the LFS stay there, and no files are added."""
 
+    may_copy = False
+
     def __init__(self, on_lfs: "np.ndarray"):
         self._on_lfs = on_lfs
 

@@ -8,6 +8,7 @@ from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.policies.kinds import RunKind
 from tierscope.policies.node import NodePolicy, NodeStore
+from tierscope.policies.pinned_bytes import quota_of_bytes
 from tierscope.policies.pinning import Pinning
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class NodeView:
         Index of the node; only for kind `PEERS`.
     orders : sequence of ndarray, optional
         Order of all processes' reads in each epoch, if the caller has it.
+    sizes : ndarray of int, shape (n_files,), optional
+        Bytes of each file of a dataset of the user, which has files of any size.
     """
 
     description: RunDescription
@@ -39,6 +42,7 @@ class NodeView:
     ranks: Sequence[int]
     node: int | None = None
     orders: "Sequence[np.ndarray] | None" = None
+    sizes: "np.ndarray | None" = None
 
     @property
     def n_files(self) -> int:
@@ -65,6 +69,10 @@ class NodeView:
         """Return the node's empty LFS, with the space of the cache rate."""
         import numpy as np
 
+        if self.sizes is not None:
+            return NodeStore(
+                self.sizes, quota_of_bytes(self.sizes, self.point.cache_rate_percent)
+            )
         size = self.description.dataset.file_size_bytes
         sizes = np.broadcast_to(size, self.n_files)
         return NodeStore(sizes, quota_bytes=self.pinning.n_on_lfs * size)

@@ -1,7 +1,8 @@
 """Attribute the records of a program's logs to ranks, epochs, tiers and files.
 
 A program leaves a log a process. Workers count with the rank that the tracer says.
-POSIX and STDIO are added up: a stream's calls reach the files of the tiers, too.
+POSIX and STDIO are added up: a stream's calls reach the files of the tiers, too. What
+copies files for a policy leaves a log of its own.
 """
 
 import re
@@ -9,19 +10,22 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import TABLES
-from tierscope.core.tables import check_table
+from tierscope.core.tables import check_table, empty_table
 from tierscope.trace.log import SHARED, AnyLog, LogError, read_any_log
 
 WRITTEN, BELOW, ELSEWHERE = "written", "other below the dataset", "other"
 HANDED = "handed"  # in place of an epoch: the copy was open when the program started
 _PID = re.compile(r"_id-?\d+-(\d+)_")  # in the name of a log
 _INTERFACES = ("POSIX", "STDIO")
+_BACKGROUND = r"\.bg"
 _READS = ("opens", "reads", "bytes_read", "read_time_s", "meta_time_s")
+_WRITES = ("writes", "bytes_written", "write_time_s")
 _ALL = (
     "opens",
     "bytes_read",
@@ -30,6 +34,23 @@ _ALL = (
     "write_time_s",
     "meta_time_s",
 )
+
+
+class _Place(NamedTuple):
+    """Tier, epoch and file of a name; epoch and file are -1 if it has none.
+
+    Of files that are on no tier the first is one of `WRITTEN`, `BELOW`, `ELSEWHERE`.
+    """
+
+    where: str
+    epoch: int = -1
+    file: int = -1
+    in_background: bool = False
+
+
+def _no_copies() -> pd.DataFrame:
+    """Return the table of background traffic of a run without any."""
+    return empty_table("background_records")
 
 
 @dataclass
@@ -42,6 +63,8 @@ class ProgramRecords:
         Table `file_records`: reads of dataset files on a tier that nobody wrote to.
     other_io : DataFrame
         Table `run_other_io`.
+    background : DataFrame
+        Table `background_records`: of copies to the LFS.
     originals : dict of str to int
         Opens of dataset files by their real names, by file; of files that are only
         read.
@@ -56,6 +79,7 @@ class ProgramRecords:
 
     file_records: pd.DataFrame
     other_io: pd.DataFrame
+    background: pd.DataFrame = field(default_factory=_no_copies)
     originals: dict[str, int] = field(default_factory=dict)
     mapped_bytes: dict[int, int] = field(default_factory=dict)
     handed_bytes: int = 0
@@ -129,11 +153,12 @@ class _Reader:
         }
         roots = sorted(self._tier_of, key=len, reverse=True)
         self._alias = re.compile(
-            rf"({'|'.join(map(re.escape, roots))})\.(?:ep([0-9]+)|{HANDED})(?:/(.*))?",
+            rf"({'|'.join(map(re.escape, roots))})({_BACKGROUND})?"
+            rf"\.(?:ep([0-9]+)|{HANDED})(?:/(.*))?",
             re.DOTALL,
         )
         self._written = {self._ids[name] for name in written if name in self._ids}
-        self._on_tier: list[pd.DataFrame] = []
+        self._on_tier: list[pd.DataFrame] = []  # and of copies
         self._readers: Counter[tuple[int, int]] = Counter()
         self._other: dict[tuple[int, str], np.ndarray] = defaultdict(
             lambda: np.zeros(len(_ALL))
@@ -147,7 +172,7 @@ class _Reader:
             raise LogError(log.path, f"has lost records of {', '.join(lost)}.")
         self._mapped[rank] += int(log.metadata.get("mapped_bytes", 0))
         places = [self._place(log, i) for i in range(len(log.names.ids))]
-        epochs = {epoch for _, epoch, _ in places if epoch >= 0}
+        epochs = {p.epoch for p in places if p.epoch >= 0 and not p.in_background}
         self._readers.update((rank, epoch) for epoch in epochs)
         for interface in _INTERFACES:
             records = log.records.get(interface)
@@ -158,34 +183,37 @@ class _Reader:
             at = log.names.positions(records.ids).tolist()
             self._add_records(rank, [places[i] for i in at], records.columns)
 
-    def _place(self, log: AnyLog, position: int) -> tuple[str, int, int]:
-        """Return tier, epoch and file of a name; other places have epoch -1."""
+    def _place(self, log: AnyLog, position: int) -> _Place:
+        """Return where a name of a log is."""
         path = log.names.path(position)
         if found := self._alias.fullmatch(path):
-            root, epoch, name = found.groups()
+            root, background, epoch, name = found.groups()
             if not name:
-                return BELOW, -1, -1
-            if name not in self._ids:
+                return _Place(BELOW)
+            tier, in_background = self._tier_of[root], background is not None
+            # A copy is written under its number (`benchmark.programs.copier`).
+            is_number = in_background and tier == "lfs" and name.isdecimal()
+            file = int(name) if is_number else self._ids.get(name, -1)
+            if not 0 <= file < len(self._names):
                 raise LogError(log.path, f"{path!r} is not in the dataset's manifest.")
-            file = self._ids[name]
-            return (
-                (self._tier_of[root], int(epoch), file) if epoch else (BELOW, -1, file)
-            )
+            if not epoch:
+                return _Place(BELOW, file=file)
+            return _Place(tier, int(epoch), file, in_background)
         if path.startswith(self._dataset):
             name = path.removeprefix(self._dataset)
-            return BELOW, -1, self._ids.get(name, -1)
-        return ELSEWHERE, -1, -1
+            return _Place(BELOW, file=self._ids.get(name, -1))
+        return _Place(ELSEWHERE)
 
     def _add_records(
         self,
         rank: int,
-        places: list[tuple[str, int, int]],
+        places: list[_Place],
         columns: Mapping[str, np.ndarray],
     ) -> None:
         """Add the records of a rank, each with its place."""
         all_columns = np.column_stack([columns[name] for name in _ALL])
         on_tier = []
-        for row, (where, epoch, file) in enumerate(places):
+        for row, (where, epoch, file, _) in enumerate(places):
             if epoch >= 0:
                 on_tier.append(row)
             elif file >= 0:
@@ -201,27 +229,27 @@ class _Reader:
             pd.DataFrame(
                 {
                     "rank": rank,
-                    "epoch": [epoch for _, epoch, _ in kept],
-                    "tier": pd.Series([tier for tier, _, _ in kept], dtype="str"),
-                    "file_id": [file for _, _, file in kept],
-                    **{
-                        n: columns[n][on_tier]
-                        for n in (*_READS, "bytes_written", "write_time_s")
-                    },
+                    "epoch": [one.epoch for one in kept],
+                    "tier": pd.Series([one.where for one in kept], dtype="str"),
+                    "file_id": [one.file for one in kept],
+                    "in_background": [one.in_background for one in kept],
+                    **{name: columns[name][on_tier] for name in (*_READS, *_WRITES)},
                 }
             )
         )
 
     def result(self) -> ProgramRecords:
         """Return all that was added."""
-        keys = ["epoch", "rank", "tier", "file_id"]
-        columns = [*_READS, "bytes_written", "write_time_s"]
+        keys = ["in_background", "epoch", "rank", "tier", "file_id"]
+        columns = [*_READS, *_WRITES]
         if self._on_tier:
             found = (
                 pd.concat(self._on_tier).groupby(keys, as_index=False)[columns].sum()
             )
         else:
             found = pd.DataFrame({name: [] for name in keys + columns})
+        in_background = found["in_background"].astype(bool)
+        found, copies = found[~in_background], found[in_background]
         is_written = found["file_id"].isin(self._written)
         for row in found[is_written].itertuples():
             sums = np.array([getattr(row, name) for name in _ALL])
@@ -235,11 +263,10 @@ class _Reader:
                 originals[self._names[file]] += int(sums[0])
             elif where == BELOW:
                 handed_bytes += int(sums[_ALL.index("bytes_read")])
-        kept = found[~is_written][list(TABLES["file_records"])]
-        kept = kept.astype(TABLES["file_records"]).reset_index(drop=True)
         return ProgramRecords(
-            check_table(kept, "file_records"),
+            _as_table(found[~is_written], "file_records"),
             self._other_table(),
+            _as_table(copies, "background_records"),
             dict(originals),
             dict(self._mapped),
             handed_bytes,
@@ -253,4 +280,10 @@ class _Reader:
             for (rank, what), sums in sorted(self._other.items())
         ]
         table = pd.DataFrame(rows, columns=list(TABLES["run_other_io"]))
-        return check_table(table.astype(TABLES["run_other_io"]), "run_other_io")
+        return _as_table(table, "run_other_io")
+
+
+def _as_table(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return rows as a table of this name."""
+    kept = rows[list(TABLES[name])].astype(TABLES[name])
+    return check_table(kept.reset_index(drop=True), name)

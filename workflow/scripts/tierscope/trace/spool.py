@@ -26,7 +26,7 @@ from tierscope.trace.posix_records import (
 )
 
 _MAGIC = b"tierscope-trace"
-SPOOL_VERSION = 2
+SPOOL_VERSION = 3
 _HEADER_BYTES = 4096
 _HEADER = np.dtype(
     [
@@ -39,6 +39,8 @@ _HEADER = np.dtype(
         ("used_bytes", "<u8"),
         ("incomplete", "<u4"),
         ("mapped_bytes", "<u8"),
+        ("device_bytes", "<i8"),
+        ("drops", "<u8", 3),
     ],
     align=True,
 )
@@ -76,6 +78,10 @@ class Spool:
         Why some calls could not be recorded: an errno, 0 if all were.
     mapped_bytes : int
         Bytes of traced files that were mapped into memory.
+    device_bytes : int
+        Bytes that block devices had read for the process before its first traced call.
+    drops : tuple of int
+        Calls to drop pages of traced files: made, failed and swallowed ones.
     """
 
     path: Path
@@ -84,6 +90,8 @@ class Spool:
     origin_ns: int
     lost: int
     mapped_bytes: int
+    device_bytes: int
+    drops: tuple[int, int, int]
 
 
 def write_log_from_spools(
@@ -221,8 +229,9 @@ def open_spool(path: str | Path) -> Spool:
     records = fields[rows].view(POSIX_RECORD).ravel()
     if np.any(records["rank"] != header["rank"]):
         raise LogError(path, f"has records of other ranks than {header['rank']}.")
-    origin_ns, lost = int(header["origin_ns"]), int(header["incomplete"])
-    return Spool(path, records, paths, origin_ns, lost, int(header["mapped_bytes"]))
+    names = ("origin_ns", "incomplete", "mapped_bytes", "device_bytes")
+    facts = [int(header[name]) for name in names]
+    return Spool(path, records, paths, *facts, tuple(header["drops"].tolist()))
 
 
 def join_spools(spools: Iterable[Spool]) -> tuple[np.ndarray, dict[int, bytes]]:

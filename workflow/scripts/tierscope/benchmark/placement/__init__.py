@@ -1,4 +1,7 @@
-"""Dynamic policies: on every node one server decides, and threads copy files.
+"""Dynamic policies of our loaders: on each node one server decides, and threads copy.
+
+Programs of the user need none of it (`tierscope.benchmark.programs.placing`). A server
+that all ask, and hand their bytes to, decides at instants that virtual time knows.
 
 The server is a thread of the node's first process. As in Monarch there is one decision
 thread, so all processes of the node see one state and no lock is held during I/O. The

@@ -135,7 +135,7 @@ class PlacementServer(NodeServer):
             self.check()
             meanwhile()
             self._clock.check()
-            n_now = len(self.decisions.rows), self._clock.events()
+            n_now = self.decisions.n_rows, self._clock.events()
             if n_now != n_before:
                 n_before, deadline = n_now, time.monotonic() + self._timeout_s
             if time.monotonic() > deadline:

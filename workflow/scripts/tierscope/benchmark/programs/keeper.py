@@ -1,20 +1,25 @@
 """The keeper of a node: it takes what the redirecting library notes, while ranks run.
 
-It also reads what each process has read of devices, as a killed one cannot say it, and
-drops a file's pages after its last descriptor was closed, if epochs must be cold.
+It also reads what each process has read of devices, as a killed one cannot say it. It
+follows each read from open to close if a policy moves files, which it tells of each
+read, or if epochs must be cold. The library drops a file's pages at its last close; the
+keeper does that after the last read of a killed process, or where a copy might follow.
 """
 
+import math
 import time
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tierscope.benchmark.programs.page_cache import drop_file
+from tierscope.benchmark.programs.page_cache import drop_file, look_at_epoch
+from tierscope.benchmark.programs.placing import Placer
+from tierscope.benchmark.programs.reads import OpenReads, Read
 from tierscope.benchmark.programs.table import (
     CLOSED,
     FELL_BACK,
@@ -44,12 +49,12 @@ class NodeKeeper:
     table : NodeTable
         The table of the node.
     folders : mapping of str to str, optional
-        The real folder of each tier, in which pages of closed files are dropped; None
-        if epochs need not be cold.
+        The real folder of each tier, if epochs must be cold.
     """
 
     def __init__(self, table: NodeTable, folders: dict[str, str] | None):
         self._table, self._folders = table, folders
+        self.placer: Placer | None = None  # if a policy moves files
         self._parts: list[np.ndarray] = []  # rows: group, epoch, tier, file, opens
         self._n_rows = 0
         self._marks: list[dict[str, int]] = []
@@ -59,10 +64,12 @@ class NodeKeeper:
         self._written: set[int] = set()
         self._fallbacks: Counter[int] = Counter()
         self._n_lost = 0
-        self._open: Counter[int] = Counter()  # descriptors by file
+        self._reads = OpenReads()
         # The last epoch in which the pages of each file were dropped.
         self._dropped = np.full(len(table.names), -1, np.int32)
         self._n_reopened = 0
+        self._last_epoch = 0  # that began on this node
+        self._looks: dict[int, Future[dict[str, float]]] = {}  # by epoch
         self._last_io: dict[tuple[int, int], dict[str, int]] = {}
         self._next_look_s = 0.0
         # A thread of its own, so that marks do not wait for it.
@@ -70,11 +77,32 @@ class NodeKeeper:
 
     def step(self) -> None:
         """Take what has come since the last step."""
-        self._take()
         if (now_s := time.monotonic()) >= self._next_look_s:
             self._next_look_s = now_s + _LOOK_S
             self._look()
+            self._take_with_ended()
+        else:
+            self._take()
+        if self.placer:
+            for copy in self.placer.step():  # which has dropped the pages
+                self._dropped[copy.file_id] = copy.epoch
         time.sleep(_POLL_S)
+
+    def _take_with_ended(self) -> None:
+        """Take what has come, and end the reads of processes that have ended before."""
+        if not self._reads.pids:
+            self._take()
+            return
+        running = {pid for pid, _ in self._running()}
+        known = set(self._table.processes()["pid"].tolist())
+        self._take()
+        self._end_all(known - running)
+
+    def _end_all(self, pids: Collection[int]) -> None:
+        """End the reads of processes that have ended without closing their files."""
+        for read in self._reads.end_of(pids):
+            self._table.release(read.file_id)
+            self._end(read, time.monotonic_ns(), was_closed=False)
 
     def _take(self, *, is_last: bool = False) -> None:
         events, n_lost = self._table.drain(is_last=is_last)
@@ -95,14 +123,28 @@ class NodeKeeper:
             self._n_rows = 0
         # A renamed folder has no file here; its files are missed after the run.
         self._written.update(file[(kind == WROTE) & (file >= 0)].tolist())
-        self._fallbacks.update(file[kind == FELL_BACK].tolist())
         for mark in events[kind == MARKED]:
             noted = {n: int(mark[n]) for n in ("time_ns", "group", "epoch", "pid")}
-            noted["device_bytes"] = self._device_bytes(noted["group"])
+            noted["device_bytes"] = self._device_bytes(noted["group"], noted["time_ns"])
             self._marks.append(noted)
+            self._look_at_tiers(noted["epoch"])
         self._count_late(events, is_open)
-        if self._folders:
-            self._drop(events[is_open | (kind == CLOSED)])
+        if self._folders or self.placer:
+            self._follow(events)
+        else:
+            self._fallbacks.update(file[kind == FELL_BACK].tolist())
+
+    def _look_at_tiers(self, epoch: int) -> None:
+        """Look which pages are resident, if an epoch after the first one begins.
+
+        Before the first one the node has looked itself.
+        """
+        if not self._folders or epoch <= self._last_epoch:
+            return
+        self._last_epoch = epoch
+        self._looks[epoch] = self._dropper.submit(
+            look_at_epoch, self._folders, self._table.names, self._table.on_lfs()
+        )
 
     def _count_late(self, events: np.ndarray, is_open: np.ndarray) -> None:
         """Count opens of groups without a mark after a later epoch has begun."""
@@ -117,28 +159,56 @@ class NodeKeeper:
         late = events[is_open & ~np.isin(events["group"], [*self._marked])]
         self._late_opens.update(late["pid"].tolist())
 
-    def _drop(self, events: np.ndarray) -> None:
-        """Drop the pages of files that no process of the node has open."""
-        for kind, file, epoch in events[["kind", "file_id", "epoch"]].tolist():
-            if kind != CLOSED:
-                self._open[file] += 1
-                self._n_reopened += int(self._dropped[file] == epoch)
-                continue
-            self._open[file] -= 1
-            if self._open[file] <= 0:
-                del self._open[file]
-                self._dropped[file] = epoch
-                name = self._table.names[file]
-                for folder in self._folders.values():
-                    self._dropper.submit(drop_file, f"{folder}/{name}")
+    def _follow(self, events: np.ndarray) -> None:
+        """Follow reads from open to close, in the order of the events."""
+        for time_ns, file, pid, epoch, group, kind, was_on_lfs in events.tolist():
+            if kind in (OPENED_GFS, OPENED_LFS):
+                self._begin(Read(file, pid, group, epoch, kind == OPENED_LFS), time_ns)
+            elif kind == CLOSED:
+                if read := self._reads.end(pid, file, on_lfs=was_on_lfs):
+                    self._end(read, time_ns)
+            elif kind == FELL_BACK:
+                if not (self.placer and self.placer.has_removed(file, time_ns)):
+                    self._fallbacks[file] += 1
+            elif kind == WROTE and self.placer:
+                self.placer.wrote(file)
 
-    def _device_bytes(self, group: int) -> int:
-        """Return what a group's processes have read of devices, -1 if unknown."""
+    def _begin(self, read: Read, decided_ns: int) -> None:
+        """Note that a read begins."""
+        self._n_reopened += int(self._dropped[read.file_id] == read.epoch)
+        self._reads.begin(self.placer.begin(read, decided_ns) if self.placer else read)
+
+    def _end(self, read: Read, ended_ns: int, *, was_closed: bool = True) -> None:
+        """Note that a read has ended, and that nobody reads its file any more.
+
+        If its pages are not dropped yet and no copy needs them, they are.
+        """
+        if self.placer:
+            self.placer.end(read, ended_ns)
+            if self._folders and not self.placer.may_copy:
+                self._table.drop_from_now_on("gfs")
+        if not self._folders or self._reads.is_read(read.file_id):
+            return
+        if self.placer and self.placer.is_copied(read.file_id):
+            return
+        self._dropped[read.file_id] = read.epoch
+        tier = TIERS[read.on_lfs]
+        if not (was_closed and self._table.drops(tier)):
+            path = f"{self._folders[tier]}/{self._table.names[read.file_id]}"
+            self._dropper.submit(drop_file, path)
+
+    def _device_bytes(self, group: int, until_ns: float = math.inf) -> int:
+        """Return what a group's processes have read of devices, -1 if unknown.
+
+        Those that began after `until_ns` do not count: they may not have been seen yet.
+        """
         if self._table.counts().get("unknown_processes"):
             return -1  # the table had no room for them
         self._look(group)
         processes = self._processes()
-        read = processes["read_bytes"][processes["group"] == group]
+        is_meant = processes["group"] == group
+        is_meant &= processes["start_ns"] <= until_ns
+        read = processes["read_bytes"][is_meant]
         return -1 if not len(read) or min(read) < 0 else int(sum(read))
 
     def _processes(self) -> np.ndarray:
@@ -171,12 +241,15 @@ class NodeKeeper:
         -------
         dict
             ``opens`` (n, 5): group, epoch, tier (position in `TIERS`), file, opens;
-            ``groups``, ``marks``, ``processes`` (lists of dict), and counts.
+            ``groups``, ``marks``, ``processes`` (lists of dict), counts, and
+            ``placing`` (`Placer.finish`).
         """
         end_s = time.monotonic() + _GRACE_S
         while any(self._running()) and time.monotonic() < end_s:
             self.step()
         self._take(is_last=True)
+        self._end_all([*self._reads.pids])
+        placing = self.placer.finish() if self.placer else None
         self._dropper.shutdown(cancel_futures=True)
         groups = [
             {name: int(group[name]) for name in ("rank", "pid", "epoch")}
@@ -187,12 +260,18 @@ class NodeKeeper:
             "opens": _added_up(self._parts),
             "groups": groups,
             "marks": self._marks,
+            "placing": placing,
             "late_opens": {str(pid): n for pid, n in self._late_opens.items()},
             "processes": [self._noted(one) for one in self._processes()],
             "written": sorted(self._written),
             "fell_back": {str(file): n for file, n in self._fallbacks.items()},
             "n_lost": self._n_lost,
             "n_reopened": self._n_reopened,
+            "resident": {
+                str(epoch): look.result()
+                for epoch, look in self._looks.items()
+                if look.done() and not look.cancelled() and not look.exception()
+            },
             "n_running": sum(1 for _ in self._running()),
             "counts": self._table.counts(),
             "escaped": self._table.escaped(),

@@ -56,6 +56,7 @@ from tierscope.benchmark.programs.results import (
     n_marks_back,
     n_unmarked_opens,
     opens_table,
+    placing_reports,
     processes_table,
     read_notes,
 )
@@ -70,6 +71,7 @@ from tierscope.benchmark.run_folder import (
     mark_complete,
     scheduler_job,
     software_versions,
+    write_decisions,
 )
 from tierscope.core.columns import TABLES
 from tierscope.core.description import RunDescription
@@ -80,6 +82,7 @@ from tierscope.core.scenario import Point, UserDataset
 from tierscope.core.tables import read_table, write_table
 from tierscope.core.validation import ConfigError
 from tierscope.data.listing import changed_files
+from tierscope.policies import kind_of
 from tierscope.storage.lease import LeaseError
 from tierscope.storage.machine_facts import affinity, range_words
 from tierscope.storage.mounts import mount_of
@@ -226,7 +229,10 @@ class ProgramLaunch:
             processes, folder / "program_processes.parquet", "program_processes"
         )
         write_table(epochs, folder / "epochs.parquet", "run_epochs")
-        changed = changed_files(manifest, self.dataset)
+        observed = _observed(
+            nodes, manifest, changed_files(manifest, self.dataset), marks
+        )
+        placed = self._write_decisions(folder, nodes, observed["n_epochs"], ended_ns)
         shutil.rmtree(self._shared(folder))
         mark_complete(
             folder,
@@ -248,13 +254,28 @@ class ProgramLaunch:
                 },
                 "modules": digest_of_modules(_SCRIPTS / "run_program.py"),
                 "machines": _machines(nodes),
-                "observed": _observed(nodes, manifest, changed, marks)
+                "observed": observed
                 | {
                     "logs_are_whole": is_whole,
+                    "interference": self._tracer.interference,
                     "dataset": os.path.realpath(self.dataset),
                 },
+                **placed,
             },
         )
+
+    def _write_decisions(
+        self,
+        folder: Path,
+        nodes: list[NodeNotes],
+        n_epochs: int,
+        ended_ns: dict[int, int],
+    ) -> dict[str, Any]:
+        """Write what a policy has decided; return its part of `run.json`."""
+        if not kind_of(self.description.scenario).moves_files:
+            return {}
+        reports = placing_reports(nodes, n_epochs, ended_ns)
+        return write_decisions(folder, reports, _tier_roots(nodes), _say)
 
     def _page_cache(self, nodes: Sequence[NodeNotes]) -> dict[str, Any]:
         """Return what tells where reads of the tiers came from."""
@@ -288,6 +309,7 @@ class ProgramLaunch:
                     tracing | node.prepare(self._redirect), meeting.local
                 )
                 prepare_tracing(given, len(node.manifest))
+                node.start_placing(given)
                 meeting.go(given)
             prepared = meeting.await_go()
             self._run_command(meeting, node, prepared)
@@ -381,13 +403,21 @@ def _tier_roots(nodes: Sequence[NodeNotes]) -> dict[str, list[str]]:
 
 
 def _with_page_cache(epochs: pd.DataFrame, nodes: Sequence[NodeNotes]) -> pd.DataFrame:
-    """Return table `run_epochs` with what was seen of the page cache."""
+    """Return table `run_epochs` with what was seen of the page cache.
+
+    Before the first epoch the nodes have looked, and then as each one began.
+    """
     first = epochs["epoch"] == epochs["epoch"].min()
     by_node = {node.number: node.facts["page_cache"] for node in nodes}
+    later = {node.number: node.facts["resident"] for node in nodes}
     for tier in ("gfs", "lfs"):
         name = f"{tier}_resident_percent"
         seen = epochs["node"].map({k: one[name] for k, one in by_node.items()})
-        epochs[name] = seen.where(first).astype("float64")
+        then = [
+            later[node].get(str(epoch), {}).get(tier, np.nan)
+            for node, epoch in zip(epochs["node"], epochs["epoch"], strict=True)
+        ]
+        epochs[name] = seen.where(first, pd.Series(then, epochs.index)).astype("f8")
         epochs[f"{tier}_server_bytes"] = np.nan
     dropped = {k: one["names_dropped"] for k, one in by_node.items()}
     epochs["names_dropped"] = epochs["node"].map(dropped).astype(bool) & first
@@ -450,8 +480,9 @@ def _observed(
         "n_bytes": int(manifest["size_bytes"].sum()),
         "written": written,
         "changed": changed,
-        "lfs_files": [node.facts["filled"]["held_files"] for node in nodes],
-        "lfs_bytes": [node.facts["filled"]["held_bytes"] for node in nodes],
+        "lfs_files": [node.facts["held"]["files"] for node in nodes],
+        "lfs_bytes": [node.facts["held"]["bytes"] for node in nodes],
+        "damaged": sorted({one for n in nodes for one in n.facts["held"]["damaged"]}),
     }
 
 

@@ -7,6 +7,8 @@ only what it adds.
 import json
 import os
 import shutil
+import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,14 +19,19 @@ import pandas as pd
 
 from tierscope.benchmark.node_storage import why_no_room
 from tierscope.benchmark.processes import BenchmarkError
+from tierscope.benchmark.programs.copier import Copier
 from tierscope.benchmark.programs.keeper import TIERS, NodeKeeper
 from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.page_cache import begin_run
+from tierscope.benchmark.programs.placing import Placer
 from tierscope.benchmark.programs.staging import StagedFiles
 from tierscope.benchmark.programs.table import NodeTable
+from tierscope.benchmark.programs.tracing import tracing_environment
 from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
 from tierscope.core.scenario import Point
+from tierscope.policies import kind_of, node_policy
+from tierscope.policies.decisions import Decisions
 from tierscope.policies.pinned_bytes import pinned_by_bytes
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
@@ -60,6 +67,7 @@ class Node:
 
     def __post_init__(self):
         self.number = 0
+        self._held = np.zeros(len(self.manifest), bool)
         self.table: NodeTable | None = None
         self.keeper: NodeKeeper | None = None
         self.facts: dict[str, Any] = {}
@@ -71,20 +79,28 @@ class Node:
         return LocalStorage(root, self.number, 0, self.launch)
 
     @property
+    def _moves_files(self) -> bool:
+        """Return whether a policy moves files while the program reads."""
+        return kind_of(self.description.scenario).moves_files
+
+    @property
+    def _staged(self) -> StagedFiles:
+        """Return the copies on the node's LFS."""
+        name = self.description.dataset.name
+        return StagedFiles(self.storage, name, self.dataset, self.manifest)
+
+    @property
     def _folders(self) -> dict[str, str]:
         """Return the real folder of each tier."""
-        copies = self.storage.folder / self.description.dataset.name
-        return {"gfs": str(self.dataset), "lfs": str(copies)}
+        return {"gfs": str(self.dataset), "lfs": str(self._staged.folder)}
 
     def prepare(self, library: Path) -> dict[str, Any]:
         """Fill the LFS and make the table; return what its ranks must know."""
         self.number = self.meeting.meet_nodes()
         sizes = self.manifest["size_bytes"].to_numpy()
-        on_lfs = pinned_files(self.description, self.point, sizes)
-        filled = self._fill(on_lfs) | {
-            "held_files": int(on_lfs.sum()),
-            "held_bytes": int(sizes[on_lfs].sum()),
-        }
+        on_lfs = files_at_start(self.description, self.point, sizes)
+        filled = self._fill(on_lfs)
+        self._held = on_lfs
         resident = self._drop_pages(on_lfs)
         paths = self._make_table(on_lfs, library)
         is_virtual = self.description.system.virtual_nodes
@@ -103,8 +119,7 @@ class Node:
 
     def _fill(self, on_lfs: np.ndarray) -> dict[str, Any]:
         """Make the LFS hold these files; return what that took."""
-        name, cold = self.description.dataset.name, self.description.training.cold
-        staged = StagedFiles(self.storage, name, self.dataset, self.manifest)
+        staged, cold = self._staged, self.description.training.cold
         staged.claim()
         if self.meeting.n_nodes > 1:
             claim = staged.difference(on_lfs).claim
@@ -145,7 +160,9 @@ class Node:
             is_link=self.manifest["is_link"].to_numpy(),
             on_lfs=on_lfs,
             is_virtual=not program.in_place,
-            wants_closes=is_cold,
+            wants_closes=is_cold or self._moves_files,
+            # A copy may need the pages of what was read from the GFS.
+            drops=() if not is_cold else ("lfs",) if self._moves_files else TIERS,
             library=library,
         )
         self.keeper = NodeKeeper(self.table, self._folders if is_cold else None)
@@ -158,6 +175,30 @@ class Node:
             "dataset": given if program.in_place else virtual,
             "traced": [str(links), os.path.realpath(given), str(handed)],
         }
+
+    def start_placing(self, prepared: Mapping[str, Any]) -> None:
+        """Let the policy move files from now on, if it is one that does."""
+        if not self._moves_files:
+            return
+        description, ranks = self.description, self.meeting.ranks()
+        copier = Copier(
+            prepared["links"],
+            self._folders | {"copying": str(self._staged.copying)},
+            self.manifest,
+            description.policy_options["copy_threads"],
+            cold=description.training.cold,
+            environment=tracing_environment(prepared),
+        )
+        sizes = self.manifest["size_bytes"].to_numpy()
+        self.keeper.placer = Placer(
+            node_policy(description, self.point, ranks, sizes=sizes),
+            self.table,
+            copier,
+            Decisions(self.number, ranks[0]),
+            lambda line: print(
+                f"tierscope: node {self.number}: {line}", file=sys.stderr, flush=True
+            ),
+        )
 
     def _machine(self) -> dict[str, Any]:
         """Return what can change the speed of this machine."""
@@ -192,6 +233,13 @@ class Node:
                 )
         noted = self.keeper.finish()
         opens = noted.pop("opens")
+        if placer := self.keeper.placer:
+            self._held = np.zeros(len(self.manifest), bool)
+            self._held[placer.held_files] = True
+            decisions = placer.decisions.table()
+            np.save(
+                self.meeting.shared / f"decisions-{self.meeting.rank}.npy", decisions
+            )
         notes = [
             json.loads(line)
             for path in sorted((self.meeting.local / "notes").glob("*.jsonl"))
@@ -199,23 +247,36 @@ class Node:
         ]
         shared, rank = self.meeting.shared, self.meeting.rank
         np.save(shared / f"opens-{rank}.npy", opens)
-        content = json.dumps({**self.facts, **noted, "notes": notes})
+        content = json.dumps(
+            {**self.facts, **noted, "notes": notes, "held": self._what_is_held()}
+        )
         (shared / f"node-{rank}.json").write_text(content, encoding="utf-8")
+
+    def _what_is_held(self) -> dict[str, Any]:
+        """Return what the LFS holds, and copies that are not as they were made."""
+        sizes, names = self.manifest["size_bytes"].to_numpy(), self.manifest["path"]
+        damaged = self._staged.difference(self._held).copied
+        return {
+            "files": int(self._held.sum()),
+            "bytes": int(sizes[self._held].sum()),
+            "damaged": names.iloc[damaged].tolist(),
+        }
 
     def clean_up(self, *, empties: bool) -> None:
         """Remove the node's folder in memory, and empty the LFS if nothing follows."""
+        if self.keeper and self.keeper.placer:
+            self.keeper.placer.stop()
         with suppress(OSError):
             shutil.rmtree(self.meeting.local)
         if empties:
             self.storage.release()
 
 
-def pinned_files(
+def files_at_start(
     description: RunDescription, point: Point, size_bytes: np.ndarray
 ) -> np.ndarray:
-    """Return which files each LFS holds at a point: bool, (n_files,)."""
-    rate = point.cache_rate_percent
-    if description.scenario.policy == "none":
-        rate = 0
+    """Return which files each LFS holds before a run: bool, (n_files,)."""
+    is_pinned = description.scenario.policy == "pinning"
+    rate = point.cache_rate_percent if is_pinned else 0
     seed = description.training.seed
     return pinned_by_bytes(size_bytes, rate, seed, point.repetition)

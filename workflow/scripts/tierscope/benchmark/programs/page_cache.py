@@ -6,6 +6,8 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tierscope.benchmark.observations.page_cache import evenly, mount_or_unknown
 from tierscope.core.machine import MEMORY
 from tierscope.storage.page_cache import (
@@ -17,6 +19,7 @@ from tierscope.storage.page_cache import (
 )
 
 SAMPLE_FILES = 64  # of each tier and node
+_LEAST_FILES, _PART = 4, 16  # a program's epoch opens few files more
 _N_THREADS = 8  # opening many files on a network is bound by latency
 _BLOCK_FILES = 64  # that a thread drops in turn
 
@@ -76,6 +79,35 @@ def begin_run(
         **{f"{tier}_resident_percent": one.percent for tier, one in found.items()},
         "names_dropped": cold and drop_names(),
     }
+
+
+def look_at_epoch(
+    folders: Mapping[str, str], names: Sequence[str], on_lfs: np.ndarray
+) -> dict[str, float]:
+    """Return how much of a sample of each tier is resident when an epoch begins.
+
+    Parameters
+    ----------
+    folders : mapping of str to str
+        The real folder of each tier, ``gfs`` and ``lfs``.
+    names : sequence of str
+        Paths of the files below them.
+    on_lfs : ndarray of bool, shape (n_files,)
+        Which files are read from the LFS.
+
+    Returns
+    -------
+    dict of str to float
+        Percent of the pages, not a number if none can be looked at.
+    """
+    found = {}
+    for tier, is_there in (("gfs", ~on_lfs), ("lfs", on_lfs)):
+        ids = np.flatnonzero(is_there)
+        n_files = min(SAMPLE_FILES, max(_LEAST_FILES, len(ids) // _PART))
+        paths = [f"{folders[tier]}/{names[i]}" for i in evenly(ids, n_files)]
+        in_memory = told_by(mount_or_unknown(Path(folders[tier]))) == MEMORY
+        found[tier] = (Residency() if in_memory else residency(paths)).percent
+    return found
 
 
 def _look(root: Path, paths: Sequence[str], cold: bool) -> Residency:

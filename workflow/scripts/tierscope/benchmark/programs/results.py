@@ -17,6 +17,7 @@ import pandas as pd
 
 from tierscope.benchmark.programs.keeper import IO_COUNTS, TIERS
 from tierscope.core.columns import TABLES
+from tierscope.policies.decisions import columns_of
 
 NO_RANK = -1
 EVALUATION, EPOCH, WHOLE_RUN = "evaluation", "epoch", "whole run"
@@ -24,10 +25,15 @@ EVALUATION, EPOCH, WHOLE_RUN = "evaluation", "epoch", "whole run"
 
 @dataclass(frozen=True)
 class NodeNotes:
-    """What a node has noted: the facts of its file, and the opens of its files."""
+    """What a node has noted: the facts of its file, and the opens of its files.
+
+    `decisions` are rows of `tierscope.policies.decisions.ROW` with groups in place of
+    ranks, and -1 for what the node does itself; None if no policy moves files.
+    """
 
     facts: Mapping[str, Any]
     opens: np.ndarray
+    decisions: np.ndarray | None = None
 
     @property
     def number(self) -> int:
@@ -46,14 +52,44 @@ class NodeNotes:
 
 def read_notes(shared: Path) -> list[NodeNotes]:
     """Return what all nodes have noted, by their numbers."""
-    notes = [
-        NodeNotes(
-            json.loads(path.read_text(encoding="utf-8")),
-            np.load(path.with_name(f"opens-{path.stem.removeprefix('node-')}.npy")),
+    notes = []
+    for path in shared.glob("node-*.json"):
+        rank = path.stem.removeprefix("node-")
+        decisions = shared / f"decisions-{rank}.npy"
+        notes.append(
+            NodeNotes(
+                json.loads(path.read_text(encoding="utf-8")),
+                np.load(shared / f"opens-{rank}.npy"),
+                np.load(decisions) if decisions.exists() else None,
+            )
         )
-        for path in shared.glob("node-*.json")
-    ]
     return sorted(notes, key=lambda one: one.number)
+
+
+def placing_reports(
+    nodes: Iterable[NodeNotes], n_epochs: int, ended_ns: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Return what each node says of its copies, with its part of table `decisions`."""
+    reports = []
+    for node in nodes:
+        placing = node.facts["placing"]
+        rows = node.decisions.copy()
+        ranks = [node.rank_of(one) for one in range(len(node.facts["groups"]))]
+        ranks.append(node.facts["ranks"][0])  # at -1: the node itself
+        rows["rank"] = np.array(ranks)[rows["rank"]]
+        rows["time_s"] += (placing["began_ns"] - _origin_ns(node, ended_ns)) * 1e-9
+        times_s = [*[0.0] * (n_epochs - 1), placing["drain_time_s"]]
+        own = {name: one for name, one in placing.items() if name != "began_ns"}
+        reports.append(
+            {
+                **own,
+                "node": node.number,
+                "rank": node.facts["ranks"][0],
+                "drain_time_s": times_s,
+                "decisions": columns_of(rows),
+            }
+        )
+    return reports
 
 
 def opens_table(nodes: Iterable[NodeNotes]) -> pd.DataFrame:

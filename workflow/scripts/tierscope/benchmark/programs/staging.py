@@ -81,6 +81,8 @@ class Filled:
 class StagedFiles:
     """The copies of a dataset's files on one node.
 
+    ``folder`` has the whole ones, ``copying`` those that are being written.
+
     Parameters
     ----------
     storage : LocalStorage
@@ -102,7 +104,7 @@ class StagedFiles:
     ):
         self._storage, self._root, self._manifest = storage, str(root), manifest
         self.folder = storage.folder / name
-        self._copying = storage.folder / (COPYING_PREFIX + name)
+        self.copying = storage.folder / (COPYING_PREFIX + name)
         self._names = manifest["path"].tolist()
         self._sizes = manifest["size_bytes"].to_numpy()
         self._mtimes_ns = manifest["mtime_ns"].tolist()
@@ -123,8 +125,8 @@ class StagedFiles:
             )
         if not self._storage.keep():
             self._storage.claim()
-        shutil.rmtree(self._copying, ignore_errors=True)  # of a killed process
-        for folder in (self.folder, self._copying):
+        shutil.rmtree(self.copying, ignore_errors=True)  # of a killed process
+        for folder in (self.folder, self.copying):
             folder.mkdir(mode=0o700, exist_ok=True)
 
     def difference(self, on_lfs: np.ndarray) -> Difference:
@@ -257,9 +259,10 @@ class StagedFiles:
         """Copy a file under another name, and rename it."""
         source = f"{self._root}/{self._names[file_id]}"
         target = f"{self.folder}/{self._names[file_id]}"
-        copying = f"{self._copying}/{file_id}"
+        copying = f"{self.copying}/{file_id}"
         try:
-            self._copy_whole(file_id, source, copying, cold, is_stopped)
+            listed = int(self._sizes[file_id]), self._mtimes_ns[file_id]
+            copy_whole(source, copying, *listed, cold=cold, is_stopped=is_stopped)
             os.rename(copying, target)
         except BaseException as error:
             with suppress(OSError):
@@ -271,39 +274,65 @@ class StagedFiles:
                 f"{error.strerror}."
             ) from error
 
-    def _copy_whole(
-        self,
-        file_id: int,
-        source: str,
-        copying: str,
-        cold: bool,
-        is_stopped: threading.Event,
-    ) -> None:
-        """Copy content, mode and time of a file that is as it was listed."""
-        with (
-            _opened(source, _SOURCE_FLAGS) as original,
-            _opened(copying, _COPY_FLAGS) as copy,
-        ):
-            state = os.fstat(original)
-            n_bytes, wanted = 0, (self._sizes[file_id], self._mtimes_ns[file_id])
-            if not is_as_listed(state, *wanted):
-                raise _changed(source)
-            while chunk := os.read(original, READ_BYTES):
-                if is_stopped.is_set():
-                    raise _StoppedError
-                write_all(copy, chunk)
-                n_bytes += len(chunk)
-            if n_bytes != state.st_size:
-                raise _changed(source)
-            os.fchmod(copy, stat.S_IMODE(state.st_mode) & _MODE | _OWN_READ)
-            os.utime(copy, ns=(state.st_atime_ns, state.st_mtime_ns))
-            if cold:
-                os.posix_fadvise(original, 0, 0, os.POSIX_FADV_DONTNEED)
-
     def _leave_page_cache(self, file_ids: np.ndarray) -> None:
         """Write copies to their device, and drop their pages."""
         write_back(self.folder)
         drop_files([f"{self.folder}/{self._names[i]}" for i in file_ids.tolist()])
+
+
+def copy_whole(
+    source: str,
+    copying: str,
+    size_bytes: int,
+    mtime_ns: int,
+    *,
+    cold: bool,
+    is_stopped: threading.Event | None = None,
+    leaves_memory: bool = False,
+) -> None:
+    """Copy content, mode and time of a file that is as it was listed.
+
+    Parameters
+    ----------
+    source, copying : str
+        The file, and the copy, which must not exist.
+    size_bytes, mtime_ns : int
+        Size and time in the manifest.
+    cold : bool
+        Whether the pages of the file leave the page cache.
+    is_stopped : Event, optional
+        Ends the copy if another one has failed.
+    leaves_memory : bool
+        Whether the copy is written to its device, and its pages leave the page cache.
+
+    Raises
+    ------
+    OSError
+        If a call fails.
+    TierError
+        If the file is not as it was listed.
+    """
+    with (
+        _opened(source, _SOURCE_FLAGS) as original,
+        _opened(copying, _COPY_FLAGS) as copy,
+    ):
+        state, n_bytes = os.fstat(original), 0
+        if not is_as_listed(state, size_bytes, mtime_ns):
+            raise _changed(source)
+        while chunk := os.read(original, READ_BYTES):
+            if is_stopped and is_stopped.is_set():
+                raise _StoppedError
+            write_all(copy, chunk)
+            n_bytes += len(chunk)
+        if n_bytes != state.st_size:
+            raise _changed(source)
+        os.fchmod(copy, stat.S_IMODE(state.st_mode) & _MODE | _OWN_READ)
+        os.utime(copy, ns=(state.st_atime_ns, state.st_mtime_ns))
+        if cold:
+            os.posix_fadvise(original, 0, 0, os.POSIX_FADV_DONTNEED)
+        if leaves_memory:
+            os.fdatasync(copy)
+            os.posix_fadvise(copy, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _blocks(file_ids: np.ndarray) -> Iterator[list[int]]:

@@ -9,8 +9,10 @@ import itertools
 import mmap
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +66,7 @@ _PROCESS = np.dtype(
 _EVENT = np.dtype(
     [
         *[("serial", "u8"), ("time_ns", "u8"), ("slot", "u4"), ("pid", "i4")],
-        *[("epoch", "i4"), ("group", "u2"), ("kind", "u1"), ("", "u1")],
+        *[("epoch", "i4"), ("group", "u2"), ("kind", "u1"), ("was_on_lfs", "u1")],
     ]
 )
 _HEADER = np.dtype(
@@ -72,13 +74,14 @@ _HEADER = np.dtype(
         *[("magic", "S16"), ("version", "u4"), ("header_bytes", "u4")],
         *[(name, "u8") for name in ("file_bytes", "seed", "n_files", "n_slots")],
         *[(name, "u8") for name in ("n_events", "n_processes", "slots_at", "ids_at")],
-        *[(name, "u8") for name in ("events_at", "processes_at", "device")],
-        *[(name, "u4") for name in ("is_virtual", "wants_closes", "n_roots")],
+        *[(name, "u8") for name in ("readers_at", "events_at", "processes_at")],
+        *[("device", "u8"), ("is_virtual", "u4"), ("wants_closes", "u4")],
+        *[(name, "u4") for name in ("drops_gfs", "drops_lfs", "n_roots")],
         ("root_bytes", "u4", _N_ROOTS),
         *[(f"{name}_bytes", "u4") for name in ("real", "lfs", "links")],
         ("roots", _FOLDER, _N_ROOTS),
         *[(name, _FOLDER) for name in ("real", "lfs", "links")],
-        *[("", "V40"), ("generation", "u8"), ("", "V56"), ("n_noted", "u8")],
+        *[("", "V24"), ("generation", "u8"), ("", "V56"), ("n_noted", "u8")],
         *[("", "V56"), ("counts", "u8", 16)],
         *[("groups", _GROUP, 1024), ("escaped", _ESCAPED, 64)],
     ]
@@ -86,7 +89,7 @@ _HEADER = np.dtype(
 EVENTS = np.dtype(
     [
         *[("time_ns", "i8"), ("file_id", "i8"), ("pid", "i4"), ("epoch", "i4")],
-        *[("group", "i4"), ("kind", "u1")],
+        *[("group", "i4"), ("kind", "u1"), ("was_on_lfs", "?")],
     ]
 )
 GROUPS = np.dtype([(name, "i8") for name in ("rank", "pid", "epoch", "n_marks")])
@@ -108,6 +111,8 @@ class NodeTable:
         The file that ``TIERSCOPE_REDIRECT`` names.
     names : sequence of str
         The files' paths below the dataset, by file id, for who asks.
+    library : path, optional
+        The compiled ``libtierscope_redirect.so``, for who stages files.
 
     Raises
     ------
@@ -117,8 +122,13 @@ class NodeTable:
         If it cannot be read.
     """
 
-    def __init__(self, path: str | Path, names: Sequence[str] = ()):
-        self.path, self.names = Path(path), names
+    def __init__(
+        self,
+        path: str | Path,
+        names: Sequence[str] = (),
+        library: str | Path | None = None,
+    ):
+        self.path, self.names, self._library = Path(path), names, library
         with self.path.open("r+b") as file:
             size_bytes = os.fstat(file.fileno()).st_size
             if size_bytes < _HEADER.itemsize:
@@ -158,6 +168,7 @@ class NodeTable:
         is_virtual: bool,
         wants_closes: bool,
         library: str | Path,
+        drops: Collection[str] = (),
         n_events: int = N_EVENTS,
         n_processes: int = N_PROCESSES,
     ) -> "NodeTable":
@@ -186,6 +197,9 @@ class NodeTable:
             Whether closes are noted, too.
         library : path
             The compiled ``libtierscope_redirect.so``.
+        drops : collection of str
+            Tiers (``gfs``, ``lfs``) whose files leave the page cache with their last
+            close on the node; needs `wants_closes`.
         n_events, n_processes : int
             Room for events that nobody has drained (a power of two) and for processes.
 
@@ -201,6 +215,8 @@ class NodeTable:
         header = _header(len(names), n_events, n_processes)
         _set_folders(header, roots, real=real, lfs=lfs, links=links)
         header["is_virtual"], header["wants_closes"] = is_virtual, wants_closes
+        for tier in drops:
+            header[f"drops_{tier}"] = True
         first = os.path.join(real, *names[:1])  # may be on another one than its folder
         header["device"] = os.stat(first if os.path.exists(first) else real).st_dev
         states = np.zeros(len(names), np.uint8)
@@ -210,7 +226,7 @@ class NodeTable:
             _write(temporary, header, names, states, Path(library))
             for tier, folder in (("gfs", real), ("lfs", lfs)):
                 os.symlink(folder, os.path.join(links, f"{tier}.ep0"))
-        return cls(path, names)
+        return cls(path, names, library)
 
     def drain(self, *, is_last: bool = False) -> tuple[np.ndarray, int]:
         """Take the events since the last call, in order.
@@ -223,7 +239,9 @@ class NodeTable:
         Returns
         -------
         events : structured array, `EVENTS`
-            ``file_id`` is -1 if the event is of no known file.
+            ``file_id`` is -1 if the event is of no known file. ``time_ns`` is on the
+            node's monotonic clock; of an open when its tier was decided, just before
+            the table was asked. ``was_on_lfs`` is of what was closed.
         n_lost : int
             Events that were overwritten, or not completed, before they were taken.
         """
@@ -258,12 +276,52 @@ class NodeTable:
     def _as_events(self, taken: np.ndarray) -> np.ndarray:
         """Return events with file ids in place of slots."""
         events = np.empty(len(taken), EVENTS)
-        for name in ("time_ns", "pid", "epoch", "group", "kind"):
+        for name in ("time_ns", "pid", "epoch", "group", "kind", "was_on_lfs"):
             events[name] = taken[name]
         has_file = taken["slot"] != _NO_SLOT
         events["file_id"] = -1
         events["file_id"][has_file] = self._ids[taken["slot"][has_file]]
         return events
+
+    def stage(self, file_id: int, *, is_staged: bool) -> None:
+        """Let opens of a file take its copy on the LFS from now on, or the GFS."""
+        self._stage_slot(int(self._slot_of[file_id]), is_staged)
+
+    def drops(self, tier: str) -> bool:
+        """Return whether processes drop the pages of files of a tier themselves."""
+        return bool(self._header[f"drops_{tier}"])
+
+    def drop_from_now_on(self, tier: str) -> None:
+        """Let processes drop the pages of files of a tier themselves."""
+        self._header[f"drops_{tier}"] = True
+
+    def release(self, file_id: int) -> None:
+        """Forget an open of a process that has ended without a close."""
+        self._release_slot(int(self._slot_of[file_id]))
+
+    @cached_property
+    def _release_slot(self) -> Callable[[int], int]:
+        """Return the library's function that forgets an open."""
+        return self._function("release", ctypes.c_uint64)
+
+    @cached_property
+    def _stage_slot(self) -> Callable[[int, bool], None]:
+        """Return the library's function that changes a slot of this table."""
+        return self._function("stage", ctypes.c_uint64, ctypes.c_bool)
+
+    def _function(self, name: str, *kinds: type) -> Callable[..., Any]:
+        """Return a function of the library that changes this table."""
+        call = getattr(ctypes.CDLL(str(self._library)), f"tierscope_redirect_{name}")
+        call.argtypes = [ctypes.c_void_p, *kinds]
+        return partial(call, np.frombuffer(self._map, np.uint8).ctypes.data)
+
+    @cached_property
+    def _slot_of(self) -> np.ndarray:
+        """Return the slot of each file."""
+        used = np.flatnonzero(self._slots)
+        slots = np.empty(int(self._header["n_files"]), np.int64)
+        slots[self._ids[used]] = used
+        return slots
 
     def on_lfs(self) -> np.ndarray:
         """Return which files are read from the LFS by now, by file id."""
@@ -391,6 +449,7 @@ def _header(n_files: int, n_events: int, n_processes: int) -> np.ndarray:
     for part, size_bytes in (
         ("slots", 4 * n_slots),
         ("ids", 4 * n_slots),
+        ("readers", 2 * n_slots),
         ("events", _EVENT.itemsize * n_events),
         ("processes", _PROCESS.itemsize * n_processes),
     ):

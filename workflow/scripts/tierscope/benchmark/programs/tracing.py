@@ -32,10 +32,15 @@ _PATH_BYTES = 512
 
 
 class OwnTracer:
-    """Our preload library, as `tierscope trace` uses it."""
+    """Our preload library, as `tierscope trace` uses it.
+
+    After the end, `interference` is who stood between the program and libc; a site's
+    Darshan does not tell.
+    """
 
     def __init__(self, library: Path):
         self.library = library
+        self.interference: dict[str, Any] | None = None
 
     def begin(self, logs: Path) -> dict[str, str]:
         """Return what the ranks must know."""
@@ -46,7 +51,9 @@ class OwnTracer:
     def end(self) -> bool:
         """Write the logs; return whether nothing is missing that can be had."""
         ended = dataclasses.replace(self._call, ended_s=time.time())
-        return write_logs(self._spools, self._logs, ended)
+        end = write_logs(self._spools, self._logs, ended)
+        self.interference = dataclasses.asdict(end.interference)
+        return end.is_whole
 
     def describe(self) -> dict[str, str]:
         """Return the tracer's part of `run.json`."""
@@ -62,6 +69,7 @@ class SiteTracer:
 
     def __init__(self, library: Path):
         self.library, self._version = library, ""
+        self.interference = None
 
     def begin(self, logs: Path) -> dict[str, str]:
         """Return what the ranks must know; make the folders that Darshan expects."""

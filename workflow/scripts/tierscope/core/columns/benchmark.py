@@ -139,6 +139,10 @@ _PROGRAM_PROCESSES: Columns = {
         "Whether these bytes are what was last seen of a process that was killed."
     ),
 }
+_ANSWER: Columns = {
+    "answer": text("Whether it is so.", words=("yes", "no", "not measured")),
+    "words": text("The statement in a sentence, with numbers."),
+}
 _STATEMENTS: Columns = {
     "epoch": count("Number of the epoch, or -1 for the whole run.", least=-1),
     "statement": text(
@@ -148,6 +152,8 @@ _STATEMENTS: Columns = {
             "tier",
             "seen",
             "rate",
+            "copies",
+            "in time",
             "epochs",
             "read only",
             "unchanged",
@@ -159,14 +165,25 @@ _STATEMENTS: Columns = {
             "time",
         ),
     ),
-    "answer": text("Whether it is so.", words=("yes", "no", "not measured")),
-    "words": text("The statement in a sentence, with numbers."),
+    **_ANSWER,
+}
+_CERTIFICATE: Columns = {
+    "statement": text(
+        "What is stated: bytes came from the tier's devices, no process had a preload "
+        "library of others, each `posix_fadvise` to drop pages was made.",
+        words=("gfs bytes", "lfs bytes", "libraries", "advice"),
+    ),
+    **_ANSWER,
 }
 
 _DECISIONS: Columns = {
     "node": NODE,
     "step": count("Number of the row among those of its node, counted from 0."),
-    "time_s": seconds("Time since the first epoch began."),
+    "time_s": seconds(
+        "Time since the first epoch began; with a program of the user since the first "
+        "process of the node began, and of the begin of a read when its tier was "
+        "decided."
+    ),
     "event": text(
         "What happens: a read begins or ends, a copy to the LFS is ordered (`copy`), "
         "complete (`placed`) or lost (`failed`), or a file is removed from the LFS.",
@@ -183,9 +200,10 @@ _DECISIONS: Columns = {
         words=("gfs", "lfs", "peer"),
     ),
     "detail": text(
-        "How a complete copy got its bytes (`handed over` by the reader, or `read "
-        "again`), or why it failed (the LFS was `full`, or another `error`).",
-        words=("", "handed over", "read again", "full", "error"),
+        "How a copy got its bytes (`handed over` by the reader, or `read again`), why "
+        "it failed (`full` LFS, other `error`), or that a read was decided before a "
+        "row above it (`late`).",
+        words=("", "handed over", "read again", "full", "error", "late"),
     ),
 }
 
@@ -261,6 +279,7 @@ TABLES: dict[str, Columns] = {
     "program_processes": _PROGRAM_PROCESSES,
     "run_statements": _STATEMENTS,
     "statements": RUN_KEYS | _STATEMENTS,
+    "certificate": RUN_KEYS | _CERTIFICATE,
     "peer_reads": {
         "rank": RANK,
         "epoch": EPOCH,

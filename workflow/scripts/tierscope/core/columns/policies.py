@@ -7,6 +7,7 @@ from tierscope.core.columns.column import (
     number,
     percent,
     seconds,
+    size,
     text,
 )
 from tierscope.core.columns.shared import (
@@ -51,6 +52,7 @@ _POLICY_EPOCHS: Columns = {
     "lfs_opens": count("Number of opens on the LFS by all processes."),
     "background_gfs_opens": count("Number of opens on the GFS for copies."),
     "background_gfs_reads": count("Number of read calls on the GFS for copies."),
+    "background_bytes": size("Bytes that copies wrote to the LFS of all nodes."),
     "placed_files": PLACED_FILES,
     "evicted_files": EVICTED_FILES,
     "failed_files": FAILED_FILES,
@@ -77,6 +79,9 @@ _POLICY_TOTALS: Columns = {
     "background_gfs_operations": count(
         "Number of opens and reads on the GFS for copies in these epochs."
     ),
+    "background_bytes": size(
+        "Bytes that copies wrote to the LFS of all nodes in these epochs."
+    ),
     "reference_gfs_operations": count(
         "Number of opens and reads on the GFS by the reference's processes in these "
         "epochs."
@@ -101,6 +106,10 @@ _POLICY_SUMMARY: Columns = {
         "By how much opens and reads on the GFS, those of staging and copies included, "
         "are fewer than the reference's.",
         ANY_NUMBER,
+    ),
+    "background_bytes": number(
+        "Bytes that copies wrote to the LFS of all nodes, mean over the repetitions.",
+        unit="bytes",
     ),
     "pays_after_epochs": number(
         "Number of epochs from which on the time with staging stays below the "

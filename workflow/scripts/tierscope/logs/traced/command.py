@@ -11,7 +11,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+from tierscope.core.certificate import (
+    Interference,
+    Statement,
+    doubted,
+    interference_statements,
+    line_of,
+)
 from tierscope.core.validation import ConfigError
 from tierscope.logs.traced.call import (
     Call,
@@ -86,7 +94,7 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
             return NOT_FOUND if missing else NOT_EXECUTABLE
         _wait(child)
         finished = replace(call, began_s=began_s, ended_s=time.time())
-        write_logs(spools, logs, finished, child.pid)
+        _certify(write_logs(spools, logs, finished, child.pid))
     finally:
         while signal.sigtimedwait(_FORWARDED, 0):
             pass  # came while the logs were written
@@ -121,8 +129,10 @@ def recover(folder: Path) -> int:
             f"--recover: {spools} is of process {call.pid} on {call.host}"
             + (", which still runs." if is_here else "; if it has ended, name it.")
         )
-    written = [write_logs(spools, spools.parent, call) for spools, call in ended]
-    return 0 if all(written) else FAILED
+    ends = [write_logs(spools, spools.parent, call) for spools, call in ended]
+    for one in ends:
+        _certify(one)
+    return 0 if all(one.is_whole for one in ends) else FAILED
 
 
 def _tell_of_killed_calls(logs: Path) -> None:
@@ -192,39 +202,47 @@ def _wait(child: subprocess.Popen) -> None:
             child.send_signal(got.si_signo)
 
 
+class End(NamedTuple):
+    """The end of a call: what is known of its processes.
+
+    It is not whole if another try may give more logs.
+    """
+
+    is_whole: bool
+    interference: Interference
+    certificate: list[Statement]
+
+
 def write_logs(
     spools: Path, logs: Path, call: Call, command_pid: int | None = None
-) -> bool:
+) -> End:
     """Write the logs of a call, and say what they hold.
 
-    The counts are removed, unless another try may give more; then this returns False.
+    The counts are removed, unless another try may give more.
     """
     # After the command: numpy and others take half a second.
-    from tierscope.logs.traced.processes import read_processes, write_process_logs
+    from tierscope.logs.traced.certificate import bytes_statement
+    from tierscope.logs.traced.processes import (
+        interference_of,
+        read_processes,
+        write_process_logs,
+    )
 
     deadline_s = time.monotonic() + _GRACE_S
     processes = read_processes(spools)
     while any(one.still_runs() for one in processes) and time.monotonic() < deadline_s:
         time.sleep(0.05)
         processes = read_processes(spools)
-    written, losses, may_succeed = write_process_logs(processes, logs, call)
+    written, losses, may_succeed, counted = write_process_logs(processes, logs, call)
     losses += [_loss_words(path) for path in sorted(spools.glob("*/*.incomplete"))]
     if command_pid and not any(one.pid == command_pid for one in processes):
         losses.append(
             "the command did not load the tracer: it is linked statically, changes its "
             f"user, is of another architecture, or cannot write to {logs}."
         )
-    if running := [one.pid for one in processes if one.still_runs()]:
-        losses.append(
-            f"process {running[0]} still runs: its later calls are in no log."
-            if len(running) == 1
-            else f"{len(running)} processes still run (such as {running[0]}): their "
-            "later calls are in no log."
-        )
-    n, silent = len(processes), sum(not one.spools for one in processes)
-    who = f"{silent} of {n} processes" if n > 1 else "its only process"
-    without = f"; {who} recorded no call on a traced path" if silent else ""
-    _say(f"{len(written)} log{'s' * (len(written) != 1)} in {logs}{without}.")
+    losses += _running_words([one.pid for one in processes if one.still_runs()])
+    silent = sum(not one.spools for one in processes)
+    _say(f"{_written_words(len(written), logs, silent, len(processes))}.")
     for loss in losses:
         _say(loss)
     if may_succeed:
@@ -232,9 +250,43 @@ def write_logs(
             f"the counts stay in {spools}; `tierscope trace --recover "
             f"{shlex.quote(str(logs))}` tries again."
         )
-        return False
-    shutil.rmtree(spools, ignore_errors=True)
-    return True
+    else:
+        shutil.rmtree(spools, ignore_errors=True)
+    seen = interference_of(processes, counted)
+    of_bytes = bytes_statement([one.reads for one in counted])
+    unknown = "No process has loaded the tracer."
+    certificate = [of_bytes, *interference_statements(seen, unknown)]
+    if losses:
+        certificate = list(map(doubted, certificate))
+    return End(not may_succeed, seen, certificate)
+
+
+def _written_words(n_written: int, logs: Path, n_silent: int, n_processes: int) -> str:
+    """Return how many logs there are, and how many processes have none."""
+    words = f"{n_written} log{'s' * (n_written != 1)} in {logs}"
+    if not n_silent:
+        return words
+    who = f"{n_silent} of {n_processes} processes"
+    who = who if n_processes > 1 else "its only process"
+    return f"{words}; {who} recorded no call on a traced path"
+
+
+def _running_words(running: Sequence[int]) -> list[str]:
+    """Return that processes have outlived the command and its grace, if any have."""
+    if not running:
+        return []
+    if len(running) == 1:
+        return [f"process {running[0]} still runs: its later calls are in no log."]
+    return [
+        f"{len(running)} processes still run (such as {running[0]}): their later calls "
+        "are in no log."
+    ]
+
+
+def _certify(end: End) -> None:
+    """Say where the bytes of a call came from, and who interfered."""
+    for one in end.certificate:
+        _say(line_of(one))
 
 
 def _loss_words(marker: Path) -> str:

@@ -1,15 +1,17 @@
 """What processes a traced command had, and one Darshan log of each that made calls.
 
 ``workflow/native/trace`` appends a line to a file for each start, spool and end of a
-process: the event, its process id, its parent's, when the kernel started it, the time
-in nanoseconds since 1970, its rank, and a detail. A folder a host holds this file and
-the spools. A process that executes another program goes on as the same process.
+process, and for its foreign libraries: the event, its process id, its parent's, when
+the kernel started it, the time in nanoseconds since 1970, its rank, and a detail. A
+folder a host holds this file and the spools. A process that executes another program
+goes on as the same process.
 """
 
 import hashlib
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tierscope.core.certificate import Interference
 from tierscope.core.files import written_whole
 from tierscope.core.words import count_words
 from tierscope.logs.grouping import LogFacts, nearest_parents, ranks_and_firsts
 from tierscope.logs.traced.call import EVENTS, Call, ticks_of
+from tierscope.logs.traced.certificate import ProcessReads, bytes_by_file_system
 from tierscope.trace.darshan.container import LogError
 from tierscope.trace.darshan.module_records import STDIO_RECORD
 from tierscope.trace.log import read_any_log
@@ -30,7 +34,7 @@ from tierscope.trace.log_writer import (
     write_any_log,
 )
 from tierscope.trace.posix_records import END_TIMES, START_TIMES
-from tierscope.trace.spool import join_spools, open_spool
+from tierscope.trace.spool import Spool, join_spools, open_spool
 
 # The first that any process has says the ranks: those inside it inherit the others.
 RANK_VARIABLES = (
@@ -45,6 +49,23 @@ _STREAM_MARK = b"\1"  # before the path of a file used as a stream
 _STREAM_COUNTERS = {"STDIO_FDOPENS": "POSIX_DUPS", "STDIO_FLUSHES": "POSIX_FSYNCS"}
 _MOST_PARENTS, _LONGEST_PROGRAM = 30, 100  # the metadata of a log has 1023 bytes
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.+-]+")
+_LIBRARIES = re.compile(r"(\d+)/([^/]*)/([^/]*)/([^/]*)")
+
+
+class Libraries(NamedTuple):
+    """Foreign libraries of a process.
+
+    `n_preloaded` were preloaded, `preloaded` names those whose names had room. `before`
+    and `behind` are those whose `posix_fadvise` stands before and behind the tracer's.
+    """
+
+    n_preloaded: int = 0
+    preloaded: tuple[str, ...] = ()
+    before: str = ""
+    behind: str = ""
+
+
+NO_LIBRARIES = Libraries()
 
 
 @dataclass(frozen=True)
@@ -54,6 +75,7 @@ class TracedProcess:
     Its start in the kernel's `ticks` tells processes with one id apart. `launched_as`
     is what its launcher calls it, such as ``RANK=3``, or ``-``. No spools: it recorded
     no call on a traced path. `loss` says why the tracer could not start in it.
+    `device_bytes` are what block devices have read for it; None: it did not tell.
     """
 
     host: str
@@ -66,6 +88,8 @@ class TracedProcess:
     exe: str
     spools: tuple[Path, ...]
     loss: str = ""
+    libraries: Libraries = NO_LIBRARIES
+    device_bytes: int | None = None
 
     def still_runs(self) -> bool:
         """Return whether this process of this host has not ended."""
@@ -91,7 +115,8 @@ def read_processes(spool_dir: Path) -> list[TracedProcess]:
 def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
     """Return the process of some events."""
     _, pid, parent, ticks, started_ns, _, _ = story[0]
-    ended = [int(event[4]) for event in story if event[0] == "end"]
+    ended = [event for event in story if event[0] == "end"]
+    has_ended = bool(ended) and story[-1][0] == "end"
     commands = [event[6] for event in story if event[0] == "start"]
     ranks = [event[5] for event in story if event[5] != "-"]
     return TracedProcess(
@@ -100,11 +125,28 @@ def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
         parent=int(parent),
         ticks=int(ticks),
         started_ns=int(started_ns),
-        ended_ns=ended[-1] if ended and story[-1][0] == "end" else None,
+        ended_ns=int(ended[-1][4]) if has_ended else None,
         launched_as=ranks[-1] if ranks else "-",
         exe=commands[-1].strip() if commands else "",
         spools=tuple(folder / event[6] for event in story if event[0] == "spool"),
         loss=next((event[6] for event in story if event[0] == "loss"), ""),
+        libraries=_libraries([one[6] for one in story if one[0] == "libraries"]),
+        device_bytes=int(ended[-1][6])
+        if has_ended and ended[-1][6].isdecimal()
+        else None,
+    )
+
+
+def _libraries(told: Sequence[str]) -> Libraries:
+    """Return the libraries of all programs that a process has executed."""
+    found = [one.groups() for one in map(_LIBRARIES.fullmatch, told) if one]
+    names = dict.fromkeys(
+        name for _, some, _, _ in found for name in some.split(":") if name
+    )
+    return Libraries(
+        max((len(names), *(int(n) for n, *_ in found))),
+        tuple(names),
+        *(next((one[i] for one in found if one[i]), "") for i in (2, 3)),
     )
 
 
@@ -145,19 +187,35 @@ class Written(NamedTuple):
     """What came of writing the logs of a call: what is missing, a sentence each.
 
     A log that cannot be written costs no other. Another try may give more
-    (`may_succeed`), as after making room on a full disk.
+    (`may_succeed`), as after making room on a full disk. `counted` is what the
+    processes with a log have counted beside.
     """
 
     logs: list[Path]
     losses: list[str]
     may_succeed: bool
+    counted: list["Counted"]
+
+
+class Counted(NamedTuple):
+    """What a process counted beside its records.
+
+    `drops` are its calls to drop pages: made, failed and swallowed ones.
+    """
+
+    reads: ProcessReads
+    drops: tuple[int, ...]
+
+    def as_metadata(self) -> dict[str, str]:
+        """Return what the log of the process says of it."""
+        return self.reads.as_metadata() | {"fadvise": ",".join(map(str, self.drops))}
 
 
 def write_process_logs(
     processes: Sequence[TracedProcess], logs: Path, call: Call
 ) -> Written:
     """Write a log of each process that recorded calls, into the folder of the logs."""
-    written, losses, may_succeed = [], [], False
+    written, losses, all_counted, may_succeed = [], [], [], False
     for process, metadata in zip(processes, _metadata(processes, call), strict=True):
         if process.loss:
             losses.append(
@@ -168,16 +226,35 @@ def write_process_logs(
             continue
         path = logs / _log_name(process, call)
         try:
-            losses += [
-                f"{path}: is partial, as {reason}."
-                for reason in _write_log(process, path, call, metadata)
-            ]
+            counted, reasons = _write_log(process, path, call, metadata)
         except (LogError, OSError, ValueError) as error:
             losses.append(f"no log of process {process.pid} ({process.exe}): {error}")
             may_succeed = True  # the counts are all that is left
             continue
+        losses += [f"{path}: is partial, as {reason}." for reason in reasons]
+        all_counted.append(counted)
         written.append(path)
-    return Written(written, losses, may_succeed)
+    return Written(written, losses, may_succeed, all_counted)
+
+
+def interference_of(
+    processes: Sequence[TracedProcess], counted: Sequence[Counted]
+) -> Interference:
+    """Return who stood between all processes of a call and libc."""
+    libraries = [one.libraries for one in processes]
+    preloaded = Counter(name for one in libraries for name in one.preloaded)
+    unnamed = (one.n_preloaded - len(one.preloaded) for one in libraries)
+    made, failed, swallowed = (sum(one.drops[i] for one in counted) for i in range(3))
+    return Interference(
+        n_processes=len(processes),
+        preloaded=dict(preloaded),
+        n_unnamed=max(unnamed, default=0),
+        before=dict(Counter(one.before for one in libraries if one.before)),
+        behind=dict(Counter(one.behind for one in libraries if one.behind)),
+        made=made,
+        failed=failed,
+        swallowed=swallowed,
+    )
 
 
 def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, str]]:
@@ -194,6 +271,9 @@ def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, 
             metadata["parents"] = ",".join(map(str, ids))
         if process in ranks:
             metadata["rank"] = str(ranks[process])
+        metadata["n_preloaded"] = str(process.libraries.n_preloaded)
+        if process.libraries.preloaded:
+            metadata["preloaded"] = ",".join(process.libraries.preloaded)
         times_s = process.started_ns * 1e-9, (process.ended_ns or 0) * 1e-9
         identity = Path(), os.getuid(), call.job_id, 1
         facts.append(LogFacts(*identity, *times_s, process.exe, metadata))
@@ -221,8 +301,8 @@ def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, 
 
 def _write_log(
     process: TracedProcess, path: Path, call: Call, metadata: Mapping[str, str]
-) -> list[str]:
-    """Write the log of a process, and return why it is partial; empty if it is not."""
+) -> tuple[Counted, list[str]]:
+    """Write the log of a process; return what it counted, and why it is partial."""
     spools = [open_spool(spool) for spool in process.spools]
     records, names = join_spools(spools)
     reasons = sorted(
@@ -250,7 +330,7 @@ def _write_log(
         records[field] += np.where(records[field] == 0, 0, shift_s)
     ended_s, end = _end_of(process, records)
     modules, paths = split_streams(records, names)
-    mapped_bytes = sum(spool.mapped_bytes for spool in spools)
+    counted = _counted(process, spools, records, names)
     with written_whole(path) as unchecked:
         write_any_log(
             unchecked,
@@ -261,14 +341,32 @@ def _write_log(
             mounts=call.mounts,
             started_s=process.started_ns * 1e-9,
             ended_s=ended_s,
-            metadata=fit_metadata(
-                {"end": end, "mapped_bytes": str(mapped_bytes), **metadata}
-            ),
+            metadata=fit_metadata({"end": end, **counted.as_metadata(), **metadata}),
             partial=[name for name in modules if reasons],
             job_id=call.job_id,
         )
         _check(unchecked, modules)
-    return reasons
+    return counted, reasons
+
+
+def _counted(
+    process: TracedProcess,
+    spools: Sequence[Spool],
+    records: np.ndarray,
+    names: Mapping[int, bytes],
+) -> Counted:
+    """Return what a process counted beside its records."""
+    device_bytes = process.device_bytes
+    if device_bytes is not None:
+        device_bytes = max(0, device_bytes - spools[0].device_bytes)
+    paths = [names[one].removeprefix(_STREAM_MARK) for one in records["id"].tolist()]
+    reads = ProcessReads(
+        bytes_by_file_system(paths, records["POSIX_BYTES_READ"]),
+        device_bytes,
+        sum(spool.mapped_bytes for spool in spools),
+    )
+    drops = np.sum([spool.drops for spool in spools], axis=0)
+    return Counted(reads, tuple(drops.tolist()))
 
 
 def _path_bytes(name: bytes) -> int:

@@ -17,7 +17,7 @@ from tierscope.model.simulator.events import NS_PER_S
 from tierscope.model.simulator.placed_epoch import PlacedStorage
 from tierscope.model.simulator.placed_events import FROM_GFS, FROM_LFS
 from tierscope.policies.copy_limits import HELD_BYTES
-from tierscope.policies.decisions import ROW, Decisions
+from tierscope.policies.decisions import ROW, Decisions, columns_of
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 
 _PLACES = {FROM_GFS: Place.GFS, FROM_LFS: Place.LFS}
@@ -158,8 +158,11 @@ class Placement:
     def decisions(self) -> pd.DataFrame:
         """Return the table `decisions`; its times are those of no clock, 0."""
         kept = [node.decisions for node in self._nodes if node.decisions]
-        rows = [row for one in kept for row in one.rows]
-        return pd.DataFrame(rows, columns=list(ROW.names))
+        rows = np.concatenate([np.empty(0, ROW), *(one.table() for one in kept)])
+        columns = columns_of(rows).items()
+        return pd.DataFrame(
+            {k: one.astype(str) if one.dtype.kind == "S" else one for k, one in columns}
+        )
 
     def _carry_out(
         self,

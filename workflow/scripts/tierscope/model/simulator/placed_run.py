@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from tierscope.audit.decisions import n_broken_rules, n_differences
+from tierscope.audit.decisions import n_broken_rules, n_differences, room_of
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.data.shuffle import epoch_order, process_share
@@ -171,7 +171,7 @@ class DynamicRun(_PlacedRun):
         for node, part in self.placement.decisions().groupby("node"):
             rows = part.to_dict("records")
             differences += n_differences(rows, self._policy(node))
-            broken += n_broken_rules(rows, self.description, self.point)
+            broken += n_broken_rules(rows, room_of(self.description, self.point))
         if differences or broken:
             raise ModelError(
                 f"simulated decisions: got {differences} that the policy would not "

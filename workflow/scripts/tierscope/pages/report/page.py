@@ -35,7 +35,7 @@ from tierscope.pages.report.facts import (
     is_simulated,
     without_identities,
 )
-from tierscope.pages.report.program import statements_table
+from tierscope.pages.report.program import certificate_table, statements_table
 from tierscope.pages.report.runs import (
     all_run_keys,
     audit_words,
@@ -74,6 +74,7 @@ def report_context(
     combinations: pd.DataFrame,
     claims: pd.DataFrame | None = None,
     statements: pd.DataFrame | None = None,
+    certificate: pd.DataFrame | None = None,
     estimates: pd.DataFrame | None = None,
     policy_claims: pd.DataFrame | None = None,
     run_facts: pd.DataFrame | None = None,
@@ -107,8 +108,8 @@ def report_context(
         These tables. Runs that only `breakdown` has are listed as not audited.
     claims : DataFrame, optional
         Table ``claims``, unless a program of the user was run.
-    statements : DataFrame, optional
-        Table ``statements``, if a program of the user was run.
+    statements, certificate : DataFrame, optional
+        These tables, if a program of the user was run.
     estimates : DataFrame, optional
         Table ``estimates`` by the model.
     policy_claims : DataFrame, optional
@@ -159,6 +160,9 @@ def report_context(
         "statements": None
         if statements is None
         else statements_table(statements, anonymous),
+        "certificate": None
+        if certificate is None
+        else certificate_table(certificate, anonymous),
         "papers": papers_table(policy_claims),
         "facts": facts(experiment, description, contents, keys, dataset_titles),
         "devices": devices_table(contents),

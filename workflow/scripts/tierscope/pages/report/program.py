@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.core.certificate import ADVICE, LIBRARIES
+from tierscope.core.certificate import NAMES as CERTIFIED
 from tierscope.core.columns import SCENARIO
 from tierscope.core.words import (
     FAILED,
@@ -19,10 +21,12 @@ from tierscope.core.words import (
 
 _NO_EPOCH = -1  # of a statement on the whole run
 _MARKS = {"yes": PASSED, "no": FAILED, "not measured": UNKNOWN}
-_NAMES = {
+_NAMES = CERTIFIED | {
     "tier": "opens on the decided tier",
     "seen": "nothing escapes",
     "rate": "the cache rate is met",
+    "copies": "all copies were made",
+    "in time": "copies ended in time",
     "epochs": "epochs are marked",
     "read only": "the dataset is only read",
     "unchanged": "the dataset did not change",
@@ -38,16 +42,27 @@ _EPOCHS_BY = {
     "mark": "marked by the program",
     "nobody": "not marked, so the run is one phase",
 }
-# What words of a statement name: files of the dataset, and programs that escaped.
+# What words of a statement name: files of the dataset, programs that escaped, and
+# libraries.
 _NAMED = {
+    LIBRARIES: re.compile(r": .*(?=\.)", re.DOTALL),
+    ADVICE: re.compile(r" \(.*?processes\)", re.DOTALL),
     "read only": re.compile(r" \(.*\)", re.DOTALL),
     "unchanged": re.compile(r" \(.*\)", re.DOTALL),
     "seen": re.compile(r"(?<=redirected): .*(?=\.)", re.DOTALL),
 }
-_OTHER_WORDS = "elsewhere with other numbers, see table statements"
+_OTHER_WORDS = "elsewhere with other numbers, see table"
 
 
-def statements_table(statements: pd.DataFrame, anonymous: bool = False) -> pd.DataFrame:
+def certificate_table(certificate: pd.DataFrame, anonymous: bool) -> pd.DataFrame:
+    """Return table ``certificate`` as `statements_table` does, without epochs."""
+    said = certificate.assign(epoch=_NO_EPOCH)
+    return statements_table(said, anonymous, "certificate").drop(columns="Epochs")
+
+
+def statements_table(
+    statements: pd.DataFrame, anonymous: bool = False, table: str = "statements"
+) -> pd.DataFrame:
     """Return what is stated of the runs of a program, a row for each answer.
 
     Parameters
@@ -55,7 +70,9 @@ def statements_table(statements: pd.DataFrame, anonymous: bool = False) -> pd.Da
     statements : DataFrame
         Table ``statements``.
     anonymous : bool
-        Whether to leave out names of files and of programs that escaped.
+        Whether to leave out names of files, of programs that escaped and of libraries.
+    table : str
+        Which table it is.
 
     Returns
     -------
@@ -76,7 +93,7 @@ def statements_table(statements: pd.DataFrame, anonymous: bool = False) -> pd.Da
         row = {
             "Statement": _NAMES[statement],
             "Answer": f"{_MARKS[answer]} {answer}",
-            "In words": words + f" ({_OTHER_WORDS})" * bool(others),
+            "In words": words + f" ({_OTHER_WORDS} {table})" * bool(others),
             "Epochs": WHOLE_RUN if is_whole_run or not epochs else _span(epochs),
             "Runs": str(len(runs)),
             "Cache rates (%)": ", ".join(map(str, rates)),

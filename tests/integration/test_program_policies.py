@@ -1,0 +1,249 @@
+"""Policies that move files of a program of the user, for real: plain Python."""
+
+import os
+import random
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from integration.programs import HALF, Programs
+from tierscope.policies import Place
+
+N_FILES, EPOCHS = 20, 4
+# A rank reads its part of an order that is drawn for each epoch. The next epoch begins
+# when so many files that it has read are on its LFS: a stat is of what an open would
+# take. The ranks wait for each other.
+RANKS = f"""
+import random
+rank, size = int(os.environ.get("PMI_RANK", 0)), int(os.environ.get("PMI_SIZE", 1))
+notes, most = sys.argv[2], int(sys.argv[3])
+def inode(name):
+    return os.stat(f"{{dataset}}/{{name}}").st_ino
+on_gfs, mine = {{name: inode(name) for name in names}}, set()
+def wait_for_all(what):
+    open(f"{{notes}}/{{what}}-{{rank}}", "w").close()
+    while not all(os.path.exists(f"{{notes}}/{{what}}-{{i}}") for i in range(size)):
+        time.sleep(0.01)
+wait_for_all("start")
+for epoch in range({EPOCHS}):
+    mark(epoch)
+    for name in random.Random(epoch).sample(names, len(names))[rank::size]:
+        assert len(read(name)) == 1000
+        mine.add(name)
+    while sum(on_gfs[name] != inode(name) for name in mine) < min(most, len(mine)):
+        time.sleep(0.01)
+    wait_for_all(epoch)
+"""
+# An epoch, a pause in which a test does something, and another epoch.
+TWO_EPOCHS = """
+for epoch in (0, 1):
+    mark(epoch)
+    for name in names:
+        read(name)
+    open("epoch-%d" % epoch, "w").close()
+    while epoch == 0 and not os.path.exists("go"):
+        time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Return a function that makes where programs run, with files of one size."""
+
+    def made(**options):
+        folder = tmp_path / "my data"
+        for number in range(N_FILES):
+            path = folder / f"class {number % 3}" / f"{number:02d}.bin"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(bytes([number]) * 1000)
+        (tmp_path / "notes").mkdir()
+        return Programs(tmp_path, **options)
+
+    return made
+
+
+def hits(names, n_nodes, most):
+    """Return how many reads of `RANKS` find a file that their node has read before."""
+    seen, n_hits = [set() for _ in range(n_nodes)], 0
+    for epoch in range(EPOCHS):
+        order = random.Random(epoch).sample(names, len(names))
+        for node, before in enumerate(seen):
+            part = order[node::n_nodes]
+            n_hits += len(before.intersection(part))
+            before.update(part[: most - len(before)])
+    return n_hits
+
+
+@pytest.mark.parametrize(
+    ("n_nodes", "rate", "cold"), [(1, 50, True), (1, 100, False), (4, 100, False)]
+)
+def test_monarch_serves_from_the_second_read_of_a_node_on(make, n_nodes, rate, cold):
+    programs = make(policy="monarch", n_nodes=n_nodes, cold=cold)
+    most = N_FILES * rate // 100
+    words = [str(programs.folder / "notes"), str(most)]
+    run = programs.run([*programs.python(RANKS), *words], f"cache-{rate:03d}/rep-0")
+    assert run.failed == []
+    opens = run.evidence.opens.groupby("tier")["opens"].sum()
+    names = sorted(programs.files["path"])
+    expected = hits(names, n_nodes, most)
+    assert opens.to_dict() == {"lfs": expected, "gfs": N_FILES * EPOCHS - expected}
+    if n_nodes == 1:  # Monarch's law, f (E - 1) / E
+        assert expected == most * (EPOCHS - 1)
+    said = run.said()
+    assert (said["copies"][0], said["in time"][0]) == ("yes", "yes")
+    background = run.evidence.records.background.groupby("tier").sum()
+    n_copies = int((run.evidence.decisions["event"] == "placed").sum())
+    assert background.loc["gfs", ["opens", "bytes_read"]].tolist() == [
+        n_copies,
+        1000 * n_copies,
+    ]
+    assert background.loc["lfs", "bytes_written"] == 1000 * n_copies
+
+
+def test_lru_evicts_what_was_used_least_recently(make):
+    programs = make(policy="lru")
+    run = programs.run(
+        """
+def inode(name):
+    return os.stat(f"{dataset}/{name}").st_ino
+on_gfs = {name: inode(name) for name in names}
+for name in [*names[:10], names[0], *names[10:]]:
+    assert len(read(name)) == 1000
+    while inode(name) == on_gfs[name]:
+        time.sleep(0.01)
+    copies = [one for one in names if inode(one) != on_gfs[one]]
+assert names[0] not in copies and names[10] in copies and len(copies) == 10
+"""
+    )
+    assert run.failed == []
+    decisions = run.evidence.decisions
+    gone = decisions.loc[decisions["event"] == "evict", "file_id"].tolist()
+    ids = {name: i for i, name in enumerate(run.programs.files["path"])}
+    names = sorted(ids)
+    # The first one was read again from the LFS, so the second one goes first.
+    assert gone == [ids[name] for name in [*names[1:10], names[0]]]
+    begun = decisions[(decisions["event"] == "begin") & (decisions["place"] == "lfs")]
+    assert begun["file_id"].tolist() == [ids[names[0]]]
+    assert run.said()["copies"][0] == "yes"
+
+
+def test_read_of_a_process_that_was_killed_ends_with_it(make):
+    run = make(policy="monarch").run(
+        """
+before = os.stat(f"{dataset}/{names[0]}").st_ino
+if not (pid := os.fork()):
+    os.open(f"{dataset}/{names[0]}", os.O_RDONLY)
+    os.kill(os.getpid(), 9)
+os.waitpid(pid, 0)
+while os.stat(f"{dataset}/{names[0]}").st_ino == before:
+    time.sleep(0.01)
+read(names[0])
+"""
+    )
+    assert run.failed == []
+    assert run.evidence.opens["tier"].tolist() == ["gfs", "lfs"]
+
+
+@pytest.fixture
+def paused(make):
+    """Return a program under Monarch after its first epoch, and its launch."""
+    programs = make(policy="monarch")
+    process = programs.start(programs.python(TWO_EPOCHS), "cache-100/rep-0")
+    programs.wait_for("epoch-0", process)
+    return programs, process
+
+
+def copies_of(programs):
+    """Return the whole copies on the LFS, once all are there."""
+    while True:
+        found = [
+            path
+            for path in programs.lfs.rglob("*.bin")
+            if not any(one.startswith(".placing-") for one in path.parts)
+        ]
+        if len(found) == N_FILES:
+            return sorted(found)
+
+
+def finish(programs, process):
+    """Let a program go on, and return its run."""
+    (programs.folder / "go").touch()
+    assert process.wait() == 0, programs.log.read_text()
+    programs.left_nothing(process)
+    return programs.ran("cache-100/rep-0")
+
+
+def test_program_goes_on_without_a_copy_and_its_run_is_refused(paused):
+    programs, process = paused
+    copies_of(programs)[3].unlink()
+    run = finish(programs, process)
+    assert "copies that are no longer as they were made" in run.failed
+    assert run.evidence.run.observed["n_epochs"] == 2
+
+
+def test_truncated_copy_refuses_the_run(paused):
+    programs, process = paused
+    os.truncate(copies_of(programs)[3], 10)
+    run = finish(programs, process)
+    assert run.failed == ["copies that are no longer as they were made"]
+    assert run.evidence.run.observed["damaged"] == ["class 0/09.bin"]
+
+
+def children_of(pid):
+    """Yield what a process has started, directly or not."""
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, path.read_text().split()):
+            yield child
+            yield from children_of(child)
+
+
+def process_of(launch, script):
+    """Return the number of the process of a launch that runs a script."""
+    for pid in children_of(launch.pid):
+        if script in Path(f"/proc/{pid}/cmdline").read_text():
+            return pid
+    raise AssertionError(script)
+
+
+def test_program_goes_on_without_what_copies_and_its_run_is_refused(paused):
+    programs, process = paused
+    os.kill(process_of(process, "copy_in_background.py"), signal.SIGKILL)
+    run = finish(programs, process)
+    assert "nodes whose process that copies did not end well" in run.failed
+    assert run.evidence.opens["opens"].sum() == 2 * N_FILES
+
+
+def test_killed_keeper_fails_the_run_and_leaves_nothing(paused):
+    programs, process = paused
+    ranks = [
+        pid
+        for pid in children_of(process.pid)
+        if re.search(
+            r"run_program\.py.*--shared", Path(f"/proc/{pid}/cmdline").read_text()
+        )
+    ]
+    os.kill(max(ranks), signal.SIGKILL)
+    assert process.wait() != 0
+    assert not (programs.runs / "cache-100" / "rep-0").exists()
+    (programs.folder / "go").touch()
+    run = programs.run(programs.last, HALF)  # the next launch removes what is left
+    assert run.failed == []
+
+
+def test_file_that_the_program_changes_is_left_on_the_gfs(make):
+    programs = make(policy="monarch")
+    code = """
+for epoch in (0, 1):
+    mark(epoch)
+    for name in names:
+        read(name)
+    with open(f"{dataset}/{names[0]}", "r+b") as file:
+        file.write(b"new")
+"""
+    run = programs.run(code, "cache-100/rep-0")
+    assert run.failed == []
+    assert run.said()["read only"][0] == "no"
+    first = programs.files["path"].tolist().index(sorted(programs.files["path"])[0])
+    opens = run.evidence.opens
+    assert set(opens.loc[opens["file_id"] == first, "tier"]) == {str(Place.GFS)}
