@@ -15,7 +15,7 @@ from slurm.test_sweep import SlurmProject
 
 N_FILES, N_NODES, N_RANKS, RATES = 48, 3, 6, [50, 100]
 N_EPOCHS = 2 * len(RATES)  # of all runs
-POLICIES = ["pinning"]
+POLICIES = ["pinning", "monarch"]
 # Where there is a file `hold`, the second run stops in the middle of its second epoch.
 PROGRAM = """\
 import os, random, sys, time
