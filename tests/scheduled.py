@@ -98,7 +98,12 @@ class ScheduledProject(Project):
     def ranks(self) -> list[int]:
         """Return the processes of launches, whatever the scheduler knows of them."""
         processes = sessions.processes_in(self.folder)
-        return [pid for pid, words in processes.items() if "run_benchmark.py" in words]
+        scripts = "run_benchmark.py", "run_program.py"
+        return [
+            pid
+            for pid, words in processes.items()
+            if any(script in words for script in scripts)
+        ]
 
     def runs(self) -> list[dict]:
         """Return what is said of each finished run."""

@@ -78,6 +78,8 @@ class Programs:
         Virtual nodes, and processes of each.
     in_place : bool
         Whether programs get the real path of the dataset.
+    launcher : str
+        What starts the ranks, on nodes of its own; without it they are virtual.
     policy : str
         Policy of the runs.
     cold : bool
@@ -88,6 +90,7 @@ class Programs:
     n_nodes: int = 1
     per_node: int = 1
     in_place: bool = False
+    launcher: str = ""
     policy: str = "pinning"
     cold: bool = False
 
@@ -117,7 +120,7 @@ class Programs:
             "name": "made-up",
             "n_nodes": self.n_nodes,
             "processes_per_node": self.per_node,
-            "virtual_nodes": True,
+            "virtual_nodes": not self.launcher,
         }
         described = describe_scenario(
             scenario={"policy": self.policy},
@@ -134,8 +137,8 @@ class Programs:
     def command(self, command: list[str], *points: str, minutes: int = 2) -> list[str]:
         """Return what launches a command at points, as rule `run_benchmark` does."""
         native = made_once("native", compile_libraries)
-        mpi = str(Path(sys.executable).with_name("mpiexec"))
-        if self.n_nodes * self.per_node == 1:
+        mpi = self.launcher or str(Path(sys.executable).with_name("mpiexec"))
+        if not self.launcher and self.n_nodes * self.per_node == 1:
             mpi = ONE_PROCESS
         launch = {
             "--log": self.log,

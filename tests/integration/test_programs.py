@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import pandas as pd
 import pytest
 import warm_python
 from integration.conftest import Project
@@ -173,6 +175,66 @@ def test_dataset_is_recognised_behind_another_link(tmp_path, in_place):
     answer, words = run.said()["seen"]
     assert answer == ("no" if in_place else "yes")
     assert ("cannot be excluded" in words) == in_place
+
+
+# What the hook knows as Keras. A part of the files is trained on, or looked at.
+KERAS = """
+class CallbackList:
+    def on_epoch_begin(self, epoch, logs=None): pass
+    def on_test_begin(self, logs=None): pass
+"""
+LOOPS = """
+from keras.callbacks import CallbackList
+part, n_parts, n_epochs = map(int, sys.argv[2:])
+rank, size = (int(os.environ.get(f"PMI_{n}", n == "SIZE")) for n in ("RANK", "SIZE"))
+mine = names[rank::size][part::n_parts]
+loops = CallbackList()
+for epoch in range(max(1, n_epochs)):
+    loops.on_epoch_begin(epoch) if n_epochs else loops.on_test_begin()
+    for name in mine: read(name)
+"""
+SCRIPT = """
+set -e
+"$@" 0 2 2 &
+"$@" 1 2 2
+wait
+"$@" 0 1 0
+"$@" 0 1 1
+"""
+
+
+@pytest.mark.parametrize("ranks", ["no launcher", "mpiexec in the command", "nodes"])
+def test_script_starts_programs_at_the_same_time_and_one_after_the_other(
+    tmp_path, ranks
+):
+    """Two train for two epochs together, then one evaluates, and another one trains."""
+    programs = Programs(tmp_path, n_nodes=1 + (ranks == "nodes"))
+    _, _, program, dataset = programs.python(LOOPS)
+    package = Path(program).parent / "keras"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "callbacks.py").write_text(KERAS)
+    mpiexec = str(Path(sys.executable).with_name("mpiexec"))
+    launcher = [mpiexec, "-n", "2"] if ranks.startswith("mpiexec") else []
+    script = ["sh", "-c", SCRIPT, "sh", sys.executable, program, dataset]
+    run = programs.run([*launcher, *script])
+    check_once(run, 0)
+    check_once(run, 2)
+    assert run.said()["epochs"] == ("yes", "The framework's loops mark the epochs.")
+    n_ranks = 1 + (ranks != "no launcher")
+    opens = run.evidence.opens.groupby(["epoch", "rank"])["opens"].sum()
+    assert opens.to_dict() == {
+        (epoch, rank): n_opens // n_ranks
+        for epoch, n_opens in enumerate((24, 48, 24))
+        for rank in range(n_ranks)
+    }
+    marks = pd.read_parquet(run.folder / "marks.parquet")
+    evaluated = marks[marks["what"] == "evaluation"]
+    assert evaluated["epoch"].tolist() == [1] * n_ranks
+    of_second = run.evidence.epochs.query("epoch == 1")
+    began_s = marks.query("epoch == 1 and what == 'epoch'").groupby("rank")["began_s"]
+    lasts_s = evaluated.set_index("rank")["began_s"] - began_s.min()
+    assert (of_second.set_index("rank")["execution_time_s"] > lasts_s).all()
 
 
 def test_checkpoint_below_the_dataset_is_in_no_class(one):

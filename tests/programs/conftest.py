@@ -2,6 +2,7 @@
 
 import os
 import random
+import shlex
 import tarfile
 from collections import Counter
 from pathlib import Path
@@ -58,19 +59,22 @@ def python():
 
 @pytest.fixture
 def pytorch(redirect, python, tmp_path):
-    """Return a function that runs the PyTorch client and has checked each epoch."""
+    """Return a function that runs the PyTorch client and has checked each epoch.
+
+    It may run more clients one after the other, with the options of `then`.
+    """
     truth = tmp_path / "truth"
     truth.mkdir()
 
-    def run(*options, launcher=()):
-        found = redirect(
-            python,
-            *launcher,
-            Path(__file__).with_name("clients") / "pytorch_client.py",
-            f"--data={VIRTUAL}",
-            f"--truth={truth}",
-            *options,
-        )
+    client = Path(__file__).with_name("clients") / "pytorch_client.py"
+
+    def command(*options, launcher=()):
+        folders = [f"--data={VIRTUAL}", f"--truth={truth}"]
+        return [str(python), *launcher, str(client), *folders, *options]
+
+    def run(*options, launcher=(), then=()):
+        commands = command(*options, launcher=launcher), *(command(*o) for o in then)
+        found = redirect("sh", "-c", " && ".join(map(shlex.join, commands)))
         true = Counter()
         for path in truth.iterdir():
             for line in path.read_text().splitlines():

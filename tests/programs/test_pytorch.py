@@ -34,6 +34,25 @@ def test_two_ranks_of_torchrun(method, pytorch):
     assert sorted(one["rank"] for one in loaders) == [0, 1]
 
 
+@pytest.mark.parametrize("rank", [{}, {"RANK": "0"}], ids=["none", "rank"])
+def test_programs_that_run_one_after_the_other(rank, pytorch, monkeypatch):
+    for name, value in rank.items():
+        monkeypatch.setenv(name, value)
+    evaluation = ["--evaluate", "--first", "1", *FORK]
+    resumed = ["--epochs", "1", "--first", "2", "--workers", "2", "--method", "spawn"]
+    found = pytorch("--epochs", "2", *FORK, then=[evaluation, resumed])
+    assert found.of_epochs() == [(48, 48), (48, 96), (48, 48)]
+
+
+def test_ranks_that_torchrun_starts_again_after_a_failure(pytorch):
+    launcher = [*TORCHRUN, "--max-restarts", "1"]
+    found = pytorch("--ddp", "--epochs", "2", "--restart-as", "2", launcher=launcher)
+    assert found.of_epochs() == [(48, 48), (16, 16), (48, 48), (48, 48)]
+    begins = [one for one in found.notes if one["kind"] == "begin"]
+    told = [(one["rank"], one["epoch"]) for one in begins]
+    assert sorted(told) == [(rank, epoch) for rank in (0, 1) for epoch in range(4)]
+
+
 @pytest.mark.parametrize("persistent", [[], ["--persistent"]])
 def test_break_with_full_queues_of_prefetched_batches(persistent, pytorch):
     found = pytorch(*FORK, "--break-after", "3", "--prefetch", "4", *persistent)

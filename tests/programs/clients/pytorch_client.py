@@ -7,7 +7,9 @@ epoch in which the sampler drew the file, and its path.
 import argparse
 import io
 import os
+import sys
 import tarfile
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -96,6 +98,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--one-line", action="store_true")
     parser.add_argument("--ddp", action="store_true")
     parser.add_argument("--shards", action="store_true")
+    parser.add_argument("--first", type=int, default=0, help="epoch of the run")
+    parser.add_argument("--evaluate", action="store_true", help="and do not train")
+    parser.add_argument("--restart-as", type=int, help="rank 1 fails in epoch 1")
     return parser.parse_args()
 
 
@@ -112,7 +117,8 @@ def make_loader(given: argparse.Namespace, part: str, train: bool, epoch: int = 
         return DataLoader(data, **more), data
     data = Files(f"{given.data}/{part}", given.truth)
     if given.ddp:
-        sampler = DistributedSampler(data, shuffle=train)
+        size, rank = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK"))
+        sampler = DistributedSampler(data, size, rank, shuffle=train)
     else:
         sampler = RandomSampler(data) if train else SequentialSampler(data)
     drawn = Drawn(sampler, epoch)
@@ -134,11 +140,36 @@ def go_through(loader: DataLoader, break_after: int = -1, within=None) -> int:
     return total
 
 
+def fail(here: Path) -> None:
+    """End as rank 1 with an error once rank 0 is here, which waits to be ended.
+
+    They meet by a file: gloo of PyTorch 2.13 does not always start a second time.
+    """
+    if os.environ["RANK"] == "0":
+        here.touch()
+        time.sleep(1000)
+    while not here.exists():
+        time.sleep(0.01)
+    sys.exit("fails as asked")
+
+
+def evaluate(given: argparse.Namespace) -> None:
+    """Go through the training files without gradients."""
+    loader, _ = make_loader(given, "train", False, given.first)
+    with torch.no_grad():
+        go_through(loader)
+
+
 def main() -> None:
     """Train and validate as asked."""
     given = options()
-    if given.ddp:
+    if given.evaluate:
+        return evaluate(given)
+    has_group = given.ddp and given.restart_as is None
+    if has_group:
         torch.distributed.init_process_group("gloo")
+    is_restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT") == "1"
+    first = given.restart_as if is_restarted else given.first
     train_part = "shards" if given.shards else "train"
     held_part = "train" if given.same_files else "val"
     for epoch in range(given.epochs):
@@ -146,7 +177,7 @@ def main() -> None:
             train, drawn = make_loader(given, train_part, True, epoch)
             held, held_drawn = make_loader(given, held_part, False, epoch)
         if not given.persistent or not given.shards:
-            drawn.epoch = held_drawn.epoch = epoch
+            drawn.epoch = held_drawn.epoch = first + epoch
         if given.validate == "first" and epoch == 0:
             with torch.no_grad():
                 go_through(held, 2)
@@ -154,6 +185,9 @@ def main() -> None:
             for loader in (train, held):
                 go_through(loader)
             continue
+        if given.restart_as and epoch == 1 and not is_restarted:
+            go_through(train, 2)
+            fail(Path(f"{given.truth}.waits"))
         is_within = given.validate == "within"
         go_through(train, given.break_after, held if is_within else None)
         if not given.validate or is_within:
@@ -161,7 +195,8 @@ def main() -> None:
         with nullcontext() if given.validate == "grad" else torch.no_grad():
             for _ in range(3 if given.validate == "often" else 1):
                 go_through(held)
-    if given.ddp:
+    if has_group:
+        torch.distributed.barrier()  # else others may not have connected yet
         torch.distributed.destroy_process_group()
 
 

@@ -64,7 +64,9 @@ def evidence(
         read_time_s=0.125,
         meta_time_s=0.125,
     ).drop(columns="node")
-    epochs = pd.DataFrame({"rank": 0, "epoch": [0, 1], "execution_time_s": 2.0})
+    begun = [(rank, epoch) for rank in range(n_nodes) for epoch in (0, 1)]
+    epochs = pd.DataFrame(begun, columns=["rank", "epoch"])
+    epochs["execution_time_s"] = 2.0
     for row, values in changes:
         for name, value in values.items():
             for one in (table, seen):
@@ -192,6 +194,10 @@ def test_rank_that_reads_but_marks_no_epoch_fails():
     ]
 
 
+def test_rank_that_reads_on_two_nodes_fails():
+    assert failed([(0, {"node": 1})]) == ["ranks that open files on more than one node"]
+
+
 def pinned():
     """Return the number of a file on the LFS."""
     return evidence().on_lfs.tolist().index(True)
@@ -212,7 +218,9 @@ def test_copy_of_a_changed_file_may_be_read_only_where_it_was_written(
 ):
     file = pinned()
     name = f"{file}.bin"
-    changes = [(file + 4 * i, {"node": node}) for i, node in enumerate(readers)]
+    changes = [
+        (file + 4 * i, {"node": node, "rank": node}) for i, node in enumerate(readers)
+    ]
     written = {name: writers} if writers else {}
     found = failed(changes, n_nodes=2, written=written, changed=[name])
     stale = "files that changed during the run and were read from an LFS"

@@ -18,6 +18,9 @@ static uint32_t nearest;
 /* On a page that is zero in a child, also of _Fork or a system call; NULL: ask. */
 static volatile pid_t *known_pid;
 static int epoch_here = -1;
+/* When this process began, or became the program that it is. */
+static int64_t began_ns;
+static uint32_t marked_above; /* `marked` of its nearest marking ancestor, then */
 /* A child of fork must not look for it: another thread may have held the loader's lock.
  */
 static void (*next_exit)(int);
@@ -67,7 +70,22 @@ static uint32_t find_ancestor(pid_t ancestor) {
   return 0;
 }
 
-static bool join_group(bool is_marking);
+static void join_before_marks(void);
+
+/* What is known when this process begins, or becomes another program. */
+static void note_start(uint32_t before, pid_t parent) {
+  own->end_ns = 0;
+  began_ns = now_ns();
+  /* Else it has become another program, or another thread was faster. */
+  if (own->start_ns == 0 && before != nearest) {
+    own->parent = before ? before : find_ancestor(parent);
+    own->start_ns = began_ns;
+  }
+  marked_above = 0;
+  for (uint32_t at = own->parent; at && !marked_above;
+       at = all_processes()[at - 1].parent)
+    marked_above = __atomic_load_n(&all_processes()[at - 1].marked, __ATOMIC_ACQUIRE);
+}
 
 /* A process that starts, or that a fork has made. Keeps errno. */
 void enter_process(void) {
@@ -99,14 +117,9 @@ void enter_process(void) {
     return;
   }
   nearest = (uint32_t)(own - all_processes()) + 1;
-  own->end_ns = 0;
-  /* Else it has become another program, or another thread was faster. */
-  if (own->start_ns == 0 && before != nearest) {
-    own->parent = before ? before : find_ancestor(parent);
-    own->start_ns = now_ns();
-  }
-  if (!own->group)
-    join_group(false);
+  note_start(before, parent);
+  if (!own->marked)
+    join_before_marks();
 }
 
 pid_t own_pid(void) {
@@ -164,25 +177,6 @@ static uint32_t find_group(uint64_t key) {
 }
 
 /*
- * Enters the group of the launcher's rank, or, in a process that marks, one of its own.
- * A program may set its rank itself, so a mark looks for it again.
- */
-static bool join_group(bool is_marking) {
-  char rank[RANK_BYTES];
-  read_rank(rank);
-  const char *number = strchr(rank, '=');
-  if (!number && !is_marking)
-    return false;
-  uint64_t key = number ? RANK_KEY | strtoul(number + 1, NULL, 10) : own->key;
-  uint32_t group = find_group(key);
-  if (group == 0)
-    return false;
-  __atomic_store_n(&own->group, group, __ATOMIC_RELEASE);
-  __atomic_fetch_add(&table->generation, 1, __ATOMIC_RELEASE);
-  return true;
-}
-
-/*
  * The group that this process belongs to: its own, or that of its nearest ancestor that
  * has one, also if that has marked after this process began.
  */
@@ -198,6 +192,134 @@ unsigned own_group(void) {
     group = __atomic_load_n(&all_processes()[at - 1].group, __ATOMIC_ACQUIRE);
   __atomic_store_n(&known, generation << GROUP_BITS | group, __ATOMIC_RELAXED);
   return group;
+}
+
+/* The rank that a launcher has given, + 1; 0: none. */
+static uint32_t own_rank(void) {
+  char rank[RANK_BYTES];
+  read_rank(rank);
+  const char *number = strchr(rank, '=');
+  return number ? (uint32_t)strtoul(number + 1, NULL, 10) + 1 : 0;
+}
+
+static uint32_t group_of_rank(uint32_t rank) {
+  return find_group(RANK_KEY | (rank - 1));
+}
+
+static uint32_t rank_of(uint32_t group) {
+  const struct group *found = &table->groups[group];
+  return found->key & RANK_KEY ? (uint32_t)(found->key & ~RANK_KEY) + 1 : found->rank;
+}
+
+static bool join(uint32_t group) {
+  if (group == 0)
+    return false;
+  __atomic_store_n(&own->group, group, __ATOMIC_RELEASE);
+  __atomic_fetch_add(&table->generation, 1, __ATOMIC_RELEASE);
+  return true;
+}
+
+/* ---- Programs in turn ----------------------------------------------------------- */
+
+/* A killed one is known to have run when it marked last. */
+static bool has_ended_before(const struct process *one, int64_t time_ns) {
+  int64_t end_ns = __atomic_load_n(&one->end_ns, __ATOMIC_ACQUIRE);
+  if (end_ns)
+    return end_ns < time_ns;
+  uint64_t key;
+  pid_t parent, pid = (pid_t)(one->key & ((1 << PID_BITS) - 1));
+  bool is_running = read_key(pid, &key, &parent) && key == one->key;
+  return !is_running && one->marked_ns < time_ns;
+}
+
+/*
+ * Whether this process is another one or comes from it; `child` is the place of what
+ * that one has started for it, 0 if it is this process. If not, it is that of the first
+ * known ancestor.
+ */
+static bool comes_from(uint32_t ancestor, uint32_t *child) {
+  *child = 0;
+  for (uint32_t at = nearest; at; *child = at, at = all_processes()[at - 1].parent)
+    if (at == ancestor)
+      return true;
+  return false;
+}
+
+/*
+ * Whether a process belongs to a program that had ended before the one of this process
+ * began. Each is what their nearest common ancestor has started, so of ranks that start
+ * one by one none comes before another. What starts a task of srun is not known: then
+ * each is the first process of such a task, and they have the same rank.
+ */
+static bool came_before(uint32_t other) {
+  const struct process *all = all_processes();
+  uint32_t theirs = 0, ours = 0, at = other;
+  for (; at && !comes_from(at, &ours); at = all[at - 1].parent)
+    theirs = at;
+  uint32_t rank = own_rank();
+  bool is_of_rank = rank && rank == rank_of(all[other - 1].group);
+  if (at ? !theirs : !is_of_rank)
+    return false;
+  int64_t start_ns = at && !ours ? began_ns : all[ours - 1].start_ns;
+  return has_ended_before(&all[theirs - 1], start_ns) &&
+         has_ended_before(&all[other - 1], start_ns);
+}
+
+/* Of the processes that have marked, by whether they came before this one. */
+struct turn {
+  uint32_t marked; /* the largest of those before */
+  uint32_t group;  /* of it; of several that of the first rank */
+  bool is_shared;  /* another one, not from before, has marked for a group of ours */
+};
+
+static struct turn look_around(uint32_t group) {
+  struct turn turn = {0};
+  for (uint32_t at = 1; at <= table->n_processes; at++) {
+    const struct process *one = &all_processes()[at - 1];
+    uint32_t marked = __atomic_load_n(&one->marked, __ATOMIC_ACQUIRE);
+    if (!marked || one == own)
+      continue;
+    if (!came_before(at)) {
+      turn.is_shared |= one->group == group;
+    } else if (marked > turn.marked ||
+               (marked == turn.marked && rank_of(one->group) < rank_of(turn.group))) {
+      turn.marked = marked;
+      turn.group = one->group;
+    }
+  }
+  return turn;
+}
+
+/*
+ * Enters the group of the launcher's rank, unless an ancestor has one of that rank.
+ * Without a rank and without an ancestor's group it is that of the program before.
+ */
+static void join_before_marks(void) {
+  uint32_t rank = own_rank(), group = own_group();
+  if (rank && rank != rank_of(group))
+    join(group_of_rank(rank));
+  else if (!rank && !group && table->groups[1].key)
+    join(look_around(0).group);
+}
+
+/*
+ * Enters the group for which this process marks, before its first mark. A program may
+ * set its rank itself, so it is looked for again. Explicit marks are of all processes
+ * of the rank. Others have a group of their own if a program that runs at the same time
+ * marks for theirs.
+ */
+static bool join_to_mark(bool has_loops) {
+  uint32_t rank = own_rank(), group = own_group();
+  if (rank && rank != rank_of(group))
+    group = group_of_rank(rank);
+  bool is_of_rank = rank && !has_loops;
+  if (group && (is_of_rank || !look_around(group).is_shared))
+    return join(group);
+  rank = rank ? rank : rank_of(group);
+  group = find_group(own->key);
+  if (group)
+    table->groups[group].rank = rank;
+  return join(group);
 }
 
 /* ---- Epochs --------------------------------------------------------------------- */
@@ -236,7 +358,7 @@ int tierscope_epoch(int epoch) {
   if (!start() || epoch < 0 || epoch > LAST_EPOCH)
     return -1;
   pid_t pid = own_pid();
-  if (!own || !(own->group || join_group(true)) || !make_links(epoch)) {
+  if (!own || !(own->marked || join_to_mark(own->has_loops)) || !make_links(epoch)) {
     count(FAILED_MARKS);
     return -1;
   }
@@ -246,9 +368,33 @@ int tierscope_epoch(int epoch) {
                               __ATOMIC_ACQUIRE);
   __atomic_store_n(&group->epoch, epoch, __ATOMIC_RELEASE);
   __atomic_fetch_add(&group->n_marks, 1, __ATOMIC_RELEASE);
-  note_event(NULL, epoch, MARKED, now_ns(), false);
+  own->marked_ns = now_ns();
+  __atomic_store_n(&own->marked, (uint32_t)epoch + 1, __ATOMIC_RELEASE);
+  note_event(NULL, epoch, MARKED, own->marked_ns, false);
   return 0;
 }
+
+/*
+ * The epoch that the first loop of this process begins, for a hook that counts its
+ * loops: the one after those of the programs before it; if an ancestor has marked, or
+ * it has itself, the one that was under way when it began.
+ */
+int tierscope_first_epoch(void) {
+  if (!start())
+    return 0;
+  own_pid(); /* finds `own` anew in a child */
+  if (!own)
+    return 0;
+  uint32_t marked = own->marked, is_under_way = !own->has_loops;
+  own->has_loops = 1;
+  if (marked)
+    return (int)(marked - is_under_way);
+  join_to_mark(true);
+  return marked_above ? (int)marked_above - 1 : (int)look_around(0).marked;
+}
+
+/* The epoch that a process of this group reads for; 0 if nothing is redirected. */
+int tierscope_epoch_under_way(void) { return start() ? own_epoch() : 0; }
 
 /*
  * Lets this process alone read for an epoch, as a worker that knows what its work is

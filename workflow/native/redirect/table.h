@@ -71,7 +71,7 @@ struct group {
   int32_t pid;   /* of the first that marked; 0: nobody did */
   int32_t epoch; /* that began last */
   uint32_t n_marks;
-  uint32_t unused;
+  uint32_t rank; /* + 1, of a group with the key of a process; 0: that has none */
 };
 #define RANK_KEY (UINT64_C(1) << 63)
 
@@ -83,8 +83,11 @@ struct process {
    * waited for, too, and its own read_bytes and write_bytes. UINT64_MAX: unknown.
    */
   uint64_t io[4];
-  uint32_t group;  /* of its own, by its rank or its marks; 0: that of its parent */
-  uint32_t parent; /* place of the nearest known ancestor, + 1; 0: there is none */
+  uint32_t group;     /* of its own, by its rank or its marks; 0: that of its parent */
+  uint32_t parent;    /* place of the nearest known ancestor, + 1; 0: there is none */
+  int64_t marked_ns;  /* when it has marked last */
+  uint32_t marked;    /* the last epoch that it has marked, + 1; 0: none */
+  uint32_t has_loops; /* whether a hook counts its epochs */
 };
 #define PID_BITS 22 /* the kernel's largest process id is 2^22 */
 
@@ -117,7 +120,7 @@ struct table {
 };
 
 _Static_assert(sizeof(struct event) == 32, "as in Python");
-_Static_assert(sizeof(struct process) == 64, "as in Python");
+_Static_assert(sizeof(struct process) == 80, "as in Python");
 _Static_assert(sizeof(struct group) == 24, "as in Python");
 
 #endif

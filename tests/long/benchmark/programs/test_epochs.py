@@ -30,6 +30,26 @@ def execute():
     import subprocess
     subprocess.run(['cat', f'{data}/train/2.png'], stdout=-3, check=True)
 """
+TURNS = f"""{MARK}
+def loops(n, explicitly=False):
+    first = libc.tierscope_first_epoch()
+    for k in range(n):
+        mark(first + k) if explicitly else libc.tierscope_epoch(first + k)
+        read()
+    return first
+def start(act, *given):
+    go, began = os.pipe(), os.pipe()
+    if (pid := os.fork()) == 0:
+        os.write(began[1], b'x')
+        os.read(go[0], 1)
+        act(*given)
+        os._exit(0)
+    os.read(began[0], 1)
+    def end():
+        os.write(go[1], b'x')
+        os.waitpid(pid, 0)
+    return end
+"""
 TO_EPOCH = [OPENED_GFS, OPENED_LFS]
 
 
@@ -140,6 +160,107 @@ def test_rank_that_a_program_sets_itself_counts_from_its_first_mark(node):
     node.run(f"{MARK}os.environ['RANK'] = '6'\nmark(1); read()")
     assert node.table.groups()["rank"].tolist() == [-1, 6]
     assert epochs(node) == [1]
+
+
+RANKS = pytest.mark.parametrize("rank", [{}, {"RANK": "3"}], ids=["none", "rank"])
+
+
+@RANKS
+@pytest.mark.parametrize("end", ["pass", "os.kill(os.getpid(), 9)"])
+def test_loops_go_on_where_those_of_the_program_before_ended(node, rank, end):
+    code = f"def train(n):\n  loops(n)\n  {end}\nfork(lambda: train(2))"
+    code += "; fork(lambda: train(1)); fork(execute); fork(lambda: train(2))"
+    node.run(TURNS + code, **rank)
+    assert epochs(node) == [0, 1, 2, 2, 3, 4]
+    assert node.table.groups()["rank"].tolist() == [-1, 3 if rank else -1]
+
+
+@RANKS
+def test_programs_that_run_at_the_same_time_count_each_from_the_same_epoch(node, rank):
+    code = """
+for _ in range(2):
+    ends = [start(loops, 2), start(loops, 3)]
+    for end in ends:  # the second one begins its loops when the first one has ended
+        end()
+"""
+    node.run(TURNS + code, **rank)
+    assert epochs(node) == [0, 1, 0, 1, 2, 3, 4, 3, 4, 5]
+    assert set(node.table.groups()["rank"].tolist()[1:]) == {3 if rank else -1}
+
+
+@RANKS
+def test_what_a_program_starts_that_has_marked_begins_with_its_epoch(node, rank):
+    code = """
+mark(4)
+end = start(loops, 2)
+mark(5)
+end()
+fork(lambda: loops(1))
+read()
+"""
+    node.run(TURNS + code, **rank)
+    assert epochs(node) == [4, 5, 5, 5]
+
+
+def test_tasks_of_a_launcher_that_is_not_known_go_on_by_their_ranks(node):
+    """As with two calls of srun: a daemon starts the tasks."""
+    for rank, n_epochs in ((0, 2), (1, 1), (0, 1), (1, 1)):
+        node.run(f"{TURNS}loops({n_epochs})", RANK=str(rank))
+    assert epochs(node) == [0, 1, 0, 2, 1]
+
+
+def test_mark_of_a_program_that_has_ended_is_of_those_that_begin_then(node):
+    code = """
+before = start(read)
+fork(lambda: mark(1))
+fork(read)
+fork(lambda: (mark(2), read()))
+fork(execute)
+before()
+read()
+"""
+    node.run(TURNS + code)
+    assert epochs(node) == [1, 2, 2, 0, 0]
+    assert node.table.groups()["n_marks"].tolist() == [0, 2]
+
+
+def test_ranks_that_are_started_again_go_on_together(node):
+    code = """
+def worker(rank, n):
+    os.environ['RANK'] = str(rank)
+    loops(n)
+    os.kill(os.getpid(), 9)
+for _ in range(2):
+    for end in [start(worker, 0, 3), start(worker, 1, 2)]:
+        end()
+fork(read)
+"""
+    node.run(TURNS + code)
+    assert epochs(node) == [0, 1, 2, 0, 1, 3, 4, 5, 3, 4, 5]
+    assert node.table.groups()["rank"].tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize(("explicitly", "expected"), [(False, 2), (True, 1)])
+def test_program_that_becomes_another_begins_after_its_loops(
+    node, explicitly, expected
+):
+    """Explicit marks begin an epoch for what is executed then."""
+    act = "mark(0); mark(1)" if explicitly else "loops(2)"
+    code = f"{TURNS}{act}\nos.execv(sys.executable, [sys.executable, '-ISc', "
+    code += "'import ctypes; print(ctypes.CDLL(None).tierscope_first_epoch())'])"
+    assert node.run(code) == f"{expected}\n"
+
+
+def test_program_that_becomes_another_with_a_rank_counts_with_it(node):
+    code = f"{MARK}os.environ['RANK'] = '5'\nos.execvp('cat', ['cat', f'{{data}}/"
+    node.run(code + "train/2.png'])", PMI_RANK="2")
+    assert node.table.groups()[node.table.processes()["group"]]["rank"].tolist() == [5]
+
+
+def test_evaluation_is_of_the_epoch_under_way(node):
+    code = "fork(lambda: loops(3)); print(libc.tierscope_epoch_under_way())"
+    code += "; fork(lambda: print(libc.tierscope_epoch_under_way(), flush=True))"
+    assert node.run(TURNS + code) == "0\n2\n0\n"
 
 
 def test_process_alone_reads_for_an_epoch_until_it_follows_its_group_again(node):

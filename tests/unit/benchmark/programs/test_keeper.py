@@ -1,4 +1,5 @@
 import os
+import time
 
 import numpy as np
 import pytest
@@ -136,12 +137,14 @@ def test_killed_process_has_what_was_last_seen_of_it(monkeypatch):
     other = process(os.getpid(), end_ns=0, ticks=1)  # of an older one
     monkeypatch.setattr(module, "_GRACE_S", 0.01)
     keeper = NodeKeeper(Table(processes=[here, other]), None)
+    began_ns = time.monotonic_ns()
     keeper.step()
     noted = keeper.finish()
     assert noted["n_running"] == 1
     seen, unseen = noted["processes"]
     assert seen["rchar"] > 0
-    assert seen["end_ns"] == 0
+    assert seen["end_ns"] == unseen["seen_ns"] == 0
+    assert began_ns < seen["seen_ns"] < time.monotonic_ns()
     assert unseen["rchar"] == -1
 
 

@@ -88,6 +88,51 @@ def test_last_epoch_of_a_killed_process_ends_with_its_rank():
     assert marks_table([node], {0: 7 * S})["ended_s"].tolist() == [6]
 
 
+def begin(pid, epoch, evaluation=False, rank=None):
+    """Return the note of a hook on an iteration that begins."""
+    note = {"kind": "begin", "evaluation": evaluation, "rank": rank}
+    return note | {"pid": pid, "epoch": epoch, "time_ns": 0}
+
+
+@pytest.mark.parametrize(
+    ("killed", "hooked", "ends"),
+    [
+        (False, True, [3, 5, 12, 19]),
+        (True, True, [3, 4, 12, 19]),  # it was seen for the last time at 5 s
+        (False, False, [3, 9, 15, 19]),  # such as `cat` of a mark
+    ],
+)
+def test_epoch_ends_with_a_program_after_which_another_one_follows(
+    killed, hooked, ends
+):
+    first = process(1, 1, 0 if killed else 6, group=1) | {"seen_ns": 5 * S}
+    node = notes(
+        marks=[mark(2, 0), mark(4, 1), mark(10, 2, pid=2), mark(16, 3, pid=3)],
+        processes=[
+            first,
+            process(2, 7, 13, group=1),
+            process(3, 14, 20, group=1),
+        ],
+        further=[begin(pid, 0) for pid in (1, 2, 3) if hooked],
+    )
+    assert marks_table([node], {0: 30 * S})["ended_s"].tolist() == pytest.approx(ends)
+
+
+def test_epoch_ends_with_a_program_that_evaluates_after_it():
+    node = notes(
+        marks=[mark(2, 0), mark(20, 1, pid=3)],
+        processes=[
+            process(1, 1, 6, group=1),
+            process(2, 7, 12, group=1),
+            process(3, 15, 30, group=1),
+        ],
+        further=[begin(1, 0), begin(2, 0, evaluation=True), begin(3, 1)],
+    )
+    table = marks_table([node], {0: 30 * S})
+    epochs = table[table["what"] == EPOCH]
+    assert epochs["ended_s"].tolist() == pytest.approx([11, 29])
+
+
 def test_unknown_device_bytes_are_not_numbers():
     node = notes(
         marks=[mark(2, 0, device_bytes=-1)], processes=[process(1, 1, 9, group=1)]
@@ -110,6 +155,25 @@ def test_program_without_marks_has_one_phase_a_rank():
     assert table["ended_s"].tolist() == [7, 9]
     assert table["device_bytes"].iloc[0] == 11
     assert math.isnan(table["device_bytes"].iloc[1])
+
+
+def test_launcher_on_a_node_is_not_the_rank_that_reads_on_another_one():
+    """As `torchrun` under `srun`: the second one runs as rank 1, and starts rank 2."""
+    first = notes(
+        0,
+        [0, 1],
+        opens=[(1, 0, 0, 1, 1), (2, 0, 0, 2, 1)],
+        processes=[process(1, 1, 4, group=1), process(2, 2, 5, group=2)],
+    )
+    second = notes(
+        1,
+        [1, 2, 3],
+        opens=[(2, 0, 0, 1, 1)],
+        processes=[process(pid, 1, 9, group=pid) for pid in (1, 2, 3)],
+    )
+    table = marks_table([first, second], {0: 9 * S, 1: 9 * S})
+    found = table[["rank", "node", "ended_s"]].to_numpy().tolist()
+    assert found == [[0, 0, 3], [1, 0, 4], [2, 1, 8], [3, 1, 8]]  # rank 3 reads nothing
 
 
 def test_evaluations_of_a_framework_are_listed_beside_the_epochs():

@@ -136,6 +136,10 @@ def _check_marks(evidence: ProgramEvidence) -> Iterator[Check]:
     such = _such_as(f"rank {rank}" for rank in lost)
     name = "ranks that open files and begin no epoch, while others do"
     yield Check(name, not lost, f"{len(lost)}{such}", "0")
+    n_nodes = evidence.opens.groupby("rank")["node"].nunique()
+    such = _such_as(f"rank {rank}" for rank in n_nodes.index[n_nodes > 1])
+    name = "ranks that open files on more than one node"
+    yield Check(name, not such, f"{(n_nodes > 1).sum()}{such}", "0")
     yield equal(
         "begins of an epoch that failed",
         sum(counts["failed_marks"] for counts in observed["counts"]),

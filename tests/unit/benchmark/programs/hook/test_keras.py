@@ -2,14 +2,12 @@ from types import ModuleType
 
 import pytest
 from epoch_hook import keras
-from epoch_hook.loops import Loops
 
 
 @pytest.fixture
-def marks(monkeypatch):
+def marks(made_loops, marks, monkeypatch):
     """Return the list of marks."""
-    marks = []
-    monkeypatch.setattr(keras, "LOOPS", Loops(marks.append))
+    monkeypatch.setattr(keras, "LOOPS", made_loops)
     return marks
 
 

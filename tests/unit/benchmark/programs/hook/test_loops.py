@@ -3,7 +3,7 @@ import os
 
 import pytest
 from epoch_hook import loops
-from epoch_hook.loops import Loops, note_wrapped, rank, safely
+from epoch_hook.loops import note_wrapped, rank, safely
 from epoch_hook.streams import Loader, Place
 
 
@@ -20,24 +20,17 @@ def notes(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def marks():
-    """Return the list of marks of the loops below."""
-    return []
-
-
-@pytest.fixture
-def begin(marks):
+def begin(made_loops):
     """Return a function that begins an iteration and returns its epoch."""
-    made = Loops(marks.append)
 
     def begin(loader, evaluation=False, keras=False, **facts):
         of = Loader(loader, kind=(), size=None, source=lambda one: None)
         place = Place((id(loader),), keras)
-        epoch, stream = made.begin("pytorch", of, place, facts, evaluation)
+        epoch, stream = made_loops.begin("pytorch", of, place, facts, evaluation)
         stream.ask()
         return epoch
 
-    begin.loops = made
+    begin.loops = made_loops
     return begin
 
 
@@ -75,6 +68,18 @@ def test_evaluation_is_of_the_epoch_under_way_and_begins_none(begin, marks, note
     assert [one["stream"] for one in found] == [0, 1, 0, 0, 0, 1]
     assert found[0]["time_ns"] <= found[-1]["time_ns"]
     assert {(one["pid"], one["rank"]) for one in found} == {(os.getpid(), rank())}
+
+
+def test_epochs_go_on_where_those_of_the_programs_before_ended(begin, marks, known):
+    known |= {"tierscope_first_epoch": 3, "tierscope_epoch_under_way": 2}
+    train, held = Batches(), Batches()
+    assert begin(held, evaluation=True) == begin(held, keras=True) == 2
+    assert [begin(train), begin(held, evaluation=True), begin(train)] == [3, 3, 4]
+    assert begin(held, keras=True) == 4
+    begin.loops.forget()
+    known |= {"tierscope_first_epoch": 4}  # in a child
+    assert begin.loops.begin_next("keras", {}) == 4
+    assert marks == [3, 4, 4]
 
 
 def test_evaluation_of_the_training_data_does_not_count(begin, marks):
@@ -176,4 +181,4 @@ def test_version_is_that_of_the_first_module_that_is_loaded(notes):
 
 
 def test_without_the_library_a_mark_does_nothing():
-    assert loops.library_function("tierscope_no_such_function")(3) is None
+    assert loops.library_function("tierscope_no_such_function")(3) == 0

@@ -6,7 +6,6 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 from epoch_hook import pytorch
-from epoch_hook.loops import Loops
 from epoch_hook.pytorch import Batch, wrap
 
 
@@ -71,10 +70,9 @@ def fake_module():
 
 
 @pytest.fixture
-def marks(monkeypatch):
+def marks(made_loops, marks, monkeypatch):
     """Let the hook mark into a list, in a process that is no worker."""
-    marks = []
-    monkeypatch.setattr(pytorch, "LOOPS", Loops(marks.append))
+    monkeypatch.setattr(pytorch, "LOOPS", made_loops)
     data = SimpleNamespace(get_worker_info=lambda: None)
     torch = ModuleType("torch")
     torch.utils = SimpleNamespace(data=data)

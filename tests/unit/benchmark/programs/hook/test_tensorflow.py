@@ -3,7 +3,6 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 from epoch_hook import tensorflow
-from epoch_hook.loops import Loops
 
 
 class Dataset:
@@ -37,10 +36,9 @@ class Iterator:
 
 
 @pytest.fixture
-def marks(monkeypatch):
+def marks(made_loops, marks, monkeypatch):
     """Wrap the class above; return the list of marks."""
-    marks = []
-    monkeypatch.setattr(tensorflow, "LOOPS", Loops(marks.append))
+    monkeypatch.setattr(tensorflow, "LOOPS", made_loops)
     monkeypatch.setattr(Dataset, "__iter__", Dataset.__iter__)
     monkeypatch.setattr(Iterator, "__next__", Iterator.__next__)
     iterator_ops = SimpleNamespace(OwnedIterator=Iterator)

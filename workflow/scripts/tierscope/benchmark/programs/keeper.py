@@ -229,7 +229,8 @@ class NodeKeeper:
         for pid, ticks in self._running(group):
             with suppress(OSError, ValueError):
                 text = Path(f"/proc/{pid}/io").read_text()
-                self._last_io[pid, ticks] = _counts(text)
+                seen = {"seen_ns": time.monotonic_ns()}
+                self._last_io[pid, ticks] = _counts(text) | seen
 
     def finish(self) -> dict[str, Any]:
         """Take the rest, and return all that was noted.
@@ -261,9 +262,7 @@ class NodeKeeper:
             "marks": self._marks,
             "placing": placing,
             "late_opens": {str(pid): n for pid, n in self._late_opens.items()},
-            "processes": [
-                {name: int(one[name]) for name in _NOTED} for one in self._processes()
-            ],
+            "processes": [self._noted(one) for one in self._processes()],
             "written": sorted(self._written),
             "fell_back": {str(file): n for file, n in self._fallbacks.items()},
             "n_lost": self._n_lost,
@@ -277,6 +276,12 @@ class NodeKeeper:
             "counts": self._table.counts(),
             "escaped": self._table.escaped(),
         }
+
+    def _noted(self, process: np.void) -> dict[str, int]:
+        """Return what is noted of a process; ``seen_ns``: when it ran at a look."""
+        noted = {name: int(process[name]) for name in _NOTED}
+        seen = self._last_io.get((noted["pid"], noted["ticks"]), {})
+        return noted | {"seen_ns": seen.get("seen_ns", 0)}
 
 
 def _counts(text: str) -> dict[str, int]:

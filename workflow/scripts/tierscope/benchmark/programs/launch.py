@@ -139,7 +139,7 @@ class ProgramLaunch:
         """Run the program at a point, and write the run's folder."""
         folder = self.arguments.staging / point.path
         shutil.rmtree(folder, ignore_errors=True)
-        logs, shared = (folder / "logs").absolute(), (folder / ".nodes").absolute()
+        logs, shared = (folder / "logs").absolute(), self._shared(folder)
         shared.mkdir(parents=True)
         tracing = self._tracer.begin(logs)
         write_text(shared / _TRACING, json.dumps(tracing))
@@ -154,6 +154,13 @@ class ProgramLaunch:
             )
         is_whole = self._tracer.end()
         self._write_run(point, folder, nodes, started, is_whole=is_whole)
+
+    def _shared(self, folder: Path) -> Path:
+        """Return where the nodes of a run meet; ranks of a first try know another one.
+
+        They may still be ending on a node that is down.
+        """
+        return (folder / f".nodes-{self.arguments.launch}").absolute()
 
     def _start_ranks(self, point: Point, shared: Path, *, is_last: bool) -> None:
         """Start all ranks by the system's launcher, and wait for their end."""
@@ -208,7 +215,7 @@ class ProgramLaunch:
         manifest = read_table(self.arguments.manifest, "user_manifest")
         ended_ns = {
             facts["rank"]: facts["ended_ns"]
-            for facts in _ended_ranks(folder / ".nodes")
+            for facts in _ended_ranks(self._shared(folder))
         }
         opens, marks = opens_table(nodes), marks_table(nodes, ended_ns)
         filled = {node.number: node.facts["filled"] for node in nodes}
@@ -226,7 +233,7 @@ class ProgramLaunch:
             nodes, manifest, changed_files(manifest, self.dataset), marks
         )
         placed = self._write_decisions(folder, nodes, observed["n_epochs"], ended_ns)
-        shutil.rmtree(folder / ".nodes")
+        shutil.rmtree(self._shared(folder))
         mark_complete(
             folder,
             {

@@ -1,7 +1,8 @@
 """What the nodes of a program's run have noted, as the tables of the run.
 
 Groups of processes have a rank of the program, and begin epochs. A rank's epoch lasts
-from its beginning to that of the next one, or to the end of the process that began it.
+from its beginning to that of the next one, or to the end of the process that began it,
+and of programs after that which only evaluate.
 What a program reads before its first mark counts to epoch 0, and its time does not.
 """
 
@@ -43,6 +44,10 @@ class NodeNotes:
         """Return the rank of a group; of one without a launcher's rank the first."""
         rank = self.facts["groups"][group]["rank"]
         return rank if rank != NO_RANK else self.facts["ranks"][0]
+
+    def reading_ranks(self) -> set[int]:
+        """Return the ranks that have opened files on this node."""
+        return {self.rank_of(int(group)) for group in np.unique(self.opens[:, 0])}
 
 
 def read_notes(shared: Path) -> list[NodeNotes]:
@@ -127,7 +132,7 @@ def marks_table(
             rows += _marks_of_group(node, group, origin_ns, ended_ns)
         rows += _evaluations(node, origin_ns)
     if not any(row["what"] == EPOCH for row in rows):
-        rows += [row for node in nodes for row in _whole_runs(node, ended_ns)]
+        rows += _whole_runs_of_readers(nodes, ended_ns)
     table = pd.DataFrame(rows, columns=list(TABLES["marks"])).astype({"what": "str"})
     return table.sort_values(["rank", "began_s"], kind="stable", ignore_index=True)
 
@@ -147,8 +152,7 @@ def _marks_of_group(
     for mark in sorted(found, key=lambda mark: mark["time_ns"]):
         if not marks or mark["epoch"] > marks[-1]["epoch"]:
             marks.append(mark)
-    ends = [mark["time_ns"] for mark in marks[1:]]
-    ends.append(_end_of(node, marks[-1]["pid"], ended_ns))
+    ends = _ends_of_epochs(node, group, marks, ended_ns)
     read = [mark["device_bytes"] for mark in marks]
     read.append(node.facts["groups"][group]["device_bytes"])
     return [
@@ -168,10 +172,45 @@ def _marks_of_group(
     ]
 
 
+def _ends_of_epochs(
+    node: NodeNotes,
+    group: int,
+    marks: Sequence[Mapping[str, int]],
+    ended_ns: Mapping[int, int],
+) -> list[int]:
+    """Return when the epochs of these marks ended.
+
+    What marks explicitly may be a small program that ends at once. So only a process
+    with a hook ends its epoch before the next one begins.
+    """
+    loops = [one for one in node.facts["notes"] if one["kind"] == "begin"]
+    hooked = {one["pid"] for one in loops}
+    group_of = {one["pid"]: one["group"] for one in node.facts["processes"]}
+    ends = []
+    for mark, after in zip(marks, [*marks[1:], None], strict=True):
+        pids = {mark["pid"]} | {
+            one["pid"]
+            for one in loops
+            if one["evaluation"]
+            and one["epoch"] == mark["epoch"]
+            and group_of.get(one["pid"]) == group
+        }
+        end = max(_end_of(node, pid, ended_ns) for pid in pids)
+        if after and (mark["pid"] == after["pid"] or mark["pid"] not in hooked):
+            end = after["time_ns"]
+        elif after:
+            end = min(end, after["time_ns"])
+        ends.append(max(end, mark["time_ns"]))
+    return ends
+
+
 def _end_of(node: NodeNotes, pid: int, ended_ns: Mapping[int, int]) -> int:
-    """Return when a process ended; of one that was killed, when its rank's did."""
-    ends = [p["end_ns"] for p in node.facts["processes"] if p["pid"] == pid]
-    known = max(ends, default=0)
+    """Return when a process ended; of one that was killed, when it was seen last.
+
+    If it never was, it is taken to have ended with the launcher's ranks.
+    """
+    found = [one for one in node.facts["processes"] if one["pid"] == pid]
+    known = max((one["end_ns"] or one.get("seen_ns", 0) for one in found), default=0)
     return known or max(ended_ns[rank] for rank in node.facts["ranks"])
 
 
@@ -206,6 +245,24 @@ def hook_faults(notes: Iterable[Mapping[str, Any]]) -> list[str]:
                 "counts to the epoch under way."
             ] = None
     return list(faults)
+
+
+def _whole_runs_of_readers(
+    nodes: Sequence[NodeNotes], ended_ns: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Return the phases of all ranks, each on the node that opens its files.
+
+    A launcher on each node has a rank, too, which one that it starts on another node
+    may have.
+    """
+    readers = {(node.number, rank) for node in nodes for rank in node.reading_ranks()}
+    elsewhere = {rank for _, rank in readers}
+    return [
+        row
+        for node in nodes
+        for row in _whole_runs(node, ended_ns)
+        if (node.number, row["rank"]) in readers or row["rank"] not in elsewhere
+    ]
 
 
 def _whole_runs(node: NodeNotes, ended_ns: Mapping[int, int]) -> list[dict[str, Any]]:

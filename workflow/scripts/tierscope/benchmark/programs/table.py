@@ -54,12 +54,13 @@ _REASONS = {
 _IO = [(name, "i8") for name in IO_COUNTS]
 _ESCAPED = np.dtype([("reason", "u4"), ("path", "S252")])
 _GROUP = np.dtype(
-    [("key", "u8"), ("pid", "i4"), ("epoch", "i4"), ("n_marks", "u4"), ("", "u4")]
+    [("key", "u8"), ("pid", "i4"), ("epoch", "i4"), ("n_marks", "u4"), ("rank", "u4")]
 )
 _PROCESS = np.dtype(
     [
         *[("key", "u8"), ("start_ns", "i8"), ("end_ns", "i8"), *_IO],
         *[("group", "u4"), ("parent", "u4")],
+        *[("marked_ns", "i8"), ("marked", "u4"), ("has_loops", "u4")],
     ]
 )
 _EVENT = np.dtype(
@@ -347,7 +348,8 @@ class NodeTable:
         for name in ("pid", "epoch", "n_marks"):
             groups[name] = stored[name]
         ranks = (stored["key"] & np.uint64(_RANK_KEY - 1)).astype(np.int64)
-        groups["rank"] = np.where(stored["key"] >= _RANK_KEY, ranks, -1)
+        own = stored["rank"].astype(np.int64) - 1  # of a group of one process
+        groups["rank"] = np.where(stored["key"] >= _RANK_KEY, ranks, own)
         return groups
 
     def processes(self) -> np.ndarray:

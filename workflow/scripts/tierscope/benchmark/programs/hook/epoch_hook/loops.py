@@ -69,28 +69,34 @@ def rank() -> int | None:
     return None
 
 
-def library_function(name: str) -> Callable[[int], object]:
-    """Return a function of the preloaded library; without it, one that does nothing."""
+def library_function(name: str) -> Callable[..., int]:
+    """Return a function of the preloaded library; without it, one that gives 0."""
     import ctypes
 
-    return getattr(ctypes.CDLL(None), name, lambda epoch: None)
+    return getattr(ctypes.CDLL(None), name, lambda *given: 0)
+
+
+def call_library(name: str, *given: int) -> int:
+    """Call a function of the preloaded library."""
+    return library_function(name)(*given)
 
 
 class Loops:
     """The loops of this process over its loaders, and the epoch that they are in.
 
-    The k-th iteration of a stream begins epoch k. An evaluation begins none, and does
-    not count. No mark goes back: an iteration is of the epoch under way if that is
-    later.
+    The k-th iteration of a stream begins epoch k, counted from the first epoch of this
+    process: the library knows which programs have run before. An evaluation begins
+    none, and does not count. No mark goes back: an iteration is of the epoch under way
+    if that is later.
     """
 
-    def __init__(self, mark: Callable[[int], object] | None = None) -> None:
-        self._mark = mark
+    def __init__(self, call: Callable[..., int] = call_library) -> None:
+        self._call = call
         self.forget()
 
     def forget(self) -> None:
         """Begin anew: a forked child has loops of its own."""
-        self._streams, self._epoch = Streams(), -1
+        self._streams, self._epoch, self._first = Streams(), -1, 0
         self._named: dict[str, Stream] = {}
 
     def begin(
@@ -110,12 +116,12 @@ class Loops:
         stream = self._streams.find(loader, place)
         self._note_loader(framework, stream, facts)
         if place.is_in_keras:
-            return max(self._epoch, 0), stream
+            return self._under_way(), stream
         wanted = stream.begin(under_way, counts=not is_evaluation)
         return self._enter(stream, wanted, is_evaluation), stream
 
     def begin_next(self, framework: str, facts: dict) -> int:
-        """Note an epoch of a framework that tells it itself; return its number."""
+        """Note an epoch of a framework that tells it itself; return that of the run."""
         stream = self._told_by(framework)
         self._note_loader(framework, stream, facts)
         return self._enter(stream, self._epoch + 1, is_evaluation=False)
@@ -134,9 +140,8 @@ class Loops:
         is_begin = not is_evaluation and wanted > self._epoch
         now_ns = time.monotonic_ns()
         if is_begin:
-            self._epoch = wanted
             self._tell(wanted)
-        epoch = max(self._epoch, 0)
+        epoch = self._under_way()
         note(
             kind="begin",
             stream=stream.number,
@@ -150,9 +155,16 @@ class Loops:
         return epoch
 
     def _tell(self, epoch: int) -> None:
-        if self._mark is None:
-            self._mark = library_function("tierscope_epoch")
-        self._mark(epoch)
+        if self._epoch < 0:
+            self._first = self._call("tierscope_first_epoch")
+        self._epoch = epoch
+        self._call("tierscope_epoch", self._first + epoch)
+
+    def _under_way(self) -> int:
+        """Return the epoch of the run; before the first loop another process tells."""
+        if self._epoch < 0:
+            return self._call("tierscope_epoch_under_way")
+        return self._first + self._epoch
 
     def _note_loader(self, framework: str, stream: Stream, facts: dict) -> None:
         if facts in stream.facts:
