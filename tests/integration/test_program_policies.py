@@ -47,17 +47,21 @@ for epoch in (0, 1):
 """
 
 
+def write_files(folder, n_files):
+    """Write what programs read, files of one size, and make their folder of notes."""
+    for number in range(n_files):
+        path = folder / "my data" / f"class {number % 3}" / f"{number:03d}.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes([number % 256]) * 1000)
+    (folder / "notes").mkdir()
+
+
 @pytest.fixture
 def make(tmp_path):
     """Return a function that makes where programs run, with files of one size."""
 
     def made(**options):
-        folder = tmp_path / "my data"
-        for number in range(N_FILES):
-            path = folder / f"class {number % 3}" / f"{number:02d}.bin"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(bytes([number]) * 1000)
-        (tmp_path / "notes").mkdir()
+        write_files(tmp_path, N_FILES)
         return Programs(tmp_path, **options)
 
     return made
@@ -187,7 +191,7 @@ def test_truncated_copy_refuses_the_run(paused):
     os.truncate(copies_of(programs)[3], 10)
     run = finish(programs, process)
     assert run.failed == ["copies that are no longer as they were made"]
-    assert run.evidence.run.observed["damaged"] == ["class 0/09.bin"]
+    assert run.evidence.run.observed["damaged"] == ["class 0/009.bin"]
 
 
 def children_of(pid):
