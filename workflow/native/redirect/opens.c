@@ -71,8 +71,7 @@ static bool was_on_lfs(uintptr_t means) { return means >> LFS_SHIFT & 1; }
  * if epochs are cold. So nobody needs to open it again for that.
  */
 static void drop_pages(int fd, uintptr_t means) {
-  uint16_t left =
-      __atomic_sub_fetch(readers_of(table, slot_meant(means)), 1, __ATOMIC_RELAXED);
+  uint16_t left = one_reader_less(table, slot_meant(means));
   if (left > 0 || !(was_on_lfs(means) ? table->drops_lfs : table->drops_gfs))
     return;
   int saved_errno = errno;

@@ -104,7 +104,7 @@ void tierscope_redirect_stage(struct table *in, uint64_t at, bool is_staged) {
  * file are left.
  */
 unsigned tierscope_redirect_release(struct table *in, uint64_t at) {
-  return __atomic_sub_fetch(readers_of(in, all_slots(in) + at), 1, __ATOMIC_RELAXED);
+  return one_reader_less(in, all_slots(in) + at);
 }
 
 /* ---- Events --------------------------------------------------------------------- */

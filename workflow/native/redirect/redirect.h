@@ -26,6 +26,16 @@ static inline uint16_t *readers_of(const struct table *in, const uint32_t *slot)
   return (uint16_t *)((char *)in + in->readers_at) + (slot - all_slots(in));
 }
 
+/* Never below none: threads may close the copies of a descriptor at the same time. */
+static inline uint16_t one_reader_less(const struct table *in, const uint32_t *slot) {
+  uint16_t *readers = readers_of(in, slot);
+  uint16_t before = __atomic_load_n(readers, __ATOMIC_RELAXED);
+  while (before > 0 && !__atomic_compare_exchange_n(readers, &before, before - 1, true,
+                                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    ;
+  return before > 0 ? before - 1 : 0;
+}
+
 /* The slot of a name below the dataset; NULL: the table does not know it. */
 uint32_t *find_slot(const char *name, size_t bytes);
 void note_event(const uint32_t *slot, int epoch, enum event_kind kind, int64_t time_ns,

@@ -4,6 +4,7 @@ import time
 import numpy as np
 import pytest
 from tierscope.benchmark.programs import keeper as module
+from tierscope.benchmark.programs.copier import Ended
 from tierscope.benchmark.programs.keeper import NodeKeeper
 from tierscope.benchmark.programs.table import (
     CLOSED,
@@ -178,13 +179,20 @@ def test_pages_are_dropped_after_the_last_close_unless_it_did_so(dropped, tiers,
 
 def test_pages_are_looked_at_when_an_epoch_begins_on_a_node(monkeypatch):
     looks = []
-    monkeypatch.setattr(module, "look_at_epoch", lambda *_: looks.append(1) or {})
+    monkeypatch.setattr(
+        module, "look_at_epoch", lambda *given: looks.append(given) or {}
+    )
     marks = [(MARKED, -1, epoch, group) for epoch, group in ((0, 1), (1, 1), (1, 2))]
+    marks.insert(0, (OPENED_GFS, 1))
     monkeypatch.setattr(Table, "on_lfs", lambda self: np.zeros(3, bool), raising=False)
-    keeper = NodeKeeper(Table(marks), {"gfs": "/gfs", "lfs": "/lfs"})
+    table = Table(marks[:2])
+    keeper = NodeKeeper(table, {"gfs": "/gfs", "lfs": "/lfs"})
     keeper.step()
-    keeper._dropper.shutdown()
-    assert len(looks) == 1
+    table.add(*marks[2:])
+    keeper.step()
+    keeper._looker.shutdown()
+    ((_, _, on_gfs, on_lfs),) = looks
+    assert (on_gfs.tolist(), on_lfs.any()) == ([True, False, True], False)
     assert keeper.finish()["resident"] == {"1": {}}
     warm = NodeKeeper(Table(marks), None)
     assert warm.finish()["resident"] == {}
@@ -219,22 +227,34 @@ class Moving:
         return file_id in self.copied
 
     def step(self):
-        """Return no copy that has ended."""
-        return []
+        """Return the copies that have ended, a good one and a failed one."""
+        return [Ended(0, 1), Ended(2, 1, "is full", is_full=True)]
 
 
 @pytest.mark.parametrize(
-    ("copied", "paths", "tiers"), [([0], ["/gfs/b.bin"], set()), ([], [], {"gfs"})]
+    ("copied", "paths", "tiers"),
+    [([0], ["/gfs/b.bin"], set()), ([], ["/gfs/a.bin"], {"gfs"})],
+    ids=["the first file", "no file, which processes know after the first close"],
 )
-def test_pages_that_a_copy_needs_stay(dropped, copied, paths, tiers):
+def test_pages_that_a_copy_needs_stay(dropped, monkeypatch, copied, paths, tiers):
+    monkeypatch.setattr(module.time, "monotonic_ns", lambda: 0)
+    monkeypatch.setattr(module, "_SWITCH_NS", 2)  # the times of events are 0 to 3
     reads = [(OPENED_GFS, 0), (CLOSED, 0), (OPENED_GFS, 1), (CLOSED, 1)]
     table = Table(reads)
     keeper = NodeKeeper(table, {"gfs": "/gfs", "lfs": "/lfs"})
     keeper.placer = Moving(copied)
     keeper.step()
     keeper._dropper.shutdown()
-    assert dropped == paths
+    assert [path for path in dropped if path != "/gfs/c.bin"] == paths
     assert table.dropping == tiers
+
+
+def test_pages_that_a_failed_copy_has_read_are_dropped(dropped):
+    keeper = NodeKeeper(Table(), {"gfs": "/gfs", "lfs": "/lfs"})
+    keeper.placer = Moving([0, 2])
+    keeper.step()
+    keeper._dropper.shutdown()
+    assert dropped == ["/gfs/c.bin"]
 
 
 def test_opens_again_in_the_same_epoch_are_counted(dropped):

@@ -52,9 +52,9 @@ def test_sample_of_an_epoch_is_of_the_files_of_each_tier(tmp_path, paths):
     on_lfs = np.arange(100) >= 50
     folders = {"gfs": str(tmp_path), "lfs": str(tmp_path)}
     drop_files(paths[50:])
-    found = page_cache.look_at_epoch(folders, names, on_lfs)
+    found = page_cache.look_at_epoch(folders, names, ~on_lfs, on_lfs)
     assert found == {"gfs": 100, "lfs": 0}
-    none = page_cache.look_at_epoch(folders, names, np.ones(100, bool))
+    none = page_cache.look_at_epoch(folders, names, np.zeros(100, bool), on_lfs)
     assert math.isnan(none["gfs"])
 
 

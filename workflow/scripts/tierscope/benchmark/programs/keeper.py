@@ -35,6 +35,7 @@ from tierscope.storage.process_times import start_time
 
 _POLL_S = 0.002
 _GRACE_S = 2.0  # for processes that outlive the program
+_SWITCH_NS = 100_000_000  # from when on processes are sure to drop pages themselves
 _LOOK_S = 0.25  # between looks at what processes have read
 _MOST_ROWS = 1 << 20  # of opens that are not yet added up
 _NOTED = ("pid", "ticks", "group", "start_ns", "end_ns", *IO_COUNTS)
@@ -67,13 +68,14 @@ class NodeKeeper:
         self._reads = OpenReads()
         # The last epoch in which the pages of each file were dropped.
         self._dropped = np.full(len(table.names), -1, np.int32)
+        self._drops_since_ns: dict[str, int] = {}  # by tier, if not from the start
         self._n_reopened = 0
         self._last_epoch = 0  # that began on this node
         self._looks: dict[int, Future[dict[str, float]]] = {}  # by epoch
         self._last_io: dict[tuple[int, int], dict[str, int]] = {}
         self._next_look_s = 0.0
-        # A thread of its own, so that marks do not wait for it.
-        self._dropper = ThreadPoolExecutor(1)
+        # Threads of their own: marks wait for none, and looks not for files to drop.
+        self._dropper, self._looker = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
 
     def step(self) -> None:
         """Take what has come since the last step."""
@@ -84,8 +86,10 @@ class NodeKeeper:
         else:
             self._take()
         if self.placer:
-            for copy in self.placer.step():  # which has dropped the pages
+            for copy in self.placer.step():
                 self._dropped[copy.file_id] = copy.epoch
+                if self._folders and copy.error is not None:  # else the copier has
+                    self._drop(copy.file_id, "gfs")
         time.sleep(_POLL_S)
 
     def _take_with_ended(self) -> None:
@@ -142,8 +146,11 @@ class NodeKeeper:
         if not self._folders or epoch <= self._last_epoch:
             return
         self._last_epoch = epoch
-        self._looks[epoch] = self._dropper.submit(
-            look_at_epoch, self._folders, self._table.names, self._table.on_lfs()
+        is_idle = np.ones(len(self._table.names), bool)
+        is_idle[[*self._reads.files]] = False
+        names, on_lfs = self._table.names, self._table.on_lfs()
+        self._looks[epoch] = self._looker.submit(
+            look_at_epoch, self._folders, names, ~on_lfs & is_idle, on_lfs & is_idle
         )
 
     def _count_late(self, events: np.ndarray, is_open: np.ndarray) -> None:
@@ -186,16 +193,30 @@ class NodeKeeper:
         if self.placer:
             self.placer.end(read, ended_ns)
             if self._folders and not self.placer.may_copy:
-                self._table.drop_from_now_on("gfs")
+                self._let_processes_drop("gfs")
         if not self._folders or self._reads.is_read(read.file_id):
             return
         if self.placer and self.placer.is_copied(read.file_id):
             return
         self._dropped[read.file_id] = read.epoch
         tier = TIERS[read.on_lfs]
-        if not (was_closed and self._table.drops(tier)):
-            path = f"{self._folders[tier]}/{self._table.names[read.file_id]}"
-            self._dropper.submit(drop_file, path)
+        is_dropped = was_closed and self._table.drops(tier)
+        if not is_dropped or ended_ns < self._drops_since_ns.get(tier, 0):
+            self._drop(read.file_id, tier)
+
+    def _drop(self, file_id: int, tier: str) -> None:
+        """Drop the pages of a file of a tier."""
+        path = f"{self._folders[tier]}/{self._table.names[file_id]}"
+        self._dropper.submit(drop_file, path)
+
+    def _let_processes_drop(self, tier: str) -> None:
+        """Let the library drop pages at last closes; those of before are the keeper's.
+
+        A process that has looked just before may close a little later.
+        """
+        if not self._table.drops(tier):
+            self._table.drop_from_now_on(tier)
+            self._drops_since_ns[tier] = time.monotonic_ns() + _SWITCH_NS
 
     def _device_bytes(self, group: int, until_ns: float = math.inf) -> int:
         """Return what a group's processes have read of devices, -1 if unknown.
@@ -250,7 +271,8 @@ class NodeKeeper:
         self._take(is_last=True)
         self._end_all([*self._reads.pids])
         placing = self.placer.finish() if self.placer else None
-        self._dropper.shutdown(cancel_futures=True)
+        for pool in (self._dropper, self._looker):
+            pool.shutdown(cancel_futures=True)
         groups = [
             {name: int(group[name]) for name in ("rank", "pid", "epoch")}
             | {"device_bytes": self._device_bytes(number)}

@@ -82,7 +82,10 @@ def begin_run(
 
 
 def look_at_epoch(
-    folders: Mapping[str, str], names: Sequence[str], on_lfs: np.ndarray
+    folders: Mapping[str, str],
+    names: Sequence[str],
+    on_gfs: np.ndarray,
+    on_lfs: np.ndarray,
 ) -> dict[str, float]:
     """Return how much of a sample of each tier is resident when an epoch begins.
 
@@ -92,8 +95,8 @@ def look_at_epoch(
         The real folder of each tier, ``gfs`` and ``lfs``.
     names : sequence of str
         Paths of the files below them.
-    on_lfs : ndarray of bool, shape (n_files,)
-        Which files are read from the LFS.
+    on_gfs, on_lfs : ndarray of bool, shape (n_files,)
+        Which files are read from these tiers, and by no process now.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def look_at_epoch(
         Percent of the pages, not a number if none can be looked at.
     """
     found = {}
-    for tier, is_there in (("gfs", ~on_lfs), ("lfs", on_lfs)):
+    for tier, is_there in (("gfs", on_gfs), ("lfs", on_lfs)):
         ids = np.flatnonzero(is_there)
         n_files = min(SAMPLE_FILES, max(_LEAST_FILES, len(ids) // _PART))
         paths = [f"{folders[tier]}/{names[i]}" for i in evenly(ids, n_files)]

@@ -61,6 +61,11 @@ class OpenReads:
         if not self._n_of_file[file_id]:
             del self._n_of_file[file_id]
 
+    @property
+    def files(self) -> Collection[int]:
+        """Return the files that processes read."""
+        return self._n_of_file.keys()
+
     def is_read(self, file_id: int) -> bool:
         """Return whether a process reads a file."""
         return file_id in self._n_of_file
