@@ -15,6 +15,7 @@ import pandas as pd
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "workflow" / "scripts")]
 
+import shared  # noqa: E402
 from integration.programs import Programs  # noqa: E402
 from integration.test_program_policies import EPOCHS, RANKS, write_files  # noqa: E402
 
@@ -48,4 +49,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    shared.begin()
+    try:
+        main()
+    finally:
+        shared.end()
