@@ -178,9 +178,13 @@ def run_again_by_the_cluster(project, running, job, ranks):
 
 
 @pytest.mark.parametrize(
-    ("run_again", "retries"),
-    [(run_again_by_the_next_start, 0), (run_again_by_the_cluster, 1)],
+    ("swept", "run_again", "retries"),
+    [
+        ("monarch", run_again_by_the_next_start, 0),
+        ("pinning", run_again_by_the_cluster, 1),
+    ],
     ids=["next start", "requeue"],
+    indirect=["swept"],
 )
 def test_sweep_of_which_a_node_goes_down_ends_with_equal_counts(
     swept, tmp_path, run_again, retries
