@@ -30,9 +30,10 @@ def compiled_library(name: str) -> Path:
 
 
 def advice_library(kind: str) -> Path:
-    """Return a library of another that takes posix_fadvise: PASSES, HIDES or neither.
+    """Return a library of another that takes posix_fadvise, such as PASSES.
 
-    Its name is like that of ours; its folder is another one.
+    The kinds are those of `tests/data/advice.c`. Its name is like that of ours; its
+    folder is another one.
     """
     name = f"advice_{kind.lower()}"
     sources = [Path(__file__).parent / "data" / "advice.c"]

@@ -303,14 +303,14 @@ static _Thread_local bool is_advising __attribute__((tls_model("initial-exec")))
     is_advising = true;                                                                \
     double start_s = now_s();                                                          \
     int error = next(fd, offset, length, advice);                                      \
-    enum drop outcome = error ? DROP_FAILED : DROP_MADE;                               \
+    if (!error)                                                                        \
+      record_meta_time(file, start_s);                                                 \
     if (advice == POSIX_FADV_DONTNEED) {                                               \
+      enum drop outcome = error ? DROP_FAILED : DROP_MADE;                             \
       bool is_foreign = libc_##name && (void *)next != libc_##name;                    \
       if (!error && is_foreign && next(fd, 0, -1, advice) == 0)                        \
         outcome = DROP_SWALLOWED;                                                      \
-      record_drop(file, outcome, start_s);                                             \
-    } else if (!error) {                                                               \
-      record_meta_time(file, start_s);                                                 \
+      record_drop(file, outcome);                                                      \
     }                                                                                  \
     is_advising = false;                                                               \
     return error;                                                                      \

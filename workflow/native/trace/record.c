@@ -135,12 +135,10 @@ void record_mapping(struct file *file, uint64_t bytes) {
   leave(&call);
 }
 
-void record_drop(struct file *file, enum drop outcome, double start_s) {
+void record_drop(struct file *file, enum drop outcome) {
   struct call call;
-  if (!enter(&call, file, start_s))
+  if (!enter(&call, file, now_s()))
     return;
-  if (outcome != DROP_FAILED)
-    add_time(&call, META_TIME, META_LANE);
   __atomic_fetch_add(&spool.header->drops[outcome], 1, __ATOMIC_RELAXED);
   leave(&call);
 }

@@ -297,7 +297,7 @@ void record_close(struct file *file, double start_s);
 void record_meta(struct file *file, enum counter counter, double start_s);
 void record_meta_time(struct file *file, double start_s);
 void record_mapping(struct file *file, uint64_t bytes);
-void record_drop(struct file *file, enum drop outcome, double start_s);
+void record_drop(struct file *file, enum drop outcome);
 void record_rename(struct file *source, struct file *target, double start_s);
 void record_seek(struct file *file, int64_t offset, double start_s);
 void record_flush(struct file *file, enum counter counter, double start_s);

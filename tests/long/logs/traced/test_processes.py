@@ -39,6 +39,7 @@ CALL = Call(
     began_s=1_790_000_000.25,
     ended_s=1_790_000_003,
 )
+SLOW_S = 0.05  # as in tests/data/advice.c
 SPAWNED = "python -c from multiprocessing.spawn import spawn_main; spawn_main() "
 SERVER = "python -c from multiprocessing.forkserver import main; main(3) "
 TRACKER = "python -c from multiprocessing.resource_tracker import main;main(4)"
@@ -363,6 +364,23 @@ def test_calls_that_drop_pages_are_told_apart(
     job, *_ = read_posix(log)
     assert job.metadata["fadvise"] == ",".join(map(str, drops))
     assert job.metadata.get("preloaded", "") == ",".join(names)
+
+
+def test_second_call_of_the_tracer_is_no_time_of_the_program(run, trace_library):
+    code = """
+start_s = time.monotonic()
+os.posix_fadvise(os.open(sys.argv[1], os.O_RDONLY), 0, 0, os.POSIX_FADV_DONTNEED)
+open(sys.argv[1] + "-time", "w").write(str(time.monotonic() - start_s))
+"""
+    library = advice_library("SLOW")  # of a call that libc would refuse
+    spools = run(code, LD_PRELOAD=f"{trace_library}:{library}")
+    (one,) = read_processes(spools)
+    (spool,) = one.spools
+    records, paths, _ = read_spool(spool)
+    (at,) = (i for i, path in enumerate(paths) if path.endswith(b"/file"))
+    meta_s = records["POSIX_F_META_TIME"][at]
+    time_s = float(Path(os.fsdecode(paths[at] + b"-time")).read_text())
+    assert 0 < meta_s <= time_s - SLOW_S
 
 
 def test_library_that_the_program_needs_is_not_foreign(run, trace_library):
