@@ -2,7 +2,9 @@
 
 import json
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from tierscope.analysis.breakdown import sum_io_time
@@ -56,8 +58,9 @@ def read_program_evidence(
         run.observed["dataset"],
         files["path"].tolist(),
         run.observed["written"],
-        ranks_of_processes(read_table(names["program_processes"], "program_processes"))
-        | {node["pid"]: node["rank"] for node in run.placement},
+        ranks_of_processes(
+            read_table(names["program_processes"], "program_processes"), run.placement
+        ),
     )
     return ProgramEvidence(
         run,
@@ -69,9 +72,16 @@ def read_program_evidence(
     )
 
 
-def ranks_of_processes(processes: pd.DataFrame) -> dict[int, int]:
-    """Return the rank of each process whose number no process of another rank had."""
-    ranks = processes.groupby("pid")["rank"].agg(["min", "max"])
+def ranks_of_processes(
+    processes: pd.DataFrame, placement: Sequence[Mapping[str, Any]]
+) -> dict[int, int]:
+    """Return the rank of each process whose number no process of another rank had.
+
+    They are those of a program, and those that copy on the nodes.
+    """
+    copiers = pd.DataFrame(placement, columns=["pid", "rank"])
+    ranks = pd.concat([processes[["pid", "rank"]], copiers.astype("int64")])
+    ranks = ranks.groupby("pid")["rank"].agg(["min", "max"])
     alone = ranks[ranks["min"] == ranks["max"]]["min"]
     return {int(pid): int(rank) for pid, rank in alone.items()}
 

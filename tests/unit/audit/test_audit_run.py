@@ -1,6 +1,7 @@
 from types import SimpleNamespace
 
 import audit_run
+import pandas as pd
 import pytest
 from tierscope.audit.run import AuditError
 from tierscope.trace.log import LogError
@@ -43,3 +44,20 @@ def test_damaged_log_hides_no_failed_audit(audit):
 def test_many_failures_are_counted(audit):
     with pytest.raises(AuditError, match=r"\nand 3 more runs$"):
         audit(*[f"runs/{number}: failed" for number in range(11)])
+
+
+@pytest.mark.parametrize(
+    ("processes", "copiers", "ranks"),
+    [
+        ([(7, 0), (8, 1)], [(9, 0)], {7: 0, 8: 1, 9: 0}),
+        ([(7, 0), (7, 1), (8, 1)], [], {8: 1}),
+        ([(7, 0), (8, 1)], [(8, 0)], {7: 0}),
+        ([(7, 0)], [(9, 0), (9, 1)], {7: 0}),
+        ([], [(9, 2)], {9: 2}),
+    ],
+)
+def test_number_that_processes_of_two_ranks_had_is_no_ones(processes, copiers, ranks):
+    """A log of a site's Darshan has no rank: so it is refused, and not put to one."""
+    table = pd.DataFrame(processes, columns=["pid", "rank"], dtype="int64")
+    placement = [{"node": 0, "pid": pid, "rank": rank} for pid, rank in copiers]
+    assert audit_run.ranks_of_processes(table, placement) == ranks
