@@ -103,6 +103,9 @@ def test_monarch_serves_from_the_second_read_of_a_node_on(make, n_nodes, rate, c
         1000 * n_copies,
     ]
     assert background.loc["lfs", "bytes_written"] == 1000 * n_copies
+    # Not those of who copies, which drops pages of cold epochs.
+    seen = run.evidence.run.observed["interference"]
+    assert (seen["n_processes"], seen["made"]) == (n_nodes, 0)
 
 
 def test_lru_evicts_what_was_used_least_recently(make):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from tierscope.benchmark.programs.staging import copy_whole
 from tierscope.core.machine import TierError
 from tierscope.data.tfrecord import end_with_parent
+from tierscope.logs.traced.call import Identity, identity_of
 from tierscope.storage.tier import background_alias
 
 if TYPE_CHECKING:
@@ -91,6 +92,11 @@ class Copier:
     def pid(self) -> int:
         """Return the number of the process."""
         return self._process.pid
+
+    @property
+    def identity(self) -> Identity:
+        """Return what no other process has."""
+        return identity_of(self.pid)
 
     @property
     def n_under_way(self) -> int:

@@ -152,7 +152,8 @@ class ProgramLaunch:
                 "expected one that is linked dynamically, keeps its environment and "
                 "runs in no container."
             )
-        is_whole = self._tracer.end()
+        placing = [one.facts for one in nodes if one.decisions is not None]
+        is_whole = self._tracer.end(own={tuple(one["copier"]) for one in placing})
         self._write_run(point, folder, nodes, started, is_whole=is_whole)
 
     def _shared(self, folder: Path) -> Path:

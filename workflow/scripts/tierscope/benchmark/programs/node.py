@@ -189,6 +189,7 @@ class Node:
             cold=description.training.cold,
             environment=tracing_environment(prepared),
         )
+        self.facts["copier"] = copier.identity
         sizes = self.manifest["size_bytes"].to_numpy()
         self.keeper.placer = Placer(
             node_policy(description, self.point, ranks, sizes=sizes),

@@ -7,14 +7,14 @@ start the program with the environment that the tracer needs.
 import dataclasses
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from tierscope.core.files import write_text
 from tierscope.core.validation import ConfigError
-from tierscope.logs.traced.call import this_call
+from tierscope.logs.traced.call import Identity, this_call
 from tierscope.logs.traced.command import make_spools, traced_environment, write_logs
 from tierscope.logs.traced.library import SEPARATORS
 from tierscope.trace.log import read_any_log
@@ -48,10 +48,13 @@ class OwnTracer:
         self._spools = make_spools(logs, self._call)
         return {"tracer": str(self.library), "spools": str(self._spools)}
 
-    def end(self) -> bool:
-        """Write the logs; return whether nothing is missing that can be had."""
+    def end(self, own: Container[Identity]) -> bool:
+        """Write the logs; return whether nothing is missing that can be had.
+
+        `own` are processes of ours, which are not the program's.
+        """
         ended = dataclasses.replace(self._call, ended_s=time.time())
-        end = write_logs(self._spools, self._logs, ended)
+        end = write_logs(self._spools, self._logs, ended, own=own)
         self.interference = dataclasses.asdict(end.interference)
         return end.is_whole
 
@@ -82,8 +85,8 @@ class SiteTracer:
     def _day_folder(self, day: datetime) -> Path:
         return self._logs / f"{day.year}" / f"{day.month}" / f"{day.day}"
 
-    def end(self) -> bool:
-        """Move the logs into one folder; a ConfigError says that there are none."""
+    def end(self, own: Container[Identity]) -> bool:
+        """Move all logs into one folder; a ConfigError says that there are none."""
         found = [path for path in self._logs.rglob("*.darshan*") if path.is_file()]
         for path in found:
             path.rename(self._logs / path.name)

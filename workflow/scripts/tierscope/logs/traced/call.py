@@ -33,6 +33,8 @@ _FOLDERS = ".tierscope-*"
 _CALL = "call.json"
 _RESERVED_BYTES = 1 << 20
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
+# Host and id of a process, and when the kernel started it; None: it has ended.
+Identity = tuple[str, int, int | None]
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,11 @@ def ticks_of(pid: int) -> int | None:
         return None
     state, *fields = text.rpartition(")")[2].split()
     return None if state in "ZX" else int(fields[18])
+
+
+def identity_of(pid: int) -> Identity:
+    """Return what no other process has than this one of this host."""
+    return os.uname().nodename, pid, ticks_of(pid)
 
 
 def job_and_group(environ: Mapping[str, str], pid: int, parent: int) -> tuple[int, str]:

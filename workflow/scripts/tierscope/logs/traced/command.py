@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from tierscope.core.certificate import (
 from tierscope.core.validation import ConfigError
 from tierscope.logs.traced.call import (
     Call,
+    Identity,
     left_folders,
     prepare_folder,
     this_call,
@@ -214,11 +215,16 @@ class End(NamedTuple):
 
 
 def write_logs(
-    spools: Path, logs: Path, call: Call, command_pid: int | None = None
+    spools: Path,
+    logs: Path,
+    call: Call,
+    command_pid: int | None = None,
+    own: Container[Identity] = (),
 ) -> End:
     """Write the logs of a call, and say what they hold.
 
-    The counts are removed, unless another try may give more.
+    The counts are removed, unless another try may give more. Processes of tierscope's
+    `own` have logs, but are not those of which the end tells.
     """
     # After the command: numpy and others take half a second.
     from tierscope.logs.traced.certificate import bytes_statement
@@ -252,8 +258,9 @@ def write_logs(
         )
     else:
         shutil.rmtree(spools, ignore_errors=True)
-    seen = interference_of(processes, counted)
-    of_bytes = bytes_statement([one.reads for one in counted])
+    others = [one for one in processes if one.identity not in own]
+    seen = interference_of(others, counted)
+    of_bytes = bytes_statement([counted[one].reads for one in others if one in counted])
     unknown = "No process has loaded the tracer."
     certificate = [of_bytes, *interference_statements(seen, unknown)]
     if losses:

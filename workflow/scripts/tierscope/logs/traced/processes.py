@@ -23,7 +23,7 @@ from tierscope.core.certificate import Interference
 from tierscope.core.files import written_whole
 from tierscope.core.words import count_words
 from tierscope.logs.grouping import LogFacts, nearest_parents, ranks_and_firsts
-from tierscope.logs.traced.call import EVENTS, Call, ticks_of
+from tierscope.logs.traced.call import EVENTS, Call, Identity, ticks_of
 from tierscope.logs.traced.certificate import ProcessReads, bytes_by_file_system
 from tierscope.trace.darshan.container import LogError
 from tierscope.trace.darshan.module_records import STDIO_RECORD
@@ -90,6 +90,11 @@ class TracedProcess:
     loss: str = ""
     libraries: Libraries = NO_LIBRARIES
     device_bytes: int | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """Return what no other process has."""
+        return self.host, self.pid, self.ticks
 
     def still_runs(self) -> bool:
         """Return whether this process of this host has not ended."""
@@ -187,14 +192,14 @@ class Written(NamedTuple):
     """What came of writing the logs of a call: what is missing, a sentence each.
 
     A log that cannot be written costs no other. Another try may give more
-    (`may_succeed`), as after making room on a full disk. `counted` is what the
-    processes with a log have counted beside.
+    (`may_succeed`), as after making room on a full disk. `counted` is what each
+    process with a log has counted beside.
     """
 
     logs: list[Path]
     losses: list[str]
     may_succeed: bool
-    counted: list["Counted"]
+    counted: dict[TracedProcess, "Counted"]
 
 
 class Counted(NamedTuple):
@@ -215,7 +220,7 @@ def write_process_logs(
     processes: Sequence[TracedProcess], logs: Path, call: Call
 ) -> Written:
     """Write a log of each process that recorded calls, into the folder of the logs."""
-    written, losses, all_counted, may_succeed = [], [], [], False
+    written, losses, all_counted, may_succeed = [], [], {}, False
     for process, metadata in zip(processes, _metadata(processes, call), strict=True):
         if process.loss:
             losses.append(
@@ -232,19 +237,20 @@ def write_process_logs(
             may_succeed = True  # the counts are all that is left
             continue
         losses += [f"{path}: is partial, as {reason}." for reason in reasons]
-        all_counted.append(counted)
+        all_counted[process] = counted
         written.append(path)
     return Written(written, losses, may_succeed, all_counted)
 
 
 def interference_of(
-    processes: Sequence[TracedProcess], counted: Sequence[Counted]
+    processes: Sequence[TracedProcess], counted: Mapping[TracedProcess, Counted]
 ) -> Interference:
-    """Return who stood between all processes of a call and libc."""
+    """Return who stood between some processes of a call and libc."""
     libraries = [one.libraries for one in processes]
     preloaded = Counter(name for one in libraries for name in one.preloaded)
     unnamed = (one.n_preloaded - len(one.preloaded) for one in libraries)
-    made, failed, swallowed = (sum(one.drops[i] for one in counted) for i in range(3))
+    drops = [counted[one].drops for one in processes if one in counted]
+    made, failed, swallowed = (sum(calls[i] for calls in drops) for i in range(3))
     return Interference(
         n_processes=len(processes),
         preloaded=dict(preloaded),
