@@ -217,7 +217,8 @@ def certificate(*tiers, **observed):
     Each is a tier, its verdict, what told it and the reason.
     """
     columns = ["tier", "verdict", "told_by", "reason"]
-    run = describe_run(observed={"interference": SEEN} | observed)
+    known = {"interference": SEEN, "counts": [{"escapes": 0}]}
+    run = describe_run(observed=known | observed)
     table = certificate_of(run, pd.DataFrame(tiers, columns=columns))
     table = check_table(table, "certificate")
     return {row.statement: (row.answer, row.words) for row in table.itertuples()}
@@ -266,6 +267,47 @@ def test_library_of_others_is_in_the_certificate_of_a_run():
         "Preload libraries of others: liba.so in 2 of 2 processes.",
     )
     assert found["advice"][0] == "no"
+
+
+@pytest.mark.parametrize(
+    ("observed", "reason"),
+    [
+        (
+            {"counts": [{"escapes": 2}, {"escapes": 1}]},
+            "3 starts of programs could not be followed",
+        ),
+        (
+            {"counts": [{"unknown_processes": 1}], "still_running": 2},
+            "1 process was too many for the node's table and 2 processes still ran at "
+            "the end",
+        ),
+        ({"interference": SEEN | {"is_whole": False}}, "the log of the launch says"),
+    ],
+)
+def test_program_of_which_not_all_is_known_gets_no_yes(observed, reason):
+    found = certificate(("gfs", "device", "block device", ""), **observed)
+    assert len(found) == 3
+    for answer, words in found.values():
+        assert answer == "not measured"
+        assert words.endswith(f" Not all processes and calls are known, as {reason}.")
+
+
+def test_program_without_the_tracer_is_told_from_an_old_run():
+    nobody = certificate(interference=SEEN | {"n_processes": 0, "made": 0})
+    assert nobody["libraries"][0] == "not measured"
+    assert nobody["libraries"][1].startswith("No process")
+
+
+def test_no_stays_no_if_not_all_is_known():
+    seen = SEEN | {"preloaded": {"liba.so": 2}}
+    found = certificate(interference=seen, counts=[{"escapes": 1}])
+    assert found["libraries"][0] == "no"
+
+
+def test_program_that_a_site_traces_gets_no_yes_if_it_escapes():
+    device = ("gfs", "device", "block device", "")
+    found = certificate(device, interference=None, counts=[{"escapes": 1}])
+    assert {answer for answer, _ in found.values()} == {"not measured"}
 
 
 def test_darshan_of_a_site_does_not_tell_of_libraries():

@@ -5,6 +5,7 @@ The verdicts stand on every figure and page of measured runs
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from tierscope.core.certificate import (
     YES,
     Interference,
     Statement,
+    doubted,
     interference_statements,
     verdict_word,
 )
@@ -193,8 +195,34 @@ def certificate_of(run: Run, verdicts: pd.DataFrame) -> pd.DataFrame:
     seen = run.observed.get("interference")
     if seen is None and "interference" in run.observed:
         reason = "A site's Darshan, which has written the logs, does not tell."
+    elif seen:
+        reason = "No process of the program has loaded the tracer."
     said += interference_statements(Interference(**seen) if seen else None, reason)
+    if missing := _missing(run.observed):
+        said = [doubted(one, missing) for one in said]
     return pd.DataFrame(said).assign(**run_keys(run, run.point))
+
+
+def _missing(observed: Mapping[str, Any]) -> str:
+    """Return why not all calls of a program are known; empty if they are."""
+    counts = [Counter(one) for one in observed["counts"]]
+    n_escapes = sum(one["escapes"] for one in counts)
+    n_unknown = sum(one["unknown_processes"] for one in counts)
+    n_running = observed.get("still_running", 0)
+    reasons = []
+    if n_escapes:
+        starts = count_words(n_escapes, "start")
+        reasons.append(f"{starts} of programs could not be followed")
+    if n_unknown:
+        processes = count_words(n_unknown, "process was", "processes were")
+        reasons.append(f"{processes} too many for the node's table")
+    if n_running:
+        processes = count_words(n_running, "process", "processes")
+        reasons.append(f"{processes} still ran at the end")
+    seen = observed.get("interference") or {}
+    if not reasons and not seen.get("is_whole", True):
+        return "the log of the launch says"
+    return " and ".join(reasons)
 
 
 _TOLD = {

@@ -55,6 +55,8 @@ class Interference:
         sees no calls, or behind it, and in how many processes.
     made, failed, swallowed : int
         Calls of `posix_fadvise` that let the pages of a traced file be dropped.
+    is_whole : bool
+        Whether each process that loaded the tracer has told all.
     """
 
     n_processes: int
@@ -65,6 +67,7 @@ class Interference:
     made: int = 0
     failed: int = 0
     swallowed: int = 0
+    is_whole: bool = True
 
 
 def verdict_word(part: float) -> str:
@@ -76,11 +79,12 @@ def verdict_word(part: float) -> str:
     return PAGE_CACHE if part <= NONE else MIXED
 
 
-def doubted(said: Statement) -> Statement:
+def doubted(said: Statement, reason: str = "") -> Statement:
     """Return a statement on a command of which not all calls are known."""
     if said.answer != YES:
         return said
-    words = f"{said.words} Not all processes and calls are known."
+    because = f", as {reason}" if reason else ""
+    words = f"{said.words} Not all processes and calls are known{because}."
     return Statement(said.statement, NOT_MEASURED, words)
 
 

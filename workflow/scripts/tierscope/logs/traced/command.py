@@ -259,11 +259,11 @@ def write_logs(
     else:
         shutil.rmtree(spools, ignore_errors=True)
     others = [one for one in processes if one.identity not in own]
-    seen = interference_of(others, counted)
+    seen = replace(interference_of(others, counted), is_whole=not losses)
     of_bytes = bytes_statement([counted[one].reads for one in others if one in counted])
     unknown = "No process has loaded the tracer."
     certificate = [of_bytes, *interference_statements(seen, unknown)]
-    if losses:
+    if not seen.is_whole:
         certificate = list(map(doubted, certificate))
     return End(not may_succeed, seen, certificate)
 
