@@ -6,6 +6,7 @@ is no such file, so nothing happens without tierscope.
 
 import argparse
 import random
+import time
 from contextlib import suppress
 from multiprocessing import Pool
 from pathlib import Path
@@ -22,6 +23,11 @@ def mark(data: str, epoch: int) -> None:
         open(f"{data}/.tierscope-epoch-{epoch}").close()
 
 
+def compute(seconds: float) -> None:
+    """Stand for what a trainer computes in an epoch."""
+    time.sleep(seconds)
+
+
 def main() -> None:
     """Read for some epochs."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -29,6 +35,7 @@ def main() -> None:
     options.add_argument("--epochs", type=int, default=3)
     options.add_argument("--batch", type=int, default=16)
     options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--compute", type=float, default=0.0, help="seconds an epoch")
     given = options.parse_args()
     paths = sorted(path for path in Path(given.data).rglob("*") if path.is_file())
     order, total = random.Random(1), 0
@@ -39,6 +46,7 @@ def main() -> None:
             total += sum(pool.map(checksum, paths, chunksize=given.batch))
             pool.close()
             pool.join()
+        compute(given.compute)
         print(f"epoch {epoch}: {len(paths)} files, sum {total}", flush=True)
 
 

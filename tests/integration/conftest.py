@@ -229,3 +229,23 @@ def finished(tmp_path_factory):
     project = original.copied_to(folder)
     project.first_output = (folder / "output.txt").read_text()
     return project
+
+
+@pytest.fixture
+def mount_memory():
+    """Return a function that mounts a small file system, where that is allowed."""
+    mounted = []
+
+    def mount(folder: Path, options: str = "size=40k") -> Path:
+        """Mount a file system in memory, of ten pages or by other options."""
+        folder.mkdir(parents=True)
+        words = ["-t", "tmpfs", "-o", f"{options},mode=700", "tmpfs", str(folder)]
+        command = ["mount", *words]
+        if not shutil.which("mount") or subprocess.run(command, check=False).returncode:
+            pytest.skip("needs the right to mount a file system")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for one in mounted:
+        subprocess.run(["umount", "--lazy", str(one)], check=True)

@@ -4,8 +4,7 @@ From the command a user types, with real MPI: an LFS that is really full (a smal
 tmpfs), copies that fail, a database that was damaged.
 """
 
-import shutil
-import subprocess
+from functools import partial
 
 import pytest
 from integration.launches import inject, messages_of
@@ -24,30 +23,9 @@ from tierscope.data.lmdb.file import read_provenance
 
 
 @pytest.fixture
-def small_lfs(tmp_path):
-    """Mount a file system of ten pages as the LFS, where that is allowed."""
-    folder = tmp_path / "project" / "scratch" / "lfs"
-    mounted = []
-
-    def mount(options="size=40k"):
-        folder.mkdir(parents=True)
-        command = [
-            "mount",
-            "-t",
-            "tmpfs",
-            "-o",
-            f"{options},mode=700",
-            "tmpfs",
-            str(folder),
-        ]
-        if not shutil.which("mount") or subprocess.run(command, check=False).returncode:
-            pytest.skip("needs the right to mount a file system")
-        mounted.append(folder)
-        return folder
-
-    yield mount
-    for one in mounted:
-        subprocess.run(["umount", "--lazy", str(one)], check=True)
+def small_lfs(tmp_path, mount_memory):
+    """Return a function that mounts the LFS of a project."""
+    return partial(mount_memory, tmp_path / "project" / "scratch" / "lfs")
 
 
 @pytest.mark.parametrize(

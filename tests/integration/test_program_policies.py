@@ -4,23 +4,32 @@ import os
 import random
 import re
 import signal
+import stat
+import time
 from pathlib import Path
 
 import pytest
+from integration.conftest import ROOT
+from integration.launches import wait_until_idle
 from integration.programs import HALF, Programs
+from sessions import HANG_S
 from tierscope.policies import Place
 
 N_FILES, EPOCHS = 20, 4
+# A stat is of what an open would take.
+PLACED = """
+def inode(name):
+    return os.stat(f"{dataset}/{name}").st_ino
+on_gfs = {name: inode(name) for name in names}
+def is_placed(name):
+    return inode(name) != on_gfs[name]
+"""
 # A rank reads its part of an order that is drawn for each epoch. The next epoch begins
-# when so many files that it has read are on its LFS: a stat is of what an open would
-# take. The ranks wait for each other.
-RANKS = f"""
+# when so many files that it has read are on its LFS. The ranks wait for each other.
+RANKS = f"""{PLACED}
 import random
 rank, size = int(os.environ.get("PMI_RANK", 0)), int(os.environ.get("PMI_SIZE", 1))
-notes, most = sys.argv[2], int(sys.argv[3])
-def inode(name):
-    return os.stat(f"{{dataset}}/{{name}}").st_ino
-on_gfs, mine = {{name: inode(name) for name in names}}, set()
+notes, most, mine = sys.argv[2], int(sys.argv[3]), set()
 def wait_for_all(what):
     open(f"{{notes}}/{{what}}-{{rank}}", "w").close()
     while not all(os.path.exists(f"{{notes}}/{{what}}-{{i}}") for i in range(size)):
@@ -31,19 +40,33 @@ for epoch in range({EPOCHS}):
     for name in random.Random(epoch).sample(names, len(names))[rank::size]:
         assert len(read(name)) == 1000
         mine.add(name)
-    while sum(on_gfs[name] != inode(name) for name in mine) < min(most, len(mine)):
+    while sum(map(is_placed, mine)) < min(most, len(mine)):
         time.sleep(0.01)
     wait_for_all(epoch)
 """
 # An epoch, a pause in which a test does something, and another epoch.
-TWO_EPOCHS = """
+TWO_EPOCHS = f"""{PLACED}
 for epoch in (0, 1):
     mark(epoch)
     for name in names:
         read(name)
-    open("epoch-%d" % epoch, "w").close()
+    open(f"epoch-{{epoch}}", "w").close()
     while epoch == 0 and not os.path.exists("go"):
+        if all(map(is_placed, names)):
+            open("placed", "w").close()
         time.sleep(0.01)
+"""
+# The example, which computes until all of its files are on the LFS.
+EXAMPLE = f"""{PLACED}
+def compute(seconds):
+    while not all(map(is_placed, names)):
+        time.sleep(0.01)
+if __name__ == "__main__":
+    sys.path.append({str(ROOT / "examples")!r})
+    sys.argv[1:] = ["--data", dataset]
+    import multiprocessing_files as example
+    example.compute = compute
+    example.main()
 """
 
 
@@ -75,12 +98,13 @@ def hits(names, n_nodes, most):
         for node, before in enumerate(seen):
             part = order[node::n_nodes]
             n_hits += len(before.intersection(part))
-            before.update(part[: most - len(before)])
+            new = [name for name in part if name not in before]
+            before.update(new[: most - len(before)])
     return n_hits
 
 
 @pytest.mark.parametrize(
-    ("n_nodes", "rate", "cold"), [(1, 50, True), (1, 100, False), (4, 100, False)]
+    ("n_nodes", "rate", "cold"), [(1, 50, True), (2, 100, True), (4, 100, False)]
 )
 def test_monarch_serves_from_the_second_read_of_a_node_on(make, n_nodes, rate, cold):
     programs = make(policy="monarch", n_nodes=n_nodes, cold=cold)
@@ -108,18 +132,29 @@ def test_monarch_serves_from_the_second_read_of_a_node_on(make, n_nodes, rate, c
     assert (seen["n_processes"], seen["made"]) == (n_nodes, 0)
 
 
+def test_example_that_computes_long_enough_meets_the_law(make):
+    run = make(policy="monarch").run(EXAMPLE, "cache-100/rep-0")
+    assert run.failed == []
+    opens = run.evidence.opens.groupby(["epoch", "tier"])["opens"].sum()
+    assert opens.to_dict() == {
+        (0, "gfs"): N_FILES,
+        (1, "lfs"): N_FILES,
+        (2, "lfs"): N_FILES,
+    }
+    said = run.said()
+    names = ("tier", "copies", "in time", "epochs")
+    assert [said[name][0] for name in names] == ["yes"] * len(names)
+
+
 def test_lru_evicts_what_was_used_least_recently(make):
     programs = make(policy="lru")
     run = programs.run(
-        """
-def inode(name):
-    return os.stat(f"{dataset}/{name}").st_ino
-on_gfs = {name: inode(name) for name in names}
+        f"""{PLACED}
 for name in [*names[:10], names[0], *names[10:]]:
     assert len(read(name)) == 1000
-    while inode(name) == on_gfs[name]:
+    while not is_placed(name):
         time.sleep(0.01)
-    copies = [one for one in names if inode(one) != on_gfs[one]]
+    copies = [*filter(is_placed, names)]
 assert names[0] not in copies and names[10] in copies and len(copies) == 10
 """
     )
@@ -137,13 +172,12 @@ assert names[0] not in copies and names[10] in copies and len(copies) == 10
 
 def test_read_of_a_process_that_was_killed_ends_with_it(make):
     run = make(policy="monarch").run(
-        """
-before = os.stat(f"{dataset}/{names[0]}").st_ino
+        f"""{PLACED}
 if not (pid := os.fork()):
-    os.open(f"{dataset}/{names[0]}", os.O_RDONLY)
+    os.open(f"{{dataset}}/{{names[0]}}", os.O_RDONLY)
     os.kill(os.getpid(), 9)
 os.waitpid(pid, 0)
-while os.stat(f"{dataset}/{names[0]}").st_ino == before:
+while not is_placed(names[0]):
     time.sleep(0.01)
 read(names[0])
 """
@@ -161,18 +195,6 @@ def paused(make):
     return programs, process
 
 
-def copies_of(programs):
-    """Return the whole copies on the LFS, once all are there."""
-    while True:
-        found = [
-            path
-            for path in programs.lfs.rglob("*.bin")
-            if not any(one.startswith(".placing-") for one in path.parts)
-        ]
-        if len(found) == N_FILES:
-            return sorted(found)
-
-
 def finish(programs, process):
     """Let a program go on, and return its run."""
     (programs.folder / "go").touch()
@@ -181,20 +203,55 @@ def finish(programs, process):
     return programs.ran("cache-100/rep-0")
 
 
-def test_program_goes_on_without_a_copy_and_its_run_is_refused(paused):
+def test_run_whose_copies_do_not_last_goes_on_and_is_refused(paused):
+    """One is deleted, another cannot be opened, even by root, a third is truncated."""
     programs, process = paused
-    copies_of(programs)[3].unlink()
+    programs.wait_for("placed", process)
+    deleted, unreadable, truncated = sorted(programs.lfs.rglob("*.bin"))[:3]
+    deleted.unlink()
+    unreadable.unlink()
+    os.mknod(unreadable, stat.S_IFSOCK)
+    os.truncate(truncated, 10)
     run = finish(programs, process)
-    assert "copies that are no longer as they were made" in run.failed
-    assert run.evidence.run.observed["n_epochs"] == 2
+    assert run.failed == [
+        "copies on an LFS that could not be opened",
+        "copies that are no longer as they were made",
+        "decisions that the policy would not have made",
+    ]
+    spoilt = [f"class 0/{number:03d}.bin" for number in (0, 3, 6)]
+    assert run.evidence.run.observed["damaged"] == spoilt
+    assert served_by_lfs(run) == {*programs.files["path"]} - {*spoilt[:2]}
 
 
-def test_truncated_copy_refuses_the_run(paused):
-    programs, process = paused
-    os.truncate(copies_of(programs)[3], 10)
+def served_by_lfs(run):
+    """Return the names of the files that the LFS served in the second epoch."""
+    opens = run.evidence.opens.query("epoch == 1 and tier == 'lfs'")
+    return {*run.programs.files["path"][opens["file_id"]]}
+
+
+def test_full_lfs_ends_the_copies_and_the_program_goes_on(make, mount_memory):
+    programs = make(policy="monarch")
+    mount_memory(programs.lfs)
+    process = programs.start(programs.python(TWO_EPOCHS), "cache-100/rep-0")
+    programs.wait_for("epoch-0", process)
+    while "No space left on device" not in programs.log.read_text():
+        assert process.poll() is None, programs.log.read_text()
+        time.sleep(0.01)
     run = finish(programs, process)
-    assert run.failed == ["copies that are no longer as they were made"]
-    assert run.evidence.run.observed["damaged"] == ["class 0/009.bin"]
+    assert run.failed == []
+    assert run.evidence.opens["opens"].sum() == 2 * N_FILES
+    decisions = run.evidence.decisions
+    failed = decisions[decisions["event"] == "failed"]
+    assert set(failed["detail"]) == {"full"}
+    placed = decisions[decisions["event"] == "placed"]
+    assert 0 < len(placed) < N_FILES
+    names = run.programs.files["path"]
+    before = placed["time_s"] < failed["time_s"].min()
+    assert {*names[placed.loc[before, "file_id"]]} <= served_by_lfs(run)
+    assert served_by_lfs(run) <= {*names[placed["file_id"]]}
+    answer, words = run.said()["copies"]
+    assert answer == "no"
+    assert words.endswith("of them as the LFS was full.")
 
 
 def children_of(pid):
@@ -221,8 +278,9 @@ def test_program_goes_on_without_what_copies_and_its_run_is_refused(paused):
     assert run.evidence.opens["opens"].sum() == 2 * N_FILES
 
 
-def test_killed_keeper_fails_the_run_and_leaves_nothing(paused):
+def test_killed_keeper_ends_the_program_and_the_next_launch_cleans_up(paused):
     programs, process = paused
+    programs.wait_for("placed", process)
     ranks = [
         pid
         for pid in children_of(process.pid)
@@ -231,11 +289,15 @@ def test_killed_keeper_fails_the_run_and_leaves_nothing(paused):
         )
     ]
     os.kill(max(ranks), signal.SIGKILL)
-    assert process.wait() != 0
+    assert process.wait(HANG_S) == 1
+    wait_until_idle(programs.folder)  # the program has not been told to go on
+    assert not (programs.folder / "epoch-1").exists()
     assert not (programs.runs / "cache-100" / "rep-0").exists()
+    assert [*programs.lfs.rglob("*.bin")]
     (programs.folder / "go").touch()
-    run = programs.run(programs.last, HALF)  # the next launch removes what is left
+    run = programs.run(programs.last, HALF)
     assert run.failed == []
+    programs.left_nothing(process)
 
 
 def test_file_that_the_program_changes_is_left_on_the_gfs(make):
