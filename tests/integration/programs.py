@@ -57,6 +57,14 @@ names = sorted(
     for name in names
 )
 """
+# How programs see that a file has got a copy: a stat is of what an open would take.
+PLACED = """
+def inode(name):
+    return os.stat(f"{dataset}/{name}").st_ino
+on_gfs = {name: inode(name) for name in names}
+def is_placed(name):
+    return inode(name) != on_gfs[name]
+"""
 
 
 def make_dataset(folder: Path) -> None:

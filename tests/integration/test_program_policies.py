@@ -11,19 +11,11 @@ from pathlib import Path
 import pytest
 from integration.conftest import ROOT
 from integration.launches import wait_until_idle
-from integration.programs import HALF, Programs
+from integration.programs import HALF, PLACED, Programs
 from sessions import HANG_S
 from tierscope.policies import Place
 
 N_FILES, EPOCHS = 20, 4
-# A stat is of what an open would take.
-PLACED = """
-def inode(name):
-    return os.stat(f"{dataset}/{name}").st_ino
-on_gfs = {name: inode(name) for name in names}
-def is_placed(name):
-    return inode(name) != on_gfs[name]
-"""
 # A rank reads its part of an order that is drawn for each epoch. The next epoch begins
 # when so many files that it has read are on its LFS. The ranks wait for each other.
 RANKS = f"""{PLACED}

@@ -1,7 +1,9 @@
 """Programs of the user over cache rates, for real: plain Python, no framework."""
 
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import pytest
 import warm_python
 from integration.conftest import Project
 from integration.launches import wait_until_idle
-from integration.programs import HALF, N_FILES, Programs
+from integration.programs import HALF, N_FILES, PLACED, Programs
 from native import advice_library
 from sessions import HANG_S
 from tierscope.core.tables import read_table
@@ -468,11 +470,17 @@ def test_program_of_a_terminal_that_is_closed_ends_and_cleans_up(one):
 CONFIG = "results/my-sweep/sweep.yaml"
 STATEMENTS = "results/my-sweep/tables/statements.parquet"
 CERTIFICATE = "results/my-sweep/tables/certificate.parquet"
-MARKED = """
+N_COPIES, COPIED_BYTES = 11, 13_200  # Monarch's, of half of the bytes by name
+# With Monarch it reads on when the copies are made. The rank that starts it knows.
+MARKED = f"""{PLACED}
+with open(f"/proc/{{os.getppid()}}/cmdline") as command:
+    least = {N_COPIES} if "-monarch-" in command.read() else 0
 for epoch in (0, 1):
     mark(epoch)
     for name in names:
         read(name)
+    while sum(map(is_placed, names)) < least:
+        time.sleep(0.01)
 """
 
 
@@ -488,12 +496,12 @@ class Sweep:
         self.project.command = lambda *words: ["snakemake", *words, *options]
         self.program = self.programs.python(MARKED)
 
-    def plan(self, *rates):
+    def plan(self, *options):
         """Let `tierscope sweep` write the configuration; return its plan."""
         command = [sys.executable, "workflow/scripts/tierscope_command.py", "sweep"]
         command += ["--dataset", self.programs.dataset, "--name", "my-sweep"]
-        command += ["--lfs", self.programs.folder / "fast", "--repetitions", "1"]
-        command += ["--rates", *rates, "-n", "--", *self.program]
+        command += ["--lfs", self.programs.folder / "fast", "--rates", "50"]
+        command += [*options, "-n", "--", *self.program]
         code, output = warm_python.run(
             [*map(str, command)], self.project.folder, self.project.environment
         )
@@ -501,51 +509,89 @@ class Sweep:
         return output
 
     def points(self):
-        """Return when each point was measured, by cache rate."""
+        """Return when each point was measured, by policy and repetition."""
         runs = self.project.folder.glob("results/my-sweep/runs/*/*/*/run.json")
-        return {int(run.parts[-3][-3:]): run.stat().st_mtime_ns for run in runs}
+        return {
+            (run.parts[-4].split("-")[-2], run.parts[-2]): run.stat().st_mtime_ns
+            for run in runs
+        }
+
+    def read(self, name, folder="tables"):
+        """Return a table of the sweep."""
+        path = self.project.folder / "results" / "my-sweep" / folder
+        return read_table(path / f"{name}.parquet", name)
 
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    """Return a sweep of two cache rates, as its user has run it."""
+    """Return a sweep of two policies, as its user has run it."""
     sweep = Sweep(tmp_path_factory.mktemp("sweep"))
-    sweep.first_plan = sweep.plan("0", "50")
-    sweep.project.snakemake(STATEMENTS, CERTIFICATE)
+    sweep.first_plan = sweep.plan("--policies", "none", "monarch")
+    sweep.output = sweep.project.snakemake(STATEMENTS, CERTIFICATE, "policies")
     return sweep
 
 
 def test_sweep_says_what_is_true_of_each_run(sweep):
-    assert "2 points in one launch" in sweep.first_plan
-    assert set(sweep.points()) == {0, 50}
-    table = read_table(sweep.project.folder / STATEMENTS, "statements")
-    assert set(table["cache_rate_percent"]) == {0, 50}
+    assert "monarch-program: 2 points" in sweep.first_plan
+    repetitions = ("rep-0", "rep-1")
+    assert {*sweep.points()} == {*itertools.product(("none", "monarch"), repetitions)}
+    table = sweep.read("statements")
+    assert len(table.groupby(["policy", "cache_rate_percent", "repetition"])) == 4
     answers = table.set_index("statement")["answer"]
-    assert set(answers[["tier", "seen", "epochs", "cover", "once", "whole"]]) == {"yes"}
+    names = ["tier", "seen", "epochs", "cover", "once", "whole", "copies", "in time"]
+    assert set(answers[names]) == {"yes"}
     assert os.listdir(sweep.programs.folder / "fast") == []
 
 
 def test_each_run_of_a_sweep_is_certified(sweep):
-    table = read_table(sweep.project.folder / CERTIFICATE, "certificate")
-    undisturbed = table[table["statement"].isin(["libraries", "advice"])]
-    assert sorted(undisturbed["cache_rate_percent"]) == [0, 0, 50, 50]
+    table = sweep.read("certificate").set_index("statement")
+    undisturbed = table.loc[["libraries", "advice"]]
+    assert undisturbed.groupby("policy").size().to_dict() == {"none": 4, "monarch": 4}
     assert set(undisturbed["answer"]) == {"yes"}
-    of_tiers = table[~table.index.isin(undisturbed.index)]
-    read = of_tiers[["cache_rate_percent", "statement"]].to_records(index=False)
-    assert sorted(read.tolist()) == [
-        (0, "gfs bytes"),
-        (50, "gfs bytes"),
-        (50, "lfs bytes"),
-    ]
+    of_tiers = table.drop(index=["libraries", "advice"]).reset_index()
+    assert of_tiers.groupby(["policy", "statement"]).size().to_dict() == {
+        ("none", "gfs bytes"): 2,
+        ("monarch", "gfs bytes"): 2,
+        ("monarch", "lfs bytes"): 2,
+    }
+
+
+def test_policies_of_a_program_are_compared(sweep):
+    epochs = sweep.read("policy_epochs", "policies").groupby(["policy", "epoch"])
+    assert epochs["gfs_opens"].apply(list).to_dict() == {
+        ("none", 0): [N_FILES] * 2,
+        ("none", 1): [N_FILES] * 2,
+        ("monarch", 0): [N_FILES] * 2,
+        ("monarch", 1): [N_FILES - N_COPIES] * 2,
+    }
+    background = sweep.read("background").groupby(["repetition", "epoch"])
+    assert background["lfs_bytes"].sum().tolist() == [COPIED_BYTES, 0] * 2
+    folder = sweep.project.folder / "results" / "my-sweep"
+    summary = (folder / "policies" / "summary.txt").read_text()
+    assert summary in sweep.output
+    none, monarch = (
+        line for line in summary.splitlines() if re.match(r" ?\d+ %  ", line)
+    )
+    assert none.split() == ["0", "%", "none", "reference"]
+    # A copy reads as often as the read that it saves. There is no staging.
+    saved = r"\??-?[\d.]+ ± [\d.]+"
+    words = rf"50 %  monarch +{saved} +{saved} +0\.0 12\.89 KiB +0\.00 +(~?\d+|never)"
+    assert re.fullmatch(words, monarch), monarch
+    assert (folder / "figures" / "policies.png").stat().st_size > 10_000
 
 
 def test_second_start_measures_only_what_lacks(sweep):
     before = sweep.points()
-    assert "1 point in one launch" in sweep.plan("0", "50", "100")
+    options = ["--repetitions", "1", "--policies", "none", "pinning"]
+    assert "1 point in one launch" in sweep.plan(*options)
     sweep.project.snakemake(STATEMENTS)
     after = sweep.points()
-    assert set(after) == {0, 50, 100}
-    assert {rate: after[rate] for rate in before} == before
+    assert {*after} - {*before} == {("pinning", "rep-0")}
+    assert {point: after[point] for point in before} == before
+    table = sweep.read("statements")
+    answers = table[table["policy"] == "pinning"].set_index("statement")["answer"]
+    names = ["tier", "seen", "epochs", "cover", "once", "whole"]
+    assert set(answers[names]) == {"yes"}
 
 
 @pytest.mark.parametrize("target", ["scorecard", "predict", "calibrate"])
