@@ -578,6 +578,9 @@ def test_policies_of_a_program_are_compared(sweep):
     words = rf"50 %  monarch +{saved} +{saved} +0\.0 12\.89 KiB +0\.00 +(~?\d+|never)"
     assert re.fullmatch(words, monarch), monarch
     assert (folder / "figures" / "policies.png").stat().st_size > 10_000
+    assert "plot_policies" in sweep.first_plan
+    assert "score_policy_claims" not in sweep.first_plan
+    assert not (folder / "policies" / "claims.md").exists()
 
 
 def test_second_start_measures_only_what_lacks(sweep):

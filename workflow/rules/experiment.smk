@@ -53,7 +53,7 @@ rule all:
         rules.tables.input,
         background_table(),
         COMPARISON_FIGURES,
-        f"{COMPARISON}/claims.md" if COMPARED else [],
+        f"{COMPARISON}/claims.md" if SCORES_CLAIMS else [],
         peer_tables(),
         program_tables(),
         rules.nodes.input if EXPERIMENT.sweeps["nodes"] else [],

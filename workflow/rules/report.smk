@@ -22,7 +22,7 @@ rule build_report:
     input:
         **{table: f"{TABLES}/{table}.parquet" for table in REPORT_TABLES},
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
-        policy_claims=f"{COMPARISON}/policy_claims.parquet" if COMPARED else [],
+        policy_claims=f"{COMPARISON}/policy_claims.parquet" if SCORES_CLAIMS else [],
         runs=when_launched(if_measured(run_files("run.json"))),
         audits=if_measured(run_files("audit.json")),
         simulations=SIMULATIONS,

@@ -56,7 +56,7 @@ def summary_text(
     notes = []
     if (summary["staging"] == ESTIMATED).any():
         notes.append(
-            "*: not run; estimated as if every node read its part from the GFS."
+            "*: estimated, not measured: as if every node read its part from the GFS."
         )
     if (summary["pays_after_epochs"] > summary["n_epochs"]).any():
         notes.append("~: if all further epochs are like the last.")
