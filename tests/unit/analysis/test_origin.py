@@ -113,6 +113,9 @@ def test_reads_that_are_not_seen_are_marked(tmp_path):
     origin = origin_with(tmp_path, statement("whole", "not measured", 0))
     assert origin.mark == "without reads that are not seen"
     assert any(one.startswith("READ is too small") for one in origin.observed)
+    other = origin_with(tmp_path, statement("in time", "not measured"))
+    assert other.mark == ""
+    assert not any(one.startswith("READ is too small") for one in other.observed)
 
 
 def test_program_without_marks_has_a_whole_run(tmp_path):

@@ -370,7 +370,7 @@ int tierscope_epoch(int epoch) {
   __atomic_fetch_add(&group->n_marks, 1, __ATOMIC_RELEASE);
   own->marked_ns = now_ns();
   __atomic_store_n(&own->marked, (uint32_t)epoch + 1, __ATOMIC_RELEASE);
-  note_event(NULL, epoch, MARKED, own->marked_ns, false);
+  note_mark(epoch, own->marked_ns);
   return 0;
 }
 

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -109,8 +110,8 @@ unsigned tierscope_redirect_release(struct table *in, uint64_t at) {
 
 /* ---- Events --------------------------------------------------------------------- */
 
-void note_event(const uint32_t *slot, int epoch, enum event_kind kind, int64_t time_ns,
-                bool was_on_lfs) {
+static void note(uint32_t what, int epoch, enum event_kind kind, int64_t time_ns,
+                 bool was_on_lfs) {
   struct event *events = (struct event *)((char *)table + table->events_at);
   pid_t pid = own_pid();
   uint16_t group = (uint16_t)own_group();
@@ -119,13 +120,25 @@ void note_event(const uint32_t *slot, int epoch, enum event_kind kind, int64_t t
   __atomic_store_n(&event->serial, 0, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
   event->time_ns = (uint64_t)time_ns;
-  event->slot = slot ? (uint32_t)(slot - all_slots(table)) : NO_SLOT;
+  event->slot = what;
   event->pid = pid;
   event->epoch = epoch;
   event->group = group;
   event->kind = (uint8_t)kind;
   event->was_on_lfs = was_on_lfs;
   __atomic_store_n(&event->serial, at + 1, __ATOMIC_RELEASE);
+}
+
+void note_event(const uint32_t *slot, int epoch, enum event_kind kind, int64_t time_ns,
+                bool was_on_lfs) {
+  uint32_t what = slot ? (uint32_t)(slot - all_slots(table)) : NO_SLOT;
+  note(what, epoch, kind, time_ns, was_on_lfs);
+}
+
+void note_mark(int epoch, int64_t time_ns) {
+  struct rusage used;
+  bool is_known = getrusage(RUSAGE_SELF, &used) == 0 && used.ru_inblock < NO_SLOT;
+  note(is_known ? (uint32_t)used.ru_inblock : NO_SLOT, epoch, MARKED, time_ns, false);
 }
 
 void note_written(uint32_t *slot) {

@@ -40,6 +40,7 @@ static inline uint16_t one_reader_less(const struct table *in, const uint32_t *s
 uint32_t *find_slot(const char *name, size_t bytes);
 void note_event(const uint32_t *slot, int epoch, enum event_kind kind, int64_t time_ns,
                 bool was_on_lfs);
+void note_mark(int epoch, int64_t time_ns);
 void note_written(uint32_t *slot);
 
 static inline void count(enum count which) {

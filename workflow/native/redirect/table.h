@@ -45,7 +45,7 @@ enum event_kind {
 struct event {
   uint64_t serial; /* position + 1; written last */
   uint64_t time_ns;
-  uint32_t slot;
+  uint32_t slot; /* of MARKED: blocks of 512 bytes that the process has read so far */
   int32_t pid, epoch;
   uint16_t group;
   uint8_t kind;

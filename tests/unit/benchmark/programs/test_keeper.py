@@ -40,8 +40,8 @@ class Table:
         """Return what has come, as the table does."""
         events = np.zeros(len(self._events), EVENTS)
         for place, (kind, file, *more) in enumerate(self._events):
-            epoch, group = [*more, 0, 0][:2]
-            events[place] = (place, file, 7, epoch, group, kind, False)
+            epoch, group, n_bytes = [*more, *(0, 0, -1)[len(more) :]]
+            events[place] = (place, file, 7, epoch, group, kind, False, n_bytes)
         self._events, n_lost, self._n_lost = [], self._n_lost, 0
         return events, n_lost
 
@@ -131,6 +131,13 @@ def test_mark_knows_what_its_group_has_read_of_devices():
     unknown = [process(group=1), process(group=1, read_bytes=-1)]
     noted = NodeKeeper(Table([(MARKED, -1, 2, 1)], unknown), None).finish()
     assert noted["marks"][0]["device_bytes"] == -1
+
+
+def test_what_marks_tells_itself_what_it_has_read_before():
+    processes = [process(pid=pid, group=1) for pid in (6, 7)]  # 30 bytes each by now
+    table = Table([(MARKED, -1, 1, 1, 10)], processes)
+    (mark,) = NodeKeeper(table, None).finish()["marks"]
+    assert mark["device_bytes"] == 10 + 30
 
 
 def test_killed_process_has_what_was_last_seen_of_it(monkeypatch):

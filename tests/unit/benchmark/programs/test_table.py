@@ -66,9 +66,10 @@ def test_table_is_of_this_user_and_says_which_files_are_on_the_lfs(make, tmp_pat
 def test_events_come_once_with_file_ids_in_place_of_slots(make):
     table = make()
     note(table, 0, kind=OPENED_LFS, slot=slot_of(table, 2), epoch=3, group=1, pid=77)
-    note(table, 1, kind=MARKED, slot=2**32 - 1, epoch=4, group=1, pid=77, time_ns=5)
+    note(table, 1, kind=MARKED, slot=3, epoch=4, group=1, pid=77, time_ns=5)
     events, n_lost = table.drain()
     assert events["file_id"].tolist() == [2, -1]
+    assert events["device_bytes"].tolist() == [-1, 3 * 512]
     assert events["kind"].tolist() == [OPENED_LFS, MARKED]
     assert events["epoch"].tolist() == [3, 4]
     assert events["time_ns"][1] == 5

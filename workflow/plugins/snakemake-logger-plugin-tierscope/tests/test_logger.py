@@ -197,6 +197,14 @@ def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch)
             ),
             ["Log: {log}", "tierscope: rank 2 of 4 on vm failed: OSError: b"],
         ),
+        (
+            "Traceback (most recent call last):\n  File x\nRuntimeError: out of luck\n"
+            "tierscope: rank 0 on node 0: the program ended with exit status 1: x\n",
+            [
+                "RuntimeError: out of luck",
+                "tierscope: rank 0 on node 0: the program ended with exit status 1: x",
+            ],
+        ),
         ("Killed\n", ["Killed"]),
         ("", ["The job left no message."]),
     ],

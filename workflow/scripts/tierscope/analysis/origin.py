@@ -13,6 +13,7 @@ import pandas as pd
 from tierscope.analysis.breakdown import shown_epoch
 from tierscope.analysis.drift import drift_words
 from tierscope.analysis.page_cache import verdict_mark, verdict_words
+from tierscope.core.certificate import NOT_MEASURED
 from tierscope.core.columns import POINT, SCENARIO
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import read_table
@@ -51,8 +52,7 @@ def origin_of(snakemake: Any) -> Origin:
     if is_program := "statements" in tables:
         said = _select(read_table(tables["statements"], "statements"), wanted)
         observed += program_words(said)
-        is_blind = (said["answer"] == "not measured").any()
-        marks.append("without reads that are not seen" if is_blind else "")
+        marks.append("without reads that are not seen" if _is_blind(said) else "")
         epochs = said[said["statement"] == "epochs"]
         is_whole_run = bool((epochs["answer"] == "no").any())
     marks.append("drifted" if drift["flagged"].any() else "")
@@ -68,10 +68,16 @@ def origin_of(snakemake: Any) -> Origin:
     )
 
 
+def _is_blind(statements: pd.DataFrame) -> bool:
+    """Return whether a program has read what no call tells."""
+    of_reads = statements[statements["statement"] == "whole"]
+    return bool((of_reads["answer"] == NOT_MEASURED).any())
+
+
 def program_words(statements: pd.DataFrame) -> tuple[str, ...]:
     """Return what table ``statements`` says of a program, for the notes of figures."""
     words = ["I/O times are sums over the workers of a rank"]
-    if (statements["answer"] == "not measured").any():
+    if _is_blind(statements):
         words.append("READ is too small: not all reads are calls that tierscope sees")
     own = []
     for statement, what in _OWN_PATTERN.items():

@@ -122,7 +122,8 @@ def audit_program(evidence: ProgramEvidence) -> list[Check]:
 def _check_opens(evidence: ProgramEvidence) -> Check:
     """Check that the program opened something of the dataset."""
     n_opens = int(evidence.opens["opens"].sum())
-    return Check("opens of dataset files", n_opens > 0, str(n_opens), "at least 1")
+    expected = "at least 1: does the command use {dataset}?"
+    return Check("opens of dataset files", n_opens > 0, str(n_opens), expected)
 
 
 def _check_marks(evidence: ProgramEvidence) -> Iterator[Check]:

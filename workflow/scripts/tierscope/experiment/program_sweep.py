@@ -4,8 +4,10 @@ It writes the configuration of the experiment and starts Snakemake with it. A se
 start measures only what is missing.
 """
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -173,8 +175,17 @@ def _refuse_another_sweep(path: Path, config: Mapping[str, Any]) -> None:
         if was != wanted:
             raise ConfigError(
                 f"--name: got {config['experiment']}, whose runs are of {section} "
-                f"{was}, expected another name for {wanted}, or no {path.parent}/runs"
+                f"{_in_words(was)}, expected another name for {_in_words(wanted)}, or no "
+                f"{path.parent}/runs"
             )
+
+
+def _in_words(section: Any) -> str:
+    """Return a section as a user writes it: a command as typed, else JSON."""
+    if isinstance(section, Mapping) and isinstance(section.get("command"), list):
+        words = shlex.join(section["command"])
+        return f"{words} (--in-place)" if section.get("in_place") else words
+    return section if isinstance(section, str) else json.dumps(section)
 
 
 def _settings(section: Any) -> Any:

@@ -11,6 +11,7 @@ OWN_WORDS = "tierscope: "
 _RANK = re.compile(r"\brank \d+")
 _N_LINES = 12
 _TRACEBACK = "Traceback (most recent call last)"
+_PROGRAM_ENDED = ": the program ended "
 _QUALIFIED = re.compile(r"^(?:\w+\.)+(?=\w+: )")  # where an exception is defined
 _NOISE = re.compile(
     r"=|Abort\(|application called MPI_Abort|YOUR APPLICATION TERMINATED|This typically"
@@ -22,13 +23,15 @@ def own_words(lines: Iterable[str]) -> list[str]:
     """Return the lines of a log about the cause of a failure.
 
     These are the lines after the last line of progress; from a Python traceback only
-    the exception. If there are many and some begin with ``tierscope: ``, only those.
+    the exception, and none if tierscope says the cause, unless that is a program of the
+    user. If there are many and some begin with ``tierscope: ``, only those.
     """
     lines = [line.rstrip() for line in lines if line.strip() and not _NOISE.match(line)]
     steps = [i for i, line in enumerate(lines) if PROGRESS.match(line)]
     lines = _once(lines[steps[-1] + 1 :] if steps else lines)
     said = [line for line in lines if line.startswith(OWN_WORDS)]
-    lines = _without_tracebacks(lines, keep_exceptions=not said)
+    is_users = any(_PROGRAM_ENDED in line for line in said)
+    lines = _without_tracebacks(lines, keep_exceptions=not said or is_users)
     return (said if said and len(lines) > _N_LINES else lines)[-_N_LINES:]
 
 

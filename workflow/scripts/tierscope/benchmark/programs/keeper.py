@@ -6,7 +6,6 @@ read, or if epochs must be cold. The library drops a file's pages at its last cl
 keeper does that after the last read of a killed process, or where a copy might follow.
 """
 
-import math
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -129,7 +128,7 @@ class NodeKeeper:
         self._written.update(file[(kind == WROTE) & (file >= 0)].tolist())
         for mark in events[kind == MARKED]:
             noted = {n: int(mark[n]) for n in ("time_ns", "group", "epoch", "pid")}
-            noted["device_bytes"] = self._device_bytes(noted["group"], noted["time_ns"])
+            noted["device_bytes"] = self._device_bytes(noted["group"], mark)
             self._marks.append(noted)
             self._look_at_tiers(noted["epoch"])
         self._count_late(events, is_open)
@@ -168,7 +167,10 @@ class NodeKeeper:
 
     def _follow(self, events: np.ndarray) -> None:
         """Follow reads from open to close, in the order of the events."""
-        for time_ns, file, pid, epoch, group, kind, was_on_lfs in events.tolist():
+        names = ["time_ns", "file_id", "pid", "epoch", "group", "kind", "was_on_lfs"]
+        for time_ns, file, pid, epoch, group, kind, was_on_lfs in events[
+            names
+        ].tolist():
             if kind in (OPENED_GFS, OPENED_LFS):
                 self._begin(Read(file, pid, group, epoch, kind == OPENED_LFS), time_ns)
             elif kind == CLOSED:
@@ -218,17 +220,22 @@ class NodeKeeper:
             self._table.drop_from_now_on(tier)
             self._drops_since_ns[tier] = time.monotonic_ns() + _SWITCH_NS
 
-    def _device_bytes(self, group: int, until_ns: float = math.inf) -> int:
+    def _device_bytes(self, group: int, mark: np.void | None = None) -> int:
         """Return what a group's processes have read of devices, -1 if unknown.
 
-        Those that began after `until_ns` do not count: they may not have been seen yet.
+        With a mark only those that began before count: others may not have been seen
+        yet. What marks has told itself what it had read, as it reads on at once.
         """
         if self._table.counts().get("unknown_processes"):
             return -1  # the table had no room for them
         self._look(group)
         processes = self._processes()
         is_meant = processes["group"] == group
-        is_meant &= processes["start_ns"] <= until_ns
+        if mark is not None:
+            is_meant &= processes["start_ns"] <= mark["time_ns"]
+            if mark["device_bytes"] >= 0:
+                is_marking = is_meant & (processes["pid"] == mark["pid"])
+                processes["read_bytes"][is_marking] = mark["device_bytes"]
         read = processes["read_bytes"][is_meant]
         return -1 if not len(read) or min(read) < 0 else int(sum(read))
 

@@ -44,6 +44,7 @@ _PAGE_BYTES = 4096
 _LOAD = 0.75  # most names a slot
 _PID_BITS, _RANK_KEY = 22, 1 << 63
 _NO_SLOT = 2**32 - 1
+_BLOCK_BYTES = 512  # of getrusage
 _PATIENCE_S = 1.0  # for a process that has begun to note an event
 _REASONS = {
     1: "is linked statically",
@@ -89,7 +90,7 @@ _HEADER = np.dtype(
 EVENTS = np.dtype(
     [
         *[("time_ns", "i8"), ("file_id", "i8"), ("pid", "i4"), ("epoch", "i4")],
-        *[("group", "i4"), ("kind", "u1"), ("was_on_lfs", "?")],
+        *[("group", "i4"), ("kind", "u1"), ("was_on_lfs", "?"), ("device_bytes", "i8")],
     ]
 )
 GROUPS = np.dtype([(name, "i8") for name in ("rank", "pid", "epoch", "n_marks")])
@@ -241,7 +242,8 @@ class NodeTable:
         events : structured array, `EVENTS`
             ``file_id`` is -1 if the event is of no known file. ``time_ns`` is on the
             node's monotonic clock; of an open when its tier was decided, just before
-            the table was asked. ``was_on_lfs`` is of what was closed.
+            the table was asked. ``was_on_lfs`` is of what was closed. ``device_bytes``
+            are what a process that marks has read so far itself, -1: unknown.
         n_lost : int
             Events that were overwritten, or not completed, before they were taken.
         """
@@ -278,9 +280,12 @@ class NodeTable:
         events = np.empty(len(taken), EVENTS)
         for name in ("time_ns", "pid", "epoch", "group", "kind", "was_on_lfs"):
             events[name] = taken[name]
-        has_file = taken["slot"] != _NO_SLOT
-        events["file_id"] = -1
+        is_known, is_mark = taken["slot"] != _NO_SLOT, taken["kind"] == MARKED
+        has_file, has_blocks = is_known & ~is_mark, is_known & is_mark
+        events["file_id"] = events["device_bytes"] = -1
         events["file_id"][has_file] = self._ids[taken["slot"][has_file]]
+        blocks = taken["slot"][has_blocks].astype(np.int64)
+        events["device_bytes"][has_blocks] = blocks * _BLOCK_BYTES
         return events
 
     def stage(self, file_id: int, *, is_staged: bool) -> None:
