@@ -175,8 +175,8 @@ def _refuse_another_sweep(path: Path, config: Mapping[str, Any]) -> None:
         if was != wanted:
             raise ConfigError(
                 f"--name: got {config['experiment']}, whose runs are of {section} "
-                f"{_in_words(was)}, expected another name for {_in_words(wanted)}, or no "
-                f"{path.parent}/runs"
+                f"{_in_words(was)}, expected another name for {_in_words(wanted)}, or "
+                f"no {path.parent}/runs"
             )
 
 
