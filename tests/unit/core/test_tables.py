@@ -133,11 +133,11 @@ def test_a_table_is_opened_without_being_read(folder):
 
 @pytest.mark.parametrize("read", [read_table, open_table])
 def test_a_folder_without_files_or_with_others_is_refused(folder, read):
-    with pytest.raises(TableError, match="got columns .* expected"):
+    with pytest.raises(TableError, match=r"got columns .* expected"):
         read(folder, "faults")
     for path in folder.glob("*/*.parquet"):
         path.unlink()
-    with pytest.raises(TableError, match="got no file <month>/<chunk>.parquet"):
+    with pytest.raises(TableError, match="got no file <month>"):
         read(folder, "refusals")
 
 
