@@ -24,6 +24,27 @@ rule plot_fleet:
         "../scripts/plot_fleet.py"
 
 
+rule plot_fleet_over_time:
+    input:
+        tier_prefixes=f"{TABLES}/tier_prefixes.parquet",
+        fleet=f"{TABLES}/fleet.parquet",
+        fleet_classes=f"{TABLES}/fleet_classes.parquet",
+        library=library("plot_fleet_over_time"),
+    output:
+        **figure("fleet_over_time", {"fleet_over_time": "All jobs over the time"}),
+    log:
+        f"{LOGS}/plot_fleet_over_time.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        provenance=PROVENANCE_OF_LOGS,
+    message:
+        "Drawing the figure of all jobs over the time."
+    script:
+        "../scripts/plot_fleet_over_time.py"
+
+
 rule build_fleet_report:
     input:
         fleet=f"{TABLES}/fleet.parquet",
@@ -31,8 +52,10 @@ rule build_fleet_report:
         logs=f"{TABLES}/logs.parquet",
         refusals=f"{TABLES}/refusals.parquet",
         tier_prefixes=f"{TABLES}/tier_prefixes.parquet",
-        figure=f"{RESULTS}/figures/fleet.svg",
-        caption=caption("fleet"),
+        fleet_figure=f"{RESULTS}/figures/fleet.svg",
+        fleet_caption=caption("fleet"),
+        over_time_figure=f"{RESULTS}/figures/fleet_over_time.svg",
+        over_time_caption=caption("fleet_over_time"),
         templates=templates("logs"),
         library=library("build_fleet_report"),
     output:

@@ -43,11 +43,8 @@ class JobTables:
                 "autoinstall_known_extensions": False,  # they need the network
             }
         )
-        self._places = [
-            str(place)
-            for place in tables.values()
-            if not isinstance(place, pd.DataFrame)
-        ]
+        places = [one for one in tables.values() if not isinstance(one, pd.DataFrame)]
+        self._places = ", ".join(map(str, places)) or "tables"
         for name, place in tables.items():
             self._asked.register(name, _opened(place, name))
 

@@ -45,8 +45,8 @@ def totals(tables: JobTables) -> dict[str, Any]:
     return tables.ask_one(f"""
         SELECT count(*) AS n_jobs, count(DISTINCT "user") AS n_users,
             count(DISTINCT exe) AS n_programs,
-            count_if(outlier <> '') AS n_outliers,
-            count_if(io_hours > 0) AS n_costly,
+            count(*) FILTER (WHERE outlier <> '') AS n_outliers,
+            count(*) FILTER (WHERE io_hours > 0) AS n_costly,
             coalesce(list(DISTINCT hours_of ORDER BY hours_of), []) AS kinds,
             coalesce(list(DISTINCT times_are ORDER BY times_are), []) AS times_are,
             fsum(io_hours) AS least_hours, {_sum("most_hours")} AS most_hours,
@@ -62,17 +62,18 @@ def count(tables: JobTables, name: str) -> int:
 
 
 def class_costs(tables: JobTables) -> pd.DataFrame:
-    """Return what all jobs cost by class, the dearest first; classes that count.
+    """Return what all jobs cost by class, of those classes that count.
 
     ``n_least`` jobs have the class, and at most ``n_most``.
     """
     return tables.ask(f"""
         SELECT tier, interface, operation, fsum(least_hours) AS least_hours,
-            {_sum("most_hours")} AS most_hours, count_if(least_hours <> 0) AS n_least,
-            count_if(most_hours IS DISTINCT FROM 0) AS n_most
+            {_sum("most_hours")} AS most_hours,
+            count(*) FILTER (WHERE least_hours <> 0) AS n_least,
+            count(*) FILTER (WHERE most_hours IS DISTINCT FROM 0) AS n_most
         FROM {_CLASSES} GROUP BY tier, interface, operation
         HAVING least_hours <> 0 OR most_hours IS DISTINCT FROM 0
-        ORDER BY least_hours DESC, most_hours DESC NULLS LAST, ALL
+        ORDER BY ALL
     """)
 
 
@@ -91,7 +92,8 @@ def costs_by(tables: JobTables, column: str, n: int) -> pd.DataFrame:
     rows = f"""
         SELECT "{column}" AS name, count(*) AS n_jobs,
             count(DISTINCT "user") AS n_users, count(DISTINCT exe) AS n_programs,
-            count_if(outlier <> '') AS n_outliers, fsum(io_hours) AS least_hours,
+            count(*) FILTER (WHERE outlier <> '') AS n_outliers,
+            fsum(io_hours) AS least_hours,
             {_sum("most_hours")} AS most_hours
         FROM {_COSTS} GROUP BY name ORDER BY least_hours DESC, name LIMIT ?
     """
@@ -180,8 +182,10 @@ def parts_of_io(tables: JobTables, most_percent: float, n_outliers: int) -> Part
         FROM fleet WHERE io_least_percent IS NOT NULL AND run_time_s > 0
     )"""
     found = tables.ask_one(f"""
-        SELECT count(*) AS n, max(io_least_percent) AS largest, max(percent) AS top,
-            min(log10(run_time_s)) AS low, max(log10(run_time_s)) AS high,
+        SELECT count(*) AS n, max(io_least_percent) AS largest,
+            coalesce(max(percent), 0) AS top,
+            coalesce(min(log10(run_time_s)), 0) AS low,
+            coalesce(max(log10(run_time_s)), 0) AS high,
             (SELECT count(*) FROM fleet) - n AS n_unknown
         FROM {known}
     """)
