@@ -54,8 +54,8 @@ rule build_fleet_report:
         tier_prefixes=f"{TABLES}/tier_prefixes.parquet",
         fleet_figure=f"{RESULTS}/figures/fleet.svg",
         fleet_caption=caption("fleet"),
-        over_time_figure=f"{RESULTS}/figures/fleet_over_time.svg",
-        over_time_caption=caption("fleet_over_time"),
+        fleet_over_time_figure=f"{RESULTS}/figures/fleet_over_time.svg",
+        fleet_over_time_caption=caption("fleet_over_time"),
         templates=templates("logs"),
         library=library("build_fleet_report"),
     output:
