@@ -4,7 +4,7 @@ from tierscope.analysis.logs.asking import JobTables
 from tierscope.core.files import log_to
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import read_table
-from tierscope.figures.fleet_over_time import plot_fleet_over_time
+from tierscope.figures.logs.fleet_over_time import plot_fleet_over_time
 from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from tierscope.analysis.logs.questions import (
 from tierscope.core.columns import JOB_CLASS
 from tierscope.core.provenance import RULE_NOTE, Origin
 from tierscope.core.words import bounds_words, count_words
-from tierscope.figures.fleet import cost_words, hours_words
 from tierscope.figures.logs.classes import in_class_order, label
+from tierscope.figures.logs.fleet import cost_words, hours_words
 from tierscope.pages.content import (
     NAME_LETTERS,
     PATH_LETTERS,

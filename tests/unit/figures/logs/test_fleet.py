@@ -6,13 +6,13 @@ from job_tables import META, READ, tables_of
 from tierscope.analysis.logs.asking import JobTables
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import empty_table
-from tierscope.figures.fleet import (
+from tierscope.figures.logs.classes import UNSURE
+from tierscope.figures.logs.fleet import (
     MOST_JOBS,
     cost_words,
     hours_words,
     plot_fleet,
 )
-from tierscope.figures.logs.classes import UNSURE
 from tierscope.figures.style import save_figure
 
 ORIGIN = Origin("Darshan logs")

@@ -13,7 +13,6 @@ from tierscope.analysis.logs.questions import Course, over_time, totals
 from tierscope.core.columns import JOB_CLASS
 from tierscope.core.provenance import Origin
 from tierscope.core.words import count_words
-from tierscope.figures.fleet import hours_unit, hours_words
 from tierscope.figures.logs.classes import (
     UNSURE,
     Palette,
@@ -23,9 +22,10 @@ from tierscope.figures.logs.classes import (
     unsure_patch,
     visible,
 )
+from tierscope.figures.logs.fleet import hours_unit, hours_words
 from tierscope.figures.style import styled, write_around
 
-_NOTHING = "All jobs began at about the same time, so there is nothing to draw."
+_NOTHING = "Too few days, weeks or months have jobs for a figure."
 _ROUNDING = 1e-6
 _PART = 0.86  # of its time that a bar fills
 
