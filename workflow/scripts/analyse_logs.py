@@ -1,11 +1,13 @@
 """Read Darshan logs of any jobs, and write the tables of all of them."""
 
 import re
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import pandas as pd
+from tierscope.analysis.logs.asking import JobTables
+from tierscope.analysis.logs.questions import count, first_rows, prefixes
 from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import write_table
 from tierscope.core.words import printable
@@ -32,55 +34,56 @@ def say_progress() -> Callable[[int, int], None]:
     return say
 
 
-def unused(tables: Mapping[str, pd.DataFrame], settings: Settings) -> list[str]:
+def unused(tables: JobTables, settings: Settings) -> list[str]:
     """Return which parts of the configuration match nothing, a sentence each."""
     found: list[tuple[str, str]] = []
     if settings.tiers != AUTO:
-        used = set(tables["tier_prefixes"]["prefix"])
+        used = set(prefixes(tables)["prefix"])
         found += [
             (f"tiers.{tier.name} matches no path", tier.prefix)
             for tier in settings.tiers
             if tier.prefix not in used
         ]
-    if settings.epochs and not tables["job_slowest"]["epoch"].ge(0).any():
+    in_epochs = "SELECT count(*) AS n FROM job_slowest WHERE epoch >= 0"
+    if settings.epochs and not tables.ask_one(in_epochs)["n"]:
         found.append(("epochs matches no path", settings.epochs))
     if isinstance(settings.group, Mapping):
-        logs = tables["logs"]["log"]
         found += [
             (f"group.{key} matches no log", pattern)
             for key, pattern in settings.group.items()
-            if not any(re.search(pattern, path) for path in logs)
+            if not any(
+                re.search(pattern, log) for log in tables.each("SELECT log FROM logs")
+            )
         ]
     return [f"{what}." if settings.anonymous else f"{what}: {it}" for what, it in found]
 
 
-def summary(tables: Mapping[str, pd.DataFrame]) -> str:
+def summary(tables: JobTables) -> str:
     """Return what was read, which tiers were found, and what was refused, in words."""
-    n_logs, refusals = len(tables["logs"]), tables["refusals"]
-    lines = [
-        f"{n_logs} of {n_logs + len(refusals)} logs can be used. Jobs: "
-        f"{len(tables['jobs'])}."
-    ]
-    for tier, rows in tables["tier_prefixes"].groupby("tier", sort=False):
+    n_logs, n_refused = (count(tables, name) for name in ("logs", "refusals"))
+    n_jobs = count(tables, "jobs")
+    lines = [f"{n_logs} of {n_logs + n_refused} logs can be used. Jobs: {n_jobs}."]
+    for tier, rows in prefixes(tables).groupby("tier", sort=False):
         most_used = rows.sort_values("n_logs", ascending=False, kind="stable")
-        prefixes = [
+        words = [
             f"{row.prefix} ({row.fs_type})" if row.fs_type else row.prefix
             for row in most_used.head(_MOST_PREFIXES).itertuples()
         ]
         if len(rows) > _MOST_PREFIXES:
-            prefixes.append(f"{len(rows) - _MOST_PREFIXES} more in table tier_prefixes")
-        lines.append(f"Tier {tier}: {', '.join(prefixes)}.")
-    for row in refusals.head(_MOST_REFUSALS).itertuples():
-        lines.append(f"Refused: {row.log}: {row.reason}")
-    if len(refusals) > _MOST_REFUSALS:
-        lines.append(f"{len(refusals) - _MOST_REFUSALS} more in table refusals.")
-    if len(tables["job_slowest"]) == 1:
-        lines.append(tables["job_slowest"]["sentence"].iloc[0])
-    remarks = tables["jobs"]["remarks"]
-    if len(remarks) == 1:
-        lines += list(filter(None, remarks))
-    elif n_remarked := remarks.ne("").sum():
-        lines.append(f"{n_remarked} of {len(remarks)} jobs have remarks (table jobs).")
+            words.append(f"{len(rows) - _MOST_PREFIXES} more in table tier_prefixes")
+        lines.append(f"Tier {tier}: {', '.join(words)}.")
+    refused = first_rows(tables, "refusals", _MOST_REFUSALS)
+    lines += [f"Refused: {row.log}: {row.reason}" for row in refused.itertuples()]
+    if n_refused > _MOST_REFUSALS:
+        lines.append(f"{n_refused - _MOST_REFUSALS} more in table refusals.")
+    if count(tables, "job_slowest") == 1:
+        lines += tables.each("SELECT sentence FROM job_slowest")
+    if n_jobs == 1:
+        lines += filter(None, tables.each("SELECT remarks FROM jobs"))
+    else:
+        remarked = "SELECT count(*) AS n FROM jobs WHERE remarks <> ''"
+        if n := tables.ask_one(remarked)["n"]:
+            lines.append(f"{n} of {n_jobs} jobs have remarks (table jobs).")
     return "\n".join(map(printable, lines))
 
 
@@ -93,10 +96,14 @@ if __name__ == "__main__":
         n_workers=snakemake.threads,
         progress=say_progress(),
     )
-    lines = unused(tables, settings)
-    if settings.anonymous:
-        tables = anonymise(tables)
-    for name, table in tables.items():
-        write_table(table, snakemake.output[name], name)
-    text = "\n".join([summary(tables), *lines])
-    write_text(snakemake.output.summary, text + "\n")
+    written = Path(snakemake.output.jobs).parent
+    with tempfile.TemporaryDirectory(dir=written) as room:
+        folder = Path(room) if settings.anonymous else written
+        places = {name: folder / f"{name}.parquet" for name in tables}
+        for name in list(tables):
+            write_table(tables.pop(name), places[name], name)
+        lines = unused(JobTables(places), settings)
+        if settings.anonymous:
+            anonymise(places, written)
+    text = summary(JobTables({name: snakemake.output[name] for name in places}))
+    write_text(snakemake.output.summary, "\n".join([text, *lines]) + "\n")

@@ -5,7 +5,7 @@ answer needs code of ours that goes through a table in parts, as pyarrow's datas
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from tierscope.core.tables import Place, TableError, open_table
 
 _MEMORY, _THREADS = "600MB", 2
+_ROWS = 10_000
 
 
 class JobTables:
@@ -35,14 +36,7 @@ class JobTables:
 
     def __init__(self, tables: Mapping[str, Place | pd.DataFrame]) -> None:
         self._room = tempfile.TemporaryDirectory(prefix="tierscope-")
-        self._asked = duckdb.connect(
-            config={
-                "memory_limit": _MEMORY,
-                "threads": _THREADS,
-                "temp_directory": str(Path(self._room.name, "duckdb")),
-                "autoinstall_known_extensions": False,  # they need the network
-            }
-        )
+        self._asked = connection(Path(self._room.name), ":memory:")
         places = [one for one in tables.values() if not isinstance(one, pd.DataFrame)]
         self._places = ", ".join(map(str, places)) or "tables"
         for name, place in tables.items():
@@ -52,13 +46,15 @@ class JobTables:
         """Return the answer to a question in SQL, in which ``?`` stand for values."""
         return self._reading(question, values).df()
 
-    def ask_rows(self, question: str, *values: Any) -> pa.Table:
-        """Return the answer to a question, as `ask` does, as a table of Arrow."""
-        return self._reading(question, values).to_arrow_table()
-
     def ask_one(self, question: str, *values: Any) -> dict[str, Any]:
         """Return an answer of one row, by column; a number that is missing is NaN."""
         return self.ask(question, *values).iloc[0].to_dict()
+
+    def each(self, question: str, *values: Any) -> Iterator[Any]:
+        """Give the values of an answer of one column, of which few are in memory."""
+        answer = self._reading(question, values)
+        while rows := answer.fetchmany(_ROWS):
+            yield from (value for (value,) in rows)
 
     def do(self, command: str, *values: Any) -> None:
         """Do what SQL says, such as make a view."""
@@ -70,6 +66,19 @@ class JobTables:
             return self._asked.execute(command, list(values))
         except (duckdb.Error, OSError, pa.ArrowException) as error:
             raise TableError(f"{self._places}: cannot be asked: {error}") from error
+
+
+def connection(room: Path, database: str | Path) -> duckdb.DuckDBPyConnection:
+    """Open DuckDB with limits; what does not fit into memory goes to a folder."""
+    return duckdb.connect(
+        database,
+        config={
+            "memory_limit": _MEMORY,
+            "threads": _THREADS,
+            "temp_directory": str(room / "duckdb"),
+            "autoinstall_known_extensions": False,  # they need the network
+        },
+    )
 
 
 def _opened(place: Place | pd.DataFrame, name: str) -> pa.Table | ds.Dataset:

@@ -14,6 +14,7 @@ from tierscope.analysis.logs.questions import (
     first_rows,
     most_costly,
     outlying,
+    prefixes,
     surest_savings,
     totals,
 )
@@ -344,8 +345,9 @@ def _refusals(rows: pd.DataFrame, n_refused: int) -> Section:
 
 def _tiers(tables: JobTables) -> Section:
     """Return which paths belong to which tier."""
-    prefixes = first_rows(tables, "tier_prefixes", MOST_ROWS)
-    if prefixes.empty:
+    every = prefixes(tables)
+    rows = every.head(MOST_ROWS)
+    if rows.empty:
         return Section("tiers", "Tiers", [])
     table = pd.DataFrame(
         {
@@ -354,13 +356,13 @@ def _tiers(tables: JobTables) -> Section:
             "File system": seen(row["fs_type"], NAME_LETTERS),
             "Logs": f"{row['n_logs']:,}",
         }
-        for row in prefixes.to_dict("records")
+        for row in rows.to_dict("records")
     )
     text = (
         "Tier other: paths of no tier. Tier unnamed: records whose path was lost. "
         "MPI-IO is not counted, as its calls reach POSIX."
     )
-    n_more = count(tables, "tier_prefixes") - len(prefixes)
+    n_more = len(every) - len(rows)
     shown = _searched(Table("Tiers", table, ["Logs"]))
     return Section(
         "tiers", "Tiers", [shown, *_more(n_more, "tier_prefixes"), Words(text)]
