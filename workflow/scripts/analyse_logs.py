@@ -97,7 +97,7 @@ if __name__ == "__main__":
         progress=say_progress(),
     )
     written = Path(snakemake.output.jobs).parent
-    with tempfile.TemporaryDirectory(dir=written) as room:
+    with tempfile.TemporaryDirectory(dir=written.parent) as room:
         folder = Path(room) if settings.anonymous else written
         places = {name: folder / f"{name}.parquet" for name in tables}
         for name in list(tables):

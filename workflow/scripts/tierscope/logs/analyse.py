@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.dataset as ds
 
 from tierscope.core.columns import LOWER_BOUNDS, TABLES
-from tierscope.core.tables import TableError, check_table
+from tierscope.core.tables import TableError, check_table, open_table, write_table
 from tierscope.core.validation import ConfigError, check
 from tierscope.core.words import (
     as_utf8,
@@ -74,8 +75,9 @@ def analyse(
     goal_s: float | None = None,
     processes_per_node: int | None = None,
     keep: str | Path | None = None,
+    lazy: bool = False,
     n_workers: int | None = None,
-) -> dict[str, pd.DataFrame]:
+) -> dict[str, pd.DataFrame] | dict[str, ds.Dataset]:
     """Analyse Darshan logs of any jobs.
 
     Parameters
@@ -97,12 +99,15 @@ def analyse(
     keep : path, optional
         A folder in which to keep what was read, so that a later analysis does not read
         the same logs again.
+    lazy : bool, optional
+        Whether to write the tables to ``tables`` in `keep`, and to return what reads
+        them in parts.
     n_workers : int, optional
         Number of processes that read.
 
     Returns
     -------
-    dict of str to DataFrame
+    dict of str to DataFrame, or to pyarrow's Dataset if `lazy`
         The tables `JOB_TABLES`; docs/tables.md lists their columns. A log that cannot
         be used is a row of ``refusals``.
 
@@ -123,10 +128,24 @@ def analyse(
     }
     check(arguments, LOGS, "analyse")
     settings = settings_of(**arguments)
+    if lazy and keep is None:
+        raise ConfigError(
+            "analyse: lazy: got True without keep, expected keep: a folder for tables"
+        )
     if keep is not None:
-        return tables_of(settings, Path(keep), n_workers=n_workers)
+        tables = tables_of(settings, Path(keep), n_workers=n_workers)
+        return written_tables(tables, Path(keep, "tables")) if lazy else tables
     with tempfile.TemporaryDirectory() as folder:
         return tables_of(settings, Path(folder), n_workers=n_workers)
+
+
+def written_tables(
+    tables: Mapping[str, pd.DataFrame], folder: Path
+) -> dict[str, ds.Dataset]:
+    """Write tables to a folder, and return what reads them in parts."""
+    for name, frame in tables.items():
+        write_table(frame, folder / f"{name}.parquet", name)
+    return {name: open_table(folder / f"{name}.parquet", name) for name in tables}
 
 
 def tables_of(
