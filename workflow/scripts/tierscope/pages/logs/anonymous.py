@@ -5,6 +5,7 @@ Names become short ones that stay the same in all tables: ``user-1``, ``job-3``,
 reasons keep their own words; names and paths in them are replaced, too.
 """
 
+import posixpath
 import re
 import tempfile
 from collections import defaultdict
@@ -132,9 +133,9 @@ class _Short:
         """Return the short path of a file of a tier."""
         if path in _STREAMS or not path:
             return path
-        suffix = PurePosixPath(path).suffix.removeprefix(".").lower()
+        suffix = posixpath.splitext(path)[1].removeprefix(".").lower()
         ending = f".{suffix}" if suffix in _KINDS else ""
-        folder = self.folder(_parent(path), tier)
+        folder = self.folder(posixpath.dirname(path), tier)
         return f"{folder}/file-{self._numbers['file', path]}{ending}"
 
     def prefix(self, prefix: str, tier: str) -> str:
@@ -145,11 +146,6 @@ class _Short:
     def number(self, job_id: int) -> int:
         """Return another number for that of a scheduler."""
         return self._numbers["job_id", str(job_id)]
-
-
-def _parent(path: str) -> str:
-    """Return the folder of a file."""
-    return str(PurePosixPath(path).parent)
 
 
 class _Texts:
@@ -283,11 +279,12 @@ def _names(frame: pd.DataFrame, name: str) -> Iterator[Named]:
         rows = zip(frame["tier"], frame["prefix"], strict=True)
         yield from ((f"prefix {tier}", prefix) for tier, prefix in rows)
     elif name == "job_files":
-        for path, kind in zip(frame["path"], frame["kind"], strict=True):
+        files = frame[["path", "kind"]].drop_duplicates()
+        for path, kind in files.to_numpy().tolist():
             if kind == "folder":
                 yield "dir", path.rstrip("/")
             elif path not in _STREAMS:
-                yield "dir", _parent(path).rstrip("/")
+                yield "dir", posixpath.dirname(path).rstrip("/")
                 yield "file", path
 
 
@@ -362,7 +359,7 @@ def _without_names(frame: pd.DataFrame, short: _Short) -> pd.DataFrame:
             ", ".join(short(kind, one) for one in _hosts(name))
             if kind == "host"
             else short(kind, name)
-            for name in frame[kind]
+            for name in frame[kind].tolist()
         ]
     if "digest" in frame:
         new["digest"] = [""] * len(frame)
@@ -370,7 +367,7 @@ def _without_names(frame: pd.DataFrame, short: _Short) -> pd.DataFrame:
         darshan = frame["darshan"]
         new["darshan"] = darshan.where(darshan.str.fullmatch(_VERSION), "")
     if "path" in frame:
-        rows = zip(frame["path"], frame["tier"], frame["kind"], strict=True)
+        rows = frame[["path", "tier", "kind"]].to_numpy().tolist()
         new["path"] = [
             (short.folder if kind == "folder" else short.file)(path, tier)
             for path, tier, kind in rows
@@ -426,8 +423,8 @@ def _name_parts(name: str, column: str) -> list[str]:
         program, *words = name.split() or [""]
         parts = [part for word in words for part in (word, PurePosixPath(word).name)]
         return [name, program, PurePosixPath(program).name, *_telling(parts)]
-    last = PurePosixPath(name)
-    return [name, *_telling([last.name, last.stem])]
+    last = posixpath.basename(name.rstrip("/"))
+    return [name, *_telling([last, posixpath.splitext(last)[0]])]
 
 
 def _telling(parts: Iterable[str]) -> list[str]:
