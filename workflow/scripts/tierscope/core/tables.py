@@ -8,13 +8,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from tierscope.core.columns import LATER, OF_A_LAUNCH, TABLES, TEXT, WIDER
@@ -25,6 +24,9 @@ from tierscope.core.parquet import (
     vocabulary,
     write_parquet,
 )
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
 def check_table(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -151,7 +153,7 @@ def read_table(
     return checked
 
 
-def open_table(path: Place, name: str) -> ds.Dataset:
+def open_table(path: Place, name: str) -> "ds.Dataset":
     """Open a Parquet table, a file or a folder of files, of which nothing is read yet.
 
     Raises
@@ -159,6 +161,8 @@ def open_table(path: Place, name: str) -> ds.Dataset:
     TableError
         If there is no such table, or if it has other columns.
     """
+    import pyarrow.dataset as ds  # who writes tables needs none of it
+
     options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     form = ds.ParquetFileFormat(default_fragment_scan_options=options)
     with _reading(path, name) as files:

@@ -221,14 +221,15 @@ def anonymise(tables: Mapping[str, str | Path], folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="tierscope-") as room:
         numbers = _Numbers(Path(room))
         for part, files in enumerate(parts.values()):
-            for name, frame in _read_named(files, programs).items():
+            named = _with_programs(_read_named(files), programs)
+            for name, frame in named.items():
                 numbers.add(part, _NAMED.index(name), _names(frame, name))
         numbers.finish()
         anywhere = numbers.anywhere()
         for part, (place, files) in enumerate(parts.items()):
             short, texts = _Short(numbers.of(part)), _Texts(tiers, numbers)
             _learn_names(texts, anywhere)
-            replaced = _replaced_named(files, programs, short, texts)
+            replaced = _replaced_named(_read_named(files), programs, short, texts)
             for name, file in files.items():
                 frame = replaced.get(name)
                 if frame is None:
@@ -253,13 +254,9 @@ def _distinct(asked: JobTables, column: str, tables: Iterable[str]) -> list[str]
     return asked.ask(rows)["name"].tolist()
 
 
-def _read_named(files: Mapping[str, Path], programs: frozenset[str]) -> Frames:
+def _read_named(files: Mapping[str, Path]) -> Frames:
     """Return the tables of a part that have names of more than jobs."""
-    frames = {name: read_table(files[name], name) for name in _NAMED if name in files}
-    if "logs" in frames:
-        jobs = frames.get("jobs", pd.DataFrame({"job": [], "exe": []}))
-        frames["logs"] = _with_programs(frames["logs"], jobs, programs)
-    return frames
+    return {name: read_table(files[name], name) for name in _NAMED if name in files}
 
 
 def _names(frame: pd.DataFrame, name: str) -> Iterator[Named]:
@@ -289,17 +286,13 @@ def _names(frame: pd.DataFrame, name: str) -> Iterator[Named]:
 
 
 def _replaced_named(
-    files: Mapping[str, Path],
-    programs: frozenset[str],
-    short: _Short,
-    texts: _Texts,
+    before: Frames, programs: frozenset[str], short: _Short, texts: _Texts
 ) -> Frames:
     """Return the tables of a part that have names of more than jobs, without them.
 
     The texts learn these names.
     """
-    before = {name: read_table(files[name], name) for name in _NAMED if name in files}
-    named = _read_named(files, programs)
+    named = _with_programs(before, programs)
     after = {name: _without_names(frame, short) for name, frame in named.items()}
     for name, frame in before.items():
         _learn(texts, frame, after[name])
@@ -327,19 +320,23 @@ def _without_quotes(reason: str, short: _Short) -> str:
     return _QUOTED.sub("(a text)", reason)
 
 
-def _with_programs(
-    logs: pd.DataFrame, jobs: pd.DataFrame, known: frozenset[str]
-) -> pd.DataFrame:
-    """Return table ``logs`` with programs instead of command lines.
+def _with_programs(frames: Frames, known: frozenset[str]) -> Frames:
+    """Return tables with programs in table ``logs`` instead of command lines.
 
     So a program has the same short name as in table ``jobs``.
     """
-    of_jobs = dict(zip(jobs["job"], jobs["exe"], strict=True))
+    if "logs" not in frames:
+        return frames
+    logs, of_jobs = frames["logs"], {}
+    if "jobs" in frames:
+        jobs = frames["jobs"]
+        of_jobs = dict(zip(jobs["job"], jobs["exe"], strict=True))
     programs = [
         _program(command, of_jobs.get(job, ""), known)
         for command, job in zip(logs["exe"], logs["job"], strict=True)
     ]
-    return logs.assign(exe=pd.Series(programs, index=logs.index, dtype="str"))
+    exe = pd.Series(programs, index=logs.index, dtype="str")
+    return {**frames, "logs": logs.assign(exe=exe)}
 
 
 def _program(command: str, of_job: str, known: frozenset[str]) -> str:
