@@ -43,7 +43,7 @@ COST = "Cost"
 IO_TIME = "I/O time, and its part of the run time"
 MOST_ROWS, MOST_SAVINGS = 500, 20
 MOST_FOUND = 1000  # users or programs
-LONG, N_FIRST = 50, 20  # a table of more rows is searched, and begins with a few
+LONG, N_FIRST = 100, 20  # a table of more rows is searched, and begins with a few
 # Of a column of table fleet: title of a value, of several, and the number of them.
 _OF_COLUMNS = {
     "user": ("User", "Users", "n_users"),
