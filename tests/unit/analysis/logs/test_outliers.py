@@ -94,7 +94,7 @@ def test_a_fleet_has_a_file_of_each_month_with_outliers_over_all(tmp_path):
     folder = tmp_path / "fleet.parquet"
     write_fleet(chunks, folder)
     files = sorted(path.relative_to(folder).parts for path in folder.rglob("*.parquet"))
-    assert files == [("2025-10", "fleet.parquet"), ("2025-11", "fleet.parquet")]
+    assert files == [("2025-10", "all.parquet"), ("2025-11", "all.parquet")]
     fleet = read_table(folder, "fleet")
     words = "80 % of the run time is I/O, 8 % in the median of 5 such jobs"
     assert fleet.set_index("job")["outlier"].to_dict() == {

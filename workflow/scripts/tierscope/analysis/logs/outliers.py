@@ -60,24 +60,24 @@ def outliers(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return tables.ask(f"{_COMPARED} ORDER BY place")["outlier"].tolist()
 
 
-def write_fleet(chunks: Sequence[Path], folder: Path) -> None:
+def write_fleet(chunks: Sequence[str | Path], folder: Path) -> None:
     """Write table ``fleet`` of all jobs, with outliers: a file of each month.
 
     In a file, the jobs with the most hours come first.
 
     Parameters
     ----------
-    chunks : sequence of Path
+    chunks : sequence of path
         The files of table ``fleet`` of some jobs each; their outliers do not count.
     folder : Path
-        Where to write ``<month>/fleet.parquet``.
+        Where to write ``<month>/all.parquet``.
     """
     tables = JobTables({"fleet": chunks})
     tables.do(_ALIKE)
     months = tables.ask("SELECT DISTINCT month FROM fleet ORDER BY month")["month"]
     for month in months:
         question = f"{_COMPARED} WHERE month = ? ORDER BY io_hours DESC, job"
-        path = folder / month / "fleet.parquet"
+        path = folder / month / "all.parquet"
         write_table(tables.ask(question, month), path, "fleet")
     if months.empty:
-        write_table(empty_table("fleet"), folder / "none" / "fleet.parquet", "fleet")
+        write_table(empty_table("fleet"), folder / "all" / "all.parquet", "fleet")
