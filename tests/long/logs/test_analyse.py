@@ -12,7 +12,8 @@ from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.validation import ConfigError
-from tierscope.logs.analyse import JOB_TABLES, bottleneck, tables_of
+from tierscope.logs.analyse import tables_of
+from tierscope.logs.jobs import JOB_TABLES, bottleneck
 from tierscope.logs.join import join
 from tierscope.logs.settings import settings_of
 from tierscope.trace.posix_records import POSIX_RECORD
@@ -447,7 +448,7 @@ def test_a_job_whose_numbers_cannot_be_is_refused(tmp_path, monkeypatch):
             found.rows["job_files"]["time_s"][0] = -1.0  # breaks the contract
         return found
 
-    monkeypatch.setattr("tierscope.logs.analyse.join", join_some)
+    monkeypatch.setattr("tierscope.logs.jobs.join", join_some)
     tables = tierscope.analyse(fleet_of(tmp_path, 3), TIERS)
     assert tables["jobs"]["job"].tolist() == ["train-2"]
     first, second = tables["refusals"]["reason"]
@@ -460,7 +461,7 @@ def test_jobs_that_are_all_refused_are_an_error(tmp_path, monkeypatch):
     def join_none(*arguments, **options):
         raise ValueError("odd numbers")
 
-    monkeypatch.setattr("tierscope.logs.analyse.join", join_none)
+    monkeypatch.setattr("tierscope.logs.jobs.join", join_none)
     with pytest.raises(ConfigError, match="job train-0 cannot be analysed: odd"):
         tierscope.analyse(fleet_of(tmp_path, 1), TIERS)
 

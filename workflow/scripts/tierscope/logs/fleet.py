@@ -18,15 +18,12 @@ _LEAST_POINTS = 5.0  # of the run time: less is no outlier, however alike the ot
 
 
 def fleet_rows(jobs: Sequence[JoinedJob]) -> list[dict]:
-    """Return the rows of table ``fleet``, the jobs with the most hours first.
+    """Return the rows of table ``fleet``, none of which is an outlier yet.
 
     The hours of a job are those that its nodes wait for the slowest process: its I/O
     time, times the number of nodes (or of processes, where nodes are unknown).
     """
-    rows = [_fleet_row(job) for job in jobs]
-    for row, outlier in zip(rows, outliers(rows), strict=True):
-        row["outlier"] = outlier
-    return sorted(rows, key=lambda row: (-row["io_hours"], row["job"]))
+    return [_fleet_row(job) | {"outlier": ""} for job in jobs]
 
 
 def _fleet_row(job: JoinedJob) -> dict:

@@ -130,7 +130,8 @@ class LogFacts:
 class LogGroup:
     """The logs of a job, by start; its name can be that of a folder.
 
-    Of each log `processes` has its process, which may have several logs; `NO_PROCESS`
+    `stem` is the name before it was made different from those of other jobs. Of each
+    log `processes` has its process, which may have several logs; `NO_PROCESS`
     for a helper, and 0, the first one, for a log of several processes.
     """
 
@@ -139,6 +140,7 @@ class LogGroup:
     processes: tuple[int, ...]
     n_processes: int
     grouped_by: str
+    stem: str = ""
 
 
 @dataclass(frozen=True)
@@ -192,14 +194,14 @@ def group_logs(
     elif isinstance(group, str):
         clusters = _by_facts(ordered)
     else:
-        clusters = _by_pattern(ordered, _finder(group["job"]))
-        process_of = _finder(group["process"]) if group.get("process") else None
+        clusters = _by_pattern(ordered, name_finder(group["job"]))
+        process_of = name_finder(group["process"]) if group.get("process") else None
     clusters.sort(key=lambda one: one.logs[0].order())
     taken: dict[str, int] = {}
     return [_as_group(cluster, taken, process_of) for cluster in clusters]
 
 
-def _finder(pattern: str) -> Callable[[LogFacts], str | None]:
+def name_finder(pattern: str) -> Callable[[LogFacts], str | None]:
     """Return a function that finds the group of a pattern in a log's path."""
     compiled = re.compile(pattern)
 
@@ -399,12 +401,14 @@ def _as_group(
         owners, remarks = _owners(logs, process_of)
         processes = _number(logs, owners, remarks)
         n_processes = max(processes) + 1
+    stem = _as_folder(cluster.name or _name(logs))
     return LogGroup(
-        name=_unused(cluster.name or _name(logs), taken),
+        name=unused_name(stem, taken),
         logs=tuple(log.path for log in logs),
         processes=tuple(processes),
         n_processes=n_processes,
         grouped_by="; ".join([cluster.because, *remarks]),
+        stem=stem,
     )
 
 
@@ -603,12 +607,16 @@ def _name(logs: Sequence[LogFacts]) -> str:
     return f"{program}-{working[0].job_id}"
 
 
-def _unused(name: str, taken: dict[str, int]) -> str:
+def _as_folder(name: str) -> str:
+    """Return a name as one that a folder can have."""
+    return _NOT_IN_NAMES.sub("-", name)[:_LONGEST_NAME].lstrip(".-") or "job"
+
+
+def unused_name(name: str, taken: dict[str, int]) -> str:
     """Return a name for a folder that no other job has, and take it.
 
     `taken` has the number of the last job by name; it saves trying all of them.
     """
-    name = _NOT_IN_NAMES.sub("-", name)[:_LONGEST_NAME].lstrip(".-") or "job"
     unused, number = name, taken.get(name, 0) + 1
     if number > 1:
         unused = f"{name}-{number}"

@@ -1,35 +1,28 @@
-"""Read Darshan logs of any jobs, and write the tables of all of them."""
+"""Gather the tables of all jobs from those of the chunks."""
 
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 from tierscope.core.files import log_to, write_text
-from tierscope.core.tables import write_table
+from tierscope.core.tables import open_table
 from tierscope.core.words import printable
-from tierscope.logs.analyse import tables_of
+from tierscope.logs.chunks.gather import gather
 from tierscope.logs.settings import Settings, settings_of
 from tierscope.logs.tiers import AUTO
 from tierscope.pages.logs.anonymous import anonymise
 
-_EVERY_S = 2.0
 _MOST_REFUSALS = 5
 _MOST_PREFIXES = 6  # of a tier
-
-
-def say_progress() -> Callable[[int, int], None]:
-    """Return a function that prints how many logs are read, not too often."""
-    last_s = [time.monotonic()]
-
-    def say(done: int, total: int) -> None:
-        now_s = time.monotonic()
-        if now_s - last_s[0] >= _EVERY_S or done == total:
-            last_s[0] = now_s
-            print(f"reading: {done} of {total} files", flush=True)
-
-    return say
+# What is said of an analysis.
+_SAID = {
+    "logs": ["log"],
+    "refusals": ["log", "reason"],
+    "tier_prefixes": ["tier", "prefix", "fs_type", "n_logs"],
+    "job_slowest": ["epoch", "sentence"],
+    "jobs": ["remarks"],
+}
 
 
 def unused(tables: Mapping[str, pd.DataFrame], settings: Settings) -> list[str]:
@@ -86,17 +79,18 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> str:
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
-    settings = settings_of(**snakemake.params.settings)
-    tables = tables_of(
+    params = snakemake.params
+    settings = settings_of(**params.settings)
+    gather(
+        [Path(chunk) for chunk in snakemake.input.chunks],
         settings,
-        Path(snakemake.params.kept),
-        n_workers=snakemake.threads,
-        progress=say_progress(),
+        kept=Path(params.kept),
+        tables=Path(params.tables),
+        without_names=anonymise if settings.anonymous else None,
     )
-    lines = unused(tables, settings)
-    if settings.anonymous:
-        tables = anonymise(tables)
-    for name, table in tables.items():
-        write_table(table, snakemake.output[name], name)
-    text = "\n".join([summary(tables), *lines])
+    tables = {
+        name: open_table(snakemake.output[name], name).to_table(columns).to_pandas()
+        for name, columns in _SAID.items()
+    }
+    text = "\n".join([summary(tables), *unused(tables, settings)])
     write_text(snakemake.output.summary, text + "\n")
