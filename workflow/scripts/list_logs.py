@@ -31,10 +31,10 @@ def facts_of(listing: Listing, folder: Path) -> dict[str, object]:
 def summary(facts: Mapping, n_vanished: int) -> str:
     """Return what was found in a line or two."""
     n_all = sum(chunk["n_logs"] for chunk in facts["chunks"].values())
-    chunks = count_words(facts["n_changed"], "chunk", "chunks")
+    chunks = count_words(len(facts["chunks"]), "chunk", "chunks")
     lines = [
-        f"Logs to read: {facts['n_logs_changed']} of {n_all}, in {chunks} of "
-        f"{len(facts['chunks'])}."
+        f"Logs in chunks that are new or changed: {facts['n_logs_changed']} of {n_all}"
+        f" ({facts['n_changed']} of {chunks})."
     ]
     if n_vanished:
         words = count_words(n_vanished, "log has", "logs have")
