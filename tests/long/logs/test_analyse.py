@@ -13,7 +13,8 @@ from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.tables import check_table, write_table
 from tierscope.core.validation import ConfigError
-from tierscope.logs.analyse import JOB_TABLES, bottleneck, tables_of
+from tierscope.logs.analyse import tables_of
+from tierscope.logs.jobs import JOB_TABLES, bottleneck
 from tierscope.logs.join import join
 from tierscope.logs.settings import settings_of
 from tierscope.trace.posix_records import POSIX_RECORD
@@ -201,14 +202,18 @@ def test_a_folder_that_does_not_exist_is_an_error(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_a_second_analysis_reads_no_log_again(tmp_path):
+def test_a_second_analysis_reads_no_log_again(tmp_path, monkeypatch):
     fleet_of(tmp_path / "logs", 2)
     first = tierscope.analyse(tmp_path / "logs", TIERS, keep=tmp_path / "kept")
-    kept = {
-        path: path.stat().st_mtime_ns for path in (tmp_path / "kept").rglob("*.json")
-    }
+    (kept,) = (tmp_path / "kept" / "read-logs").iterdir()
+    written_ns = kept.stat().st_mtime_ns
+
+    def read_none(*arguments, **options):
+        raise AssertionError
+
+    monkeypatch.setattr("tierscope.logs.chunks.chunk.read_logs", read_none)
     again = tierscope.analyse(tmp_path / "logs", TIERS, keep=tmp_path / "kept")
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert kept.stat().st_mtime_ns == written_ns
     for name, table in first.items():
         pd.testing.assert_frame_equal(table, again[name])
 
@@ -484,7 +489,7 @@ def test_a_job_whose_numbers_cannot_be_is_refused(tmp_path, monkeypatch):
             found.rows["job_files"]["time_s"][0] = -1.0  # breaks the contract
         return found
 
-    monkeypatch.setattr("tierscope.logs.analyse.join", join_some)
+    monkeypatch.setattr("tierscope.logs.jobs.join", join_some)
     tables = tierscope.analyse(fleet_of(tmp_path, 3), TIERS)
     assert tables["jobs"]["job"].tolist() == ["train-2"]
     first, second = tables["refusals"]["reason"]
@@ -497,7 +502,7 @@ def test_jobs_that_are_all_refused_are_an_error(tmp_path, monkeypatch):
     def join_none(*arguments, **options):
         raise ValueError("odd numbers")
 
-    monkeypatch.setattr("tierscope.logs.analyse.join", join_none)
+    monkeypatch.setattr("tierscope.logs.jobs.join", join_none)
     with pytest.raises(ConfigError, match="job train-0 cannot be analysed: odd"):
         tierscope.analyse(fleet_of(tmp_path, 1), TIERS)
 

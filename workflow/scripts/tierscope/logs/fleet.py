@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from tierscope.analysis.logs.outliers import outliers
 from tierscope.logs.join import WHOLE_JOB, JoinedJob, Phase
 from tierscope.logs.whatif import NO_TIERS, improved_slowest
 
@@ -14,15 +13,12 @@ FASTER_META_PERCENT = 100  # a metadata server of twice the speed
 
 
 def fleet_rows(jobs: Sequence[JoinedJob]) -> list[dict]:
-    """Return the rows of table ``fleet``, the jobs with the most hours first.
+    """Return the rows of table ``fleet``, none of which is an outlier yet.
 
     The hours of a job are those that its nodes wait for the slowest process: its I/O
     time, times the number of nodes (or of processes, where nodes are unknown).
     """
-    rows = [_fleet_row(job) for job in jobs]
-    for row, outlier in zip(rows, outliers(rows), strict=True):
-        row["outlier"] = outlier
-    return sorted(rows, key=lambda row: (-row["io_hours"], row["job"]))
+    return [_fleet_row(job) | {"outlier": ""} for job in jobs]
 
 
 def _fleet_row(job: JoinedJob) -> dict:

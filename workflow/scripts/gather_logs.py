@@ -1,37 +1,21 @@
-"""Read Darshan logs of any jobs, and write the tables of all of them."""
+"""Gather the tables of all jobs from those of the chunks."""
 
 import re
-import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from tierscope.analysis.logs.asking import JobTables
 from tierscope.analysis.logs.questions import count, first_rows, prefixes
 from tierscope.core.files import log_to, write_text
-from tierscope.core.tables import write_table
 from tierscope.core.words import printable
-from tierscope.logs.analyse import tables_of
+from tierscope.logs.chunks.gather import gather
+from tierscope.logs.jobs import JOB_TABLES
 from tierscope.logs.settings import Settings, settings_of
 from tierscope.logs.tiers import AUTO
 from tierscope.pages.logs.anonymous import anonymise
 
-_EVERY_S = 2.0
 _MOST_REFUSALS = 5
 _MOST_PREFIXES = 6  # of a tier
-
-
-def say_progress() -> Callable[[int, int], None]:
-    """Return a function that prints how many logs are read, not too often."""
-    last_s = [time.monotonic()]
-
-    def say(done: int, total: int) -> None:
-        now_s = time.monotonic()
-        if now_s - last_s[0] >= _EVERY_S or done == total:
-            last_s[0] = now_s
-            print(f"reading: {done} of {total} files", flush=True)
-
-    return say
 
 
 def unused(tables: JobTables, settings: Settings) -> list[str]:
@@ -89,21 +73,15 @@ def summary(tables: JobTables) -> str:
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
-    settings = settings_of(**snakemake.params.settings)
-    tables = tables_of(
+    params = snakemake.params
+    settings = settings_of(**params.settings)
+    gather(
+        [Path(chunk) for chunk in snakemake.input.chunks],
         settings,
-        Path(snakemake.params.kept),
-        n_workers=snakemake.threads,
-        progress=say_progress(),
+        kept=Path(params.kept),
+        tables=Path(params.tables),
+        without_names=anonymise if settings.anonymous else None,
     )
-    written = Path(snakemake.output.jobs).parent
-    with tempfile.TemporaryDirectory(dir=written.parent) as room:
-        folder = Path(room) if settings.anonymous else written
-        places = {name: folder / f"{name}.parquet" for name in tables}
-        for name in list(tables):
-            write_table(tables.pop(name), places[name], name)
-        lines = unused(JobTables(places), settings)
-        if settings.anonymous:
-            anonymise(places, written)
-    text = summary(JobTables({name: snakemake.output[name] for name in places}))
-    write_text(snakemake.output.summary, "\n".join([text, *lines]) + "\n")
+    tables = JobTables({name: snakemake.output[name] for name in JOB_TABLES})
+    text = "\n".join([summary(tables), *unused(tables, settings)])
+    write_text(snakemake.output.summary, text + "\n")
