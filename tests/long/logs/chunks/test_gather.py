@@ -211,4 +211,4 @@ def test_tables_without_names_are_by_month_too(logs, tmp_path):
     assert np.isclose(
         named["fleet"]["io_hours"].sum(), nobody["fleet"]["io_hours"].sum()
     )
-    assert len(list((tmp_path / "nobody" / "fleet.parquet").iterdir())) == 3
+    assert len(list((tmp_path / "nobody" / "fleet.parquet").iterdir())) == 2
