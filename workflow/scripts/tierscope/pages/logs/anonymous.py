@@ -14,28 +14,20 @@ from pathlib import Path, PurePosixPath
 
 import pandas as pd
 
-from tierscope.analysis.logs.asking import JobTables, connection
+from tierscope.analysis.logs.asking import JobTables
 from tierscope.core.columns import OPERATIONS, TABLES
 from tierscope.core.tables import read_table, table_files, write_table
+from tierscope.pages.logs.short_names import (
+    SHORT,
+    STREAMS,
+    Named,
+    Numbers,
+    ShortNames,
+)
 
 _TEXTS = ("sentence", "remarks", "grouped_by", "reason", "outlier")
-# Suffixes that tell the kind of a file, and nothing else.
-_KINDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        avi bin bz2 ckpt csv dat db gz h5 hdf5 idx jpeg jpg json lmdb log mdb mp4 nc
-        npy npz onnx out parquet pdb png pkl pt pth py safetensors so tar tfrecord
-        tif tiff txt wav xml xtc xz yaml zarr zip zst
-        """,
-    )
-)
 # Tables with names, in whose order these are numbered; others have names of jobs only.
 _NAMED = ("jobs", "logs", "refusals", "tier_prefixes", "fleet", "job_files")
-# What short names begin with, by the kind of a name.
-_SHORT = {"job": "job", "user": "user", "exe": "program", "host": "host", "log": "log"}
-_ANYWHERE = ("user", "exe", "host")  # kinds of names that are replaced in all texts
-_STREAMS = frozenset(["<STDIN>", "<STDOUT>", "<STDERR>", "<stdin>", "<stdout>"])
 _PATH = re.compile(r"(?<![\w<])~?/[^\s\"'`,;]+")
 _TOKEN = re.compile(r"[^\W_](?:[\w.@+-]*\w)?")
 _VERSION = re.compile(r"\d[\w.+-]{0,20}")
@@ -46,112 +38,13 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"", re.DOTALL)
 _ENDS = ".:)]}"  # of a path in a text, and not part of it
 _LEAST_LETTERS = 2  # of a name that is looked for in texts
 _PLAIN = frozenset(word for operation in OPERATIONS for word in operation.split())
-
-
-Named = tuple[str, str]  # a kind and a name
 Frames = dict[str, pd.DataFrame]
-
-
-class _Numbers:
-    """Numbers of names by their kind, which a database on the disk holds.
-
-    First `add` the names of all parts, then ask for those `of` a part.
-    """
-
-    def __init__(self, room: Path) -> None:
-        self._known = connection(room, room / "names.duckdb")
-        self._known.execute(
-            "CREATE TABLE seen (part INT, place BIGINT, kind TEXT, name TEXT)"
-        )
-
-    def add(self, part: int, table: int, named: Iterable[Named]) -> None:
-        """Add names of a table of a part; earlier tables and parts count first."""
-        rows = pd.DataFrame(list(dict.fromkeys(named)), columns=["kind", "name"])
-        rows = rows[rows["name"] != ""].astype(str)
-        rows["place"] = (table << 56) + (part << 32) + rows.index
-        self._known.register("rows", rows)
-        command = "INSERT INTO seen SELECT ?, place, kind, name FROM rows"
-        self._known.execute(command, [part])
-
-    def finish(self) -> None:
-        """Give each name its number."""
-        self._known.execute("""
-            CREATE TABLE numbers AS
-            WITH firsts AS (
-                SELECT kind, name, min(place) AS place FROM seen GROUP BY ALL
-            ), numbered AS (
-                SELECT kind, name, row_number() OVER (PARTITION BY kind ORDER BY place)
-                    AS number FROM firsts
-            )
-            SELECT DISTINCT part, kind, name, number
-            FROM seen JOIN numbered USING (kind, name) ORDER BY part
-        """)
-
-    def of(self, part: int) -> dict[Named, int]:
-        """Return the numbers of the names of a part."""
-        question = "SELECT kind, name, number FROM numbers WHERE part = ?"
-        return self._mapping(question, [part])
-
-    def anywhere(self) -> dict[Named, int]:
-        """Return the numbers of users, programs and hosts of all parts."""
-        question = """
-            SELECT DISTINCT kind, name, number FROM numbers
-            WHERE list_contains(?, kind) ORDER BY kind, number
-        """
-        return self._mapping(question, [list(_ANYWHERE)])
-
-    def jobs(self, words: Iterable[str]) -> dict[Named, int]:
-        """Return the numbers of those words that are names of jobs of any part."""
-        question = """
-            SELECT DISTINCT kind, name, number FROM numbers
-            WHERE kind = 'job' AND list_contains(?, name)
-        """
-        return self._mapping(question, [list(words)])
-
-    def _mapping(self, question: str, values: list) -> dict[Named, int]:
-        """Return an answer by kind and name."""
-        rows = self._known.execute(question, values).fetchall()
-        return {(kind, name): number for kind, name, number in rows}
-
-
-class _Short:
-    """Short names of the names of a part; any other name is an error."""
-
-    def __init__(self, numbers: Mapping[Named, int]) -> None:
-        self._numbers = numbers
-
-    def __call__(self, kind: str, name: str) -> str:
-        """Return the short name of a name; an empty one stays empty."""
-        return f"{_SHORT[kind]}-{self._numbers[kind, name]}" if name else ""
-
-    def folder(self, path: str, tier: str) -> str:
-        """Return the short path of a folder of a tier."""
-        name = path.rstrip("/")
-        return f"/{tier}/dir-{self._numbers['dir', name]}" if name else f"/{tier}"
-
-    def file(self, path: str, tier: str) -> str:
-        """Return the short path of a file of a tier."""
-        if path in _STREAMS or not path:
-            return path
-        suffix = posixpath.splitext(path)[1].removeprefix(".").lower()
-        ending = f".{suffix}" if suffix in _KINDS else ""
-        folder = self.folder(posixpath.dirname(path), tier)
-        return f"{folder}/file-{self._numbers['file', path]}{ending}"
-
-    def prefix(self, prefix: str, tier: str) -> str:
-        """Return the short prefix of a tier."""
-        number = self._numbers.get((f"prefix {tier}", prefix), 1)
-        return f"/{tier}" if number == 1 else f"/{tier}-{number}"
-
-    def number(self, job_id: int) -> int:
-        """Return another number for that of a scheduler."""
-        return self._numbers["job_id", str(job_id)]
 
 
 class _Texts:
     """Replaces names and paths in texts."""
 
-    def __init__(self, kept: frozenset[str], numbers: _Numbers) -> None:
+    def __init__(self, kept: frozenset[str], numbers: Numbers) -> None:
         self.numbers = numbers
         self.kept = kept | _PLAIN  # words that are no names here
         self.tokens: dict[str, str] = {}  # single words
@@ -219,7 +112,7 @@ def anonymise(tables: Mapping[str, str | Path], folder: Path) -> None:
     programs = frozenset(_distinct(asked, "exe", ["jobs"]))
     tiers = frozenset(_distinct(asked, "tier", tables))
     with tempfile.TemporaryDirectory(prefix="tierscope-") as room:
-        numbers = _Numbers(Path(room))
+        numbers = Numbers(Path(room))
         for part, files in enumerate(parts.values()):
             named = _with_programs(_read_named(files), programs)
             for name, frame in named.items():
@@ -227,7 +120,7 @@ def anonymise(tables: Mapping[str, str | Path], folder: Path) -> None:
         numbers.finish()
         anywhere = numbers.anywhere()
         for part, (place, files) in enumerate(parts.items()):
-            short, texts = _Short(numbers.of(part)), _Texts(tiers, numbers)
+            short, texts = ShortNames(numbers.of(part)), _Texts(tiers, numbers)
             _learn_names(texts, anywhere)
             replaced = _replaced_named(_read_named(files), programs, short, texts)
             for name, file in files.items():
@@ -261,7 +154,7 @@ def _read_named(files: Mapping[str, Path]) -> Frames:
 
 def _names(frame: pd.DataFrame, name: str) -> Iterator[Named]:
     """Give the names in a table, each with its kind."""
-    for kind in _SHORT:
+    for kind in SHORT:
         if kind == "host" and kind in frame:
             hosts = frame[kind].drop_duplicates().map(_hosts)
             yield from ((kind, one) for several in hosts for one in several)
@@ -280,13 +173,13 @@ def _names(frame: pd.DataFrame, name: str) -> Iterator[Named]:
         for path, kind in files.to_numpy().tolist():
             if kind == "folder":
                 yield "dir", path.rstrip("/")
-            elif path not in _STREAMS:
+            elif path not in STREAMS:
                 yield "dir", posixpath.dirname(path).rstrip("/")
                 yield "file", path
 
 
 def _replaced_named(
-    before: Frames, programs: frozenset[str], short: _Short, texts: _Texts
+    before: Frames, programs: frozenset[str], short: ShortNames, texts: _Texts
 ) -> Frames:
     """Return the tables of a part that have names of more than jobs, without them.
 
@@ -301,7 +194,7 @@ def _replaced_named(
     }
 
 
-def _replaced(frame: pd.DataFrame, short: _Short, texts: _Texts) -> pd.DataFrame:
+def _replaced(frame: pd.DataFrame, short: ShortNames, texts: _Texts) -> pd.DataFrame:
     """Return a table that has names of jobs only, without them."""
     return _with_texts(_without_names(frame, short), frame, texts)
 
@@ -312,7 +205,7 @@ def _quoted_names(reason: str) -> Iterator[Named]:
     yield from (("job", found) for found in _JOB.findall(reason))
 
 
-def _without_quotes(reason: str, short: _Short) -> str:
+def _without_quotes(reason: str, short: ShortNames) -> str:
     """Return why a log is refused, without what it quotes of logs, jobs and paths."""
     if _COPY.search(reason):
         return _COPY.sub(lambda found: short("log", found[0]), reason)
@@ -348,10 +241,10 @@ def _program(command: str, of_job: str, known: frozenset[str]) -> str:
     return of_job if of_job in words else next(iter([*found, *words]), "")
 
 
-def _without_names(frame: pd.DataFrame, short: _Short) -> pd.DataFrame:
+def _without_names(frame: pd.DataFrame, short: ShortNames) -> pd.DataFrame:
     """Return a table with short names in the columns that hold nothing else."""
     new = {}
-    for kind in filter(frame.columns.__contains__, _SHORT):
+    for kind in filter(frame.columns.__contains__, SHORT):
         new[kind] = [
             ", ".join(short(kind, one) for one in _hosts(name))
             if kind == "host"
@@ -384,7 +277,7 @@ def _without_names(frame: pd.DataFrame, short: _Short) -> pd.DataFrame:
 
 def _learn_names(texts: _Texts, numbers: Mapping[Named, int]) -> None:
     """Tell texts the names that any of them may have."""
-    short = _Short(numbers)
+    short = ShortNames(numbers)
     for kind, name in numbers:
         for part in _name_parts(name, kind):
             texts.learn(part, short(kind, name), "")
