@@ -104,7 +104,7 @@ def library(script):
 
 def templates(name):
     """Return what a page is rendered from: editing one reruns its rule."""
-    files = ("page.html.j2", "parts.html.j2", "page.css", "scorecard.css")
+    files = ("page.html.j2", "parts.html.j2", "page.css", "scorecard.css", "search.js")
     return [from_here(WORKFLOW / "templates" / f) for f in (f"{name}.html.j2", *files)]
 
 

@@ -1,65 +1,152 @@
-"""An analysis of Darshan logs of any job: tables, figures and pages."""
+"""An analysis of Darshan logs of any job: tables, figures and pages.
 
-from tierscope.logs.settings import find_logs, listing_digest
+The list of logs is made at each start. A chunk of them is read, and its jobs are joined,
+if its list has changed. All rules after it ask for the list (`gathered`): so Snakemake
+plans them again once it is there, and runs only what depends on a change.
+"""
 
-# Every table of `tierscope.logs.analyse.JOB_TABLES`.
-LOG_TABLES = {
-    "logs": "Logs that were read, and their jobs",
-    "refusals": "Logs that cannot be used, and why",
-    "tier_prefixes": "Tiers and their prefixes",
-    "jobs": "Jobs",
-    "job_times": "Times of each process by class",
-    "job_processes": "Time of each process",
-    "job_slowest": "The slowest process of each job",
-    "job_breakdown": "Breakdown of the slowest process",
-    "job_files": "Files and folders that cost most",
-    "job_sizes": "Sizes of reads and writes",
-    "job_estimates": "If classes were faster, by the rule",
-    "job_combinations": "Combinations that meet the goal",
-    "fleet": "All jobs side by side",
-    "fleet_classes": "Hours of each class",
-}
+import json
+import time
 
-try:
-    LOG_PATHS = find_logs(ANALYSIS.logs)
-except ConfigError as error:
-    raise WorkflowError(str(error))
+from tierscope.core.columns.logs import TABLES as TABLES_OF_JOBS
+from tierscope.logs.settings import CHUNKS, LISTING, READ_LOGS, worker_bytes
+
+LISTS = f"{RESULTS}/{LISTING}"
+LISTED = f"{LISTS}/chunks.json"
+MIB = 1 << 20
+CHUNK_MIB = 1200  # of the process that joins, besides those that read
+CHUNK_THREADS = 4  # on another machine
+LOGS_PER_THREAD = 250
+
+
+wildcard_constraints:
+    chunk=r"\d{4}(-\d\d){0,2}(_\d+of\d+)?",
+
+
+def listed():
+    """Return what is known of the chunks that are listed."""
+    return json.loads(Path(LISTED).read_text())
+
+
+def chunk_folders(wildcards):
+    """Return the folders of the tables of all chunks, once they are listed."""
+    checkpoints.list_logs.get()
+    return [f"{RESULTS}/{CHUNKS}/{name}" for name in listed()["chunks"]]
+
+
+def gathered(*names):
+    """Return the function that names tables, once the logs are listed."""
+
+    def files(wildcards):
+        checkpoints.list_logs.get()
+        return [f"{TABLES}/{name}.parquet" for name in names]
+
+    return files
+
+
+def chunk_threads(wildcards):
+    """Return how many processes read a chunk.
+
+    On this machine all chunks that have changed share the cores.
+    """
+    found = listed()
+    useful = -(-found["chunks"][wildcards.chunk]["n_logs"] // LOGS_PER_THREAD)
+    if try_to(SNAKEMAKE.executor, logger.warning, "local") != "local":
+        return min(CHUNK_THREADS, useful)
+    return max(1, min(workflow.cores // max(found["n_changed"], 1), useful))
+
+
+def chunk_memory(wildcards, threads):
+    """Return the memory that a chunk needs, in MiB."""
+    largest = listed()["chunks"][wildcards.chunk]["largest_bytes"]
+    return CHUNK_MIB + threads * worker_bytes(largest) // MIB
+
+
+def n_logs(wildcards):
+    """Return the number of logs of a chunk."""
+    return listed()["chunks"][wildcards.chunk]["n_logs"]
 
 
 include: "logs_pages.smk"
 include: "unknown.smk"
 
 
-rule analyse_logs:
-    input:
-        library=library("analyse_logs"),
+checkpoint list_logs:
     output:
-        **{
-            name: table(f"{TABLES}/{name}.parquet", title)
-            for name, title in LOG_TABLES.items()
-        },
-        summary=f"{RESULTS}/summary.txt",
+        listed=LISTED,
     log:
-        f"{LOGS}/analyse_logs.log",
+        f"{LOGS}/list_logs.log",
+    localrule: True
     conda:
         "../../environment.yml"
-    threads: workflow.cores
     resources:
+        terminal="log",
+    params:
+        logs=list(ANALYSIS.logs),
+        vanished=ANALYSIS.vanished,
+        lists=LISTS,
+        chunks=f"{RESULTS}/{CHUNKS}",
+        # So that it runs at each start.
+        start=0 if IS_JOB else time.time(),
+    message:
+        "Listing Darshan logs."
+    script:
+        "../scripts/list_logs.py"
+
+
+rule read_chunk:
+    input:
+        logs=f"{LISTS}/{{chunk}}.list",
+        library=library("read_chunk"),
+    output:
+        tables=directory(f"{RESULTS}/{CHUNKS}/{{chunk}}"),
+    log:
+        f"{LOGS}/read_chunk/{{chunk}}.log",
+    conda:
+        "../../environment.yml"
+    threads: chunk_threads
+    resources:
+        mem_mb=chunk_memory,
+        runtime=lambda wildcards, attempt: 60 * attempt,
+        nodes=1,
+        logs=n_logs,
         terminal="progress",
     params:
-        settings=ANALYSIS.as_json(),
-        listing=listing_digest(LOG_PATHS),
-        kept=f"{RESULTS}/read-logs",
+        settings=ANALYSIS.of_chunks(),
+        kept=f"{RESULTS}/{READ_LOGS}",
     message:
-        "Reading and analysing Darshan logs."
+        "Reading Darshan logs of {wildcards.chunk}."
     script:
-        "../scripts/analyse_logs.py"
+        "../scripts/read_chunk.py"
+
+
+rule gather_logs:
+    input:
+        chunks=chunk_folders,
+        library=library("gather_logs"),
+    output:
+        **{name: directory(f"{TABLES}/{name}.parquet") for name in TABLES_OF_JOBS},
+        summary=f"{RESULTS}/summary.txt",
+    log:
+        f"{LOGS}/gather_logs.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        settings=ANALYSIS.as_json(),
+        kept=f"{RESULTS}/{READ_LOGS}",
+        tables=TABLES,
+    message:
+        "Gathering the tables of all jobs."
+    script:
+        "../scripts/gather_logs.py"
 
 
 rule analyse:
     input:
-        rules.analyse_logs.output,
+        rules.gather_logs.output,
         rules.plot_fleet.output,
+        rules.plot_fleet_over_time.output,
         rules.build_fleet_report.output,
         rules.build_job_pages.output,
 

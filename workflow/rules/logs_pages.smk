@@ -5,9 +5,9 @@ PROVENANCE_OF_LOGS = f"Darshan logs, measured; analysis {NAME}"
 
 rule plot_fleet:
     input:
-        tier_prefixes=f"{TABLES}/tier_prefixes.parquet",
-        fleet=f"{TABLES}/fleet.parquet",
-        fleet_classes=f"{TABLES}/fleet_classes.parquet",
+        tier_prefixes=gathered("tier_prefixes"),
+        fleet=gathered("fleet"),
+        fleet_classes=gathered("fleet_classes"),
         library=library("plot_fleet"),
     output:
         **figure("fleet", {"fleet": "All jobs side by side"}),
@@ -24,15 +24,38 @@ rule plot_fleet:
         "../scripts/plot_fleet.py"
 
 
+rule plot_fleet_over_time:
+    input:
+        tier_prefixes=gathered("tier_prefixes"),
+        fleet=gathered("fleet"),
+        fleet_classes=gathered("fleet_classes"),
+        library=library("plot_fleet_over_time"),
+    output:
+        **figure("fleet_over_time", {"fleet_over_time": "All jobs over the time"}),
+    log:
+        f"{LOGS}/plot_fleet_over_time.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        provenance=PROVENANCE_OF_LOGS,
+    message:
+        "Drawing the figure of all jobs over the time."
+    script:
+        "../scripts/plot_fleet_over_time.py"
+
+
 rule build_fleet_report:
     input:
-        fleet=f"{TABLES}/fleet.parquet",
-        fleet_classes=f"{TABLES}/fleet_classes.parquet",
-        logs=f"{TABLES}/logs.parquet",
-        refusals=f"{TABLES}/refusals.parquet",
-        tier_prefixes=f"{TABLES}/tier_prefixes.parquet",
-        figure=f"{RESULTS}/figures/fleet.svg",
-        caption=caption("fleet"),
+        fleet=gathered("fleet"),
+        fleet_classes=gathered("fleet_classes"),
+        logs=gathered("logs"),
+        refusals=gathered("refusals"),
+        tier_prefixes=gathered("tier_prefixes"),
+        fleet_figure=f"{RESULTS}/figures/fleet.svg",
+        fleet_caption=caption("fleet"),
+        fleet_over_time_figure=f"{RESULTS}/figures/fleet_over_time.svg",
+        fleet_over_time_caption=caption("fleet_over_time"),
         templates=templates("logs"),
         library=library("build_fleet_report"),
     output:
@@ -55,18 +78,18 @@ rule build_fleet_report:
 
 rule build_job_pages:
     input:
-        jobs=f"{TABLES}/jobs.parquet",
-        logs=f"{TABLES}/logs.parquet",
-        job_times=f"{TABLES}/job_times.parquet",
-        job_processes=f"{TABLES}/job_processes.parquet",
-        job_slowest=f"{TABLES}/job_slowest.parquet",
-        job_breakdown=f"{TABLES}/job_breakdown.parquet",
-        job_files=f"{TABLES}/job_files.parquet",
-        job_sizes=f"{TABLES}/job_sizes.parquet",
-        job_estimates=f"{TABLES}/job_estimates.parquet",
-        job_combinations=f"{TABLES}/job_combinations.parquet",
-        fleet=f"{TABLES}/fleet.parquet",
-        tier_prefixes=f"{TABLES}/tier_prefixes.parquet",
+        jobs=gathered("jobs"),
+        logs=gathered("logs"),
+        job_times=gathered("job_times"),
+        job_processes=gathered("job_processes"),
+        job_slowest=gathered("job_slowest"),
+        job_breakdown=gathered("job_breakdown"),
+        job_files=gathered("job_files"),
+        job_sizes=gathered("job_sizes"),
+        job_estimates=gathered("job_estimates"),
+        job_combinations=gathered("job_combinations"),
+        fleet=gathered("fleet"),
+        tier_prefixes=gathered("tier_prefixes"),
         breakdown_caption=caption("job_breakdown"),
         processes_caption=caption("job_processes"),
         templates=templates("logs"),

@@ -2,23 +2,35 @@
 
 from pathlib import Path
 
+from tierscope.analysis.logs.asking import JobTables
+from tierscope.analysis.logs.questions import jobs_with_pages, over_time
 from tierscope.core.files import log_to, write_text
 from tierscope.core.provenance import Origin
-from tierscope.core.tables import read_table
 from tierscope.pages.document import Picture, render
 from tierscope.pages.logs.fleet_page import OF_FLEET, fleet_page
-from tierscope.pages.logs.folders import FOLDER, REPORT, page_folders
+from tierscope.pages.logs.folders import FOLDER, REPORT, folder_names
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
     given, params = snakemake.input, snakemake.params
-    tables = {name: read_table(given[name], name) for name in OF_FLEET}
-    folders = page_folders(tables["fleet"], params.pages)
-    svg, caption = Path(given.figure).read_bytes(), Path(given.caption).read_text()
+    tables = JobTables({name: given[name] for name in OF_FLEET})
+    folders = folder_names(jobs_with_pages(tables, params.pages))
+    titles = {"fleet": "All jobs"}
+    if over_time(tables):
+        titles["fleet_over_time"] = "Hours of I/O by class"
+    pictures = [
+        Picture(
+            name,
+            title,
+            Path(given[f"{name}_figure"]).read_bytes(),
+            Path(given[f"{name}_caption"]).read_text(),
+        )
+        for name, title in titles.items()
+    ]
     context = fleet_page(
         tables,
         experiment=params.experiment,
-        picture=Picture("fleet", "All jobs", svg, caption),
+        pictures=pictures,
         provenance=Origin(params.provenance),
         pages={job: f"{FOLDER}/{name}/{REPORT}" for job, name in folders.items()},
         processes_per_node=params.processes_per_node,

@@ -6,6 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from tierscope.analysis.logs.asking import JobTables
+from tierscope.analysis.logs.questions import jobs_with_pages
 from tierscope.core.files import log_to, write_text
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import read_table
@@ -15,7 +17,7 @@ from tierscope.figures.logs.processes import WHOLE_JOB, with_io
 from tierscope.figures.style import save_figure
 from tierscope.pages.document import Picture, render
 from tierscope.pages.logs.explorer import explorer_data, job_explorer
-from tierscope.pages.logs.folders import EXPLORER, FLEET, REPORT, page_folders
+from tierscope.pages.logs.folders import EXPLORER, FLEET, REPORT, folder_names
 from tierscope.pages.logs.job_page import OF_JOBS, job_page, rows_of_job
 
 _TITLES = {
@@ -91,10 +93,10 @@ def build_pages(
 if __name__ == "__main__":
     log_to(snakemake.log[0])
     given, params = snakemake.input, snakemake.params
-    of_all = ("fleet", "tier_prefixes")
-    tables = {name: read_table(given[name], name) for name in of_all}
-    folders = page_folders(tables["fleet"], params.pages)
-    shown = pc.field("job").isin(pa.array(list(folders), pa.string()))
+    jobs = jobs_with_pages(JobTables({"fleet": given.fleet}), params.pages)
+    folders = folder_names(jobs)
+    tables = {"tier_prefixes": read_table(given.tier_prefixes, "tier_prefixes")}
+    shown = pc.field("job").isin(pa.array(jobs, pa.string()))
     tables |= {name: read_table(given[name], name, shown) for name in OF_JOBS}
     names = ("explorer_page", "explorer_computation")
     templates = {name: Path(given[name]).read_text() for name in names}

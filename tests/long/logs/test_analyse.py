@@ -11,8 +11,10 @@ import tierscope
 from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.core.columns import TABLES
+from tierscope.core.tables import check_table, write_table
 from tierscope.core.validation import ConfigError
-from tierscope.logs.analyse import JOB_TABLES, bottleneck, tables_of
+from tierscope.logs.analyse import tables_of
+from tierscope.logs.jobs import JOB_TABLES, bottleneck
 from tierscope.logs.join import join
 from tierscope.logs.settings import settings_of
 from tierscope.trace.posix_records import POSIX_RECORD
@@ -200,14 +202,18 @@ def test_a_folder_that_does_not_exist_is_an_error(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_a_second_analysis_reads_no_log_again(tmp_path):
+def test_a_second_analysis_reads_no_log_again(tmp_path, monkeypatch):
     fleet_of(tmp_path / "logs", 2)
     first = tierscope.analyse(tmp_path / "logs", TIERS, keep=tmp_path / "kept")
-    kept = {
-        path: path.stat().st_mtime_ns for path in (tmp_path / "kept").rglob("*.json")
-    }
+    (kept,) = (tmp_path / "kept" / "read-logs").iterdir()
+    written_ns = kept.stat().st_mtime_ns
+
+    def read_none(*arguments, **options):
+        raise AssertionError
+
+    monkeypatch.setattr("tierscope.logs.chunks.chunk.read_logs", read_none)
     again = tierscope.analyse(tmp_path / "logs", TIERS, keep=tmp_path / "kept")
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert kept.stat().st_mtime_ns == written_ns
     for name, table in first.items():
         pd.testing.assert_frame_equal(table, again[name])
 
@@ -376,13 +382,49 @@ def test_the_example_of_the_docs_runs(capsys, monkeypatch):
     monkeypatch.chdir(root)
     text = (root / "docs" / "logs.md").read_text()
     (block,) = re.findall(
-        r"^    import (?:.*\n)*?^        print.*\n", text, re.MULTILINE
+        r"^    import tierscope\n(?:.*\n)*?^        print.*\n", text, re.MULTILINE
     )
     exec(textwrap.dedent(block), {})
     printed = capsys.readouterr().out
     lines = printed.splitlines()
     assert [line.split()[0] for line in lines] == ["-1", "0", "1", "2"]
     assert lines[0].startswith("-1 2 Rank 2 of 4 processes spent 0.00789 s (0.127")
+
+
+def test_the_docs_open_tables_in_a_line_each(tmp_path, monkeypatch):
+    text = (GENUINE.parents[2] / "docs" / "logs.md").read_text()
+    (block,) = re.findall(r"^    import duckdb\n(?:    .*\n|\n)*", text, re.MULTILINE)
+    *imports, by_pandas, by_pyarrow, by_duckdb = filter(None, block.split("\n"))
+    tables = tierscope.analyse(fleet_of(tmp_path / "logs", 4), TIERS)
+    folder = tmp_path / "results" / "november" / "tables"
+    fleet = tables["fleet"].assign(io_hours=[3.0, 2, 0.5, 0.1])
+    for name, frame in {"fleet": fleet, "job_times": tables["job_times"]}.items():
+        for number, part in enumerate((frame.head(3), frame.tail(-3))):
+            path = folder / f"{name}.parquet" / "2026-09" / f"{number}.parquet"
+            write_table(part, path, name)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(textwrap.dedent("\n".join(imports)), names)
+    found = [eval(line.strip(), names) for line in (by_pandas, by_pyarrow, by_duckdb)]
+    pd.testing.assert_frame_equal(found[0], fleet)
+    assert (
+        found[1].to_pandas()["job"].tolist() == tables["job_times"]["job"][:9].tolist()
+    )
+    assert found[2].df()["job"].tolist() == fleet["job"][:2].tolist()
+
+
+def test_lazy_tables_are_the_same_and_kept(tmp_path):
+    logs = fleet_of(tmp_path / "logs")
+    tables = tierscope.analyse(logs, TIERS)
+    lazy = tierscope.analyse(logs, TIERS, keep=tmp_path / "kept", lazy=True)
+    assert list(lazy) == list(tables)
+    for name, table in lazy.items():
+        read = check_table(table.to_table().to_pandas(), name)
+        pd.testing.assert_frame_equal(read, tables[name])
+    columns = lazy["fleet"].to_table(columns=["job", "io_hours"])
+    assert columns.column_names == ["job", "io_hours"]
+    with pytest.raises(ConfigError, match="lazy: got True without keep"):
+        tierscope.analyse(logs, TIERS, lazy=True)
 
 
 @pytest.mark.parametrize(
@@ -447,7 +489,7 @@ def test_a_job_whose_numbers_cannot_be_is_refused(tmp_path, monkeypatch):
             found.rows["job_files"]["time_s"][0] = -1.0  # breaks the contract
         return found
 
-    monkeypatch.setattr("tierscope.logs.analyse.join", join_some)
+    monkeypatch.setattr("tierscope.logs.jobs.join", join_some)
     tables = tierscope.analyse(fleet_of(tmp_path, 3), TIERS)
     assert tables["jobs"]["job"].tolist() == ["train-2"]
     first, second = tables["refusals"]["reason"]
@@ -460,7 +502,7 @@ def test_jobs_that_are_all_refused_are_an_error(tmp_path, monkeypatch):
     def join_none(*arguments, **options):
         raise ValueError("odd numbers")
 
-    monkeypatch.setattr("tierscope.logs.analyse.join", join_none)
+    monkeypatch.setattr("tierscope.logs.jobs.join", join_none)
     with pytest.raises(ConfigError, match="job train-0 cannot be analysed: odd"):
         tierscope.analyse(fleet_of(tmp_path, 1), TIERS)
 

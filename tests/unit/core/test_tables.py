@@ -13,6 +13,7 @@ from tierscope.core.tables import (
     TableError,
     check_table,
     empty_table,
+    open_table,
     read_table,
     write_columns,
     write_rows,
@@ -105,6 +106,39 @@ def test_only_wanted_rows_are_read(path):
     assert some["file_id"].tolist() == [2]
     none = pa.array([], pa.string())
     assert read_table(path, "manifest", pc.field("path").isin(none)).empty
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a table of three logs in two months, a file of each chunk of logs."""
+    path = tmp_path / "refusals.parquet"
+    for place, logs in {"2026-11/b": ["c"], "2026-10/a": ["a", "b"]}.items():
+        rows = pd.DataFrame({"log": logs, "reason": "is empty"})
+        write_table(rows, path / f"{place}.parquet", "refusals")
+    (path / ".snakemake_timestamp").touch()
+    return path
+
+
+def test_a_folder_of_files_is_one_table(folder):
+    assert read_table(folder, "refusals")["log"].tolist() == ["a", "b", "c"]
+    some = read_table(folder, "refusals", pc.field("log") == "c")
+    assert some["reason"].tolist() == ["is empty"]
+
+
+def test_a_table_is_opened_without_being_read(folder):
+    table = open_table(folder, "refusals")
+    assert table.count_rows() == 3
+    assert table.to_table(filter=pc.field("log") == "b").num_rows == 1
+
+
+@pytest.mark.parametrize("read", [read_table, open_table])
+def test_a_folder_without_files_or_with_others_is_refused(folder, read):
+    with pytest.raises(TableError, match=r"got columns .* expected"):
+        read(folder, "faults")
+    for path in folder.glob("*/*.parquet"):
+        path.unlink()
+    with pytest.raises(TableError, match="got no file <month>"):
+        read(folder, "refusals")
 
 
 def claim_of(table, status):

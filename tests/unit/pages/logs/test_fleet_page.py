@@ -1,13 +1,16 @@
 import job_tables
 import numpy as np
+import pandas as pd
 from job_tables import LFS_READ, META, READ, tables_of
 from pages import TEMPLATE, Page
+from tierscope.analysis.logs.asking import JobTables
+from tierscope.analysis.logs.questions import class_costs
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import empty_table
 from tierscope.pages.document import Picture, render
-from tierscope.pages.logs.fleet_page import classes_table, fleet_page
+from tierscope.pages.logs.fleet_page import OF_FLEET, classes_table, fleet_page
 
-PICTURE = Picture("fleet", "All jobs", b"<svg/>", "Look.")
+PICTURES = [Picture("fleet", "All jobs", b"<svg/>", "Look.")]
 
 
 def job_of(name, hours, **changes):
@@ -18,8 +21,16 @@ def job_of(name, hours, **changes):
 
 
 def context_of(tables, **changes):
-    given = {"experiment": "mine", "picture": PICTURE, "provenance": Origin("logs")}
-    return fleet_page(tables, **given | changes)
+    given = {"experiment": "mine", "pictures": PICTURES, "provenance": Origin("logs")}
+    return fleet_page(asked(tables), **given | changes)
+
+
+def asked(tables):
+    return JobTables({name: tables[name] for name in OF_FLEET})
+
+
+def classes_of(tables):
+    return classes_table(class_costs(asked(tables)))
 
 
 def page_of(tables, **changes):
@@ -69,14 +80,14 @@ def test_the_most_costly_job_comes_first_and_leads_to_its_page():
 
 def test_classes_have_hours_and_shares():
     tables = tables_of(job_of("a", 1), job_of("b", 3))
-    table = classes_table(tables["fleet_classes"]).set_index("Class")
+    table = classes_of(tables).set_index("Class")
     assert table.loc["gfs META"].tolist() == ["2.00 h", "50.0 %", "2"]
 
 
 def test_the_class_that_costs_most_comes_first_whatever_its_tier():
     times = {(-1, READ): [1, 1], (-1, META): [3, 3], (-1, LFS_READ): [2, 2]}
     tables = tables_of(job_tables.exact_job(times=times))
-    classes = classes_table(tables["fleet_classes"])["Class"]
+    classes = classes_of(tables)["Class"]
     assert classes.tolist() == ["gfs META", "lfs READ", "gfs READ"]
 
 
@@ -85,7 +96,7 @@ def test_jobs_that_may_have_a_class_are_counted_as_bounds():
     nothing = [0.0, 0, 0]
     some = job_tables.bounded_job(times={(-1, READ): (nothing, [1.0, 1, 1])})
     lost = job_tables.partial_job(times={(-1, READ): (nothing, [np.nan] * 3)})
-    table = classes_table(tables_of(job_of("a", 1), some, lost)["fleet_classes"])
+    table = classes_of(tables_of(job_of("a", 1), some, lost))
     assert table.set_index("Class")["Jobs"].to_dict() == {
         "gfs READ": "1 to 3",
         "gfs META": "1",
@@ -94,7 +105,7 @@ def test_jobs_that_may_have_a_class_are_counted_as_bounds():
 
 def test_classes_of_lost_records_have_lower_bounds():
     tables = tables_of(job_of("a", 4), job_tables.partial_job())
-    costs = classes_table(tables["fleet_classes"])["Cost"]
+    costs = classes_of(tables)["Cost"]
     assert costs.str.startswith("at least 2.00 h").all()
 
 
@@ -129,7 +140,7 @@ def test_an_analysis_without_jobs_says_so():
         for name in ("fleet", "fleet_classes", "logs", "tier_prefixes")
     }
     tables["refusals"] = tables_of(job_of("a", 1), refusals=[("x", "y")])["refusals"]
-    text = page_of(tables, picture=None).text
+    text = page_of(tables, pictures=[]).text
     assert "No log could be used" in text
     assert "0 jobs from 1 log; 1 log could not be used." in text
 
@@ -146,10 +157,53 @@ def test_hours_of_processes_are_marked():
     assert "(process-hours of I/O)" in text
 
 
-def test_a_page_needs_no_other_file_and_no_script():
+def test_a_page_needs_no_other_file_and_few_jobs_need_no_script():
     page = page_of(tables_of(*job_tables.random_fleet(30)))
-    assert all(one.startswith(("#", "data:")) for one in page.addresses)
+    links = [one for one in page.addresses if not one.startswith(("#", "data:"))]
+    assert links == ["tables/"]
     assert "script" not in page.elements
+
+
+def test_months_users_and_programs_come_before_jobs():
+    """One job a month, of 1, 2 and 4 hours, by two users with two programs."""
+    jobs = [
+        job_of(f"job-{n}", 2**n, user="ab"[n % 2], exe="xy"[n // 2]) for n in range(3)
+    ]
+    for number, job in enumerate(jobs):
+        job.started_s += number * 30 * 86400
+    context = context_of(tables_of(*jobs))
+    names = [section.name for section in context["sections"]]
+    assert names[:4] == ["summary", "months", "users", "programs"]
+    months = table_of(context, "months").frame
+    assert months["Month"].tolist() == ["2025-10", "2025-11", "2025-12"]
+    assert months["Cost"].tolist() == ["1.00 h", "2.00 h", "4.00 h"]
+    users = table_of(context, "users").frame
+    assert users["User"].tolist() == ["a", "b"]
+    assert users["Share of what is certain"].tolist() == ["71.4 %", "28.6 %"]
+    programs = table_of(context, "programs").frame
+    assert programs.iloc[0].tolist() == ["y", "4.00 h", "57.1 %", "1", "1", "0"]
+
+
+def test_one_month_user_or_program_needs_no_table():
+    names = [part.name for part in context_of(tables_of(job_of("a", 1)))["sections"]]
+    assert not {"months", "users", "programs", "time"} & set(names)
+
+
+def test_many_programs_are_searched_and_the_rest_is_in_a_table():
+    job = tables_of(job_of("a", 1))
+    fleet = pd.concat([job["fleet"]] * 1200, ignore_index=True)
+    fleet["exe"] = [f"program {number}" for number in range(1200)]
+    context = context_of(job | {"fleet": fleet})
+    programs = table_of(context, "programs")
+    assert (programs.search, programs.n_first) == ("Search programs:", 20)
+    assert len(programs.frame) == 1000
+    html = render(TEMPLATE, context)
+    assert len(html) < 1_000_000
+    page = Page(html)
+    assert "200 more are in table fleet." in page.text
+    assert page.elements.count("input") == 2  # of programs and of jobs
+    assert page.handlers == []
+    assert "script-src 'sha256-" in context["policy"]
 
 
 def test_no_name_of_a_log_is_html():
@@ -176,7 +230,7 @@ def test_classes_without_hours_are_left_out():
     tables = tables_of(
         job_tables.exact_job(times={(-1, READ): [1, 2], (-1, META): [0, 0]})
     )
-    assert classes_table(tables["fleet_classes"])["Class"].tolist() == ["gfs READ"]
+    assert classes_of(tables)["Class"].tolist() == ["gfs READ"]
 
 
 def test_a_run_time_that_no_log_tells_is_not_known():

@@ -1,18 +1,8 @@
 import re
 
-import job_tables
 from hypothesis import given
 from hypothesis import strategies as st
-from job_tables import tables_of
-from tierscope.pages.logs.folders import folder_names, page_folders
-
-
-def test_the_jobs_with_the_most_hours_get_pages():
-    jobs = [job_tables.exact_job(f"job-{n}", n_nodes=float(n)) for n in (1, 3, 2)]
-    fleet = tables_of(*jobs)["fleet"]
-    assert page_folders(fleet, 2) == {"job-3": "job-3", "job-2": "job-2"}
-    assert page_folders(fleet, 0) == {}
-    assert len(page_folders(fleet, 9)) == 3
+from tierscope.pages.logs.folders import folder_names
 
 
 def test_folders_are_near_to_the_names_of_jobs():

@@ -5,9 +5,10 @@ frames. The contracts are in `tierscope.core.columns`.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,9 @@ from tierscope.core.parquet import (
     vocabulary,
     write_parquet,
 )
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
 def check_table(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -112,20 +116,73 @@ def write_columns(columns: Mapping[str, np.ndarray], path: Path, name: str) -> N
     write_table(pd.DataFrame(dict(columns) | texts), path, name)
 
 
+Place = str | Path | Sequence[str | Path]  # Snakemake names one file in a list, too
+
+
+def table_files(path: Place) -> list[Path]:
+    """Return the files of a table: itself, or those of a folder, in their order.
+
+    A table of an analysis of logs can be a folder with a file of each chunk of logs in
+    a folder of each month: ``2026-11/CHUNK.parquet``.
+    """
+    places = map(Path, [path] if isinstance(path, str | Path) else path)
+    return [
+        file
+        for one in places
+        for file in (sorted(one.glob("*/*.parquet")) if one.is_dir() else [one])
+    ]
+
+
 def read_table(
-    path: str | Path, name: str, filters: pc.Expression | None = None
+    path: Place, name: str, filters: pc.Expression | None = None
 ) -> pd.DataFrame:
     """Read a Parquet table, or the rows that meet an expression, and check them.
 
-    A file of a wider table (`WIDER`) is read without the columns that are not wanted.
+    A folder of files is read as one table (`table_files`). A file of a wider table
+    (`WIDER`) is read without the columns that are not wanted.
     """
     options = {"filters": filters, "page_checksum_verification": True}
-    try:
-        frame = pq.read_table(path, **options).to_pandas()
+    with _reading(path, name) as files:
+        frame = pq.read_table(files, partitioning=None, **options).to_pandas()
         wider = WIDER.get(name)
         if wider and set(frame.columns) == set(TABLES[wider]):
             frame = check_table(frame, wider)[list(TABLES[name])]
         checked = check_table(frame, name)
+    del frame
+    pa.default_memory_pool().release_unused()  # as much memory as a large table takes
+    return checked
+
+
+def open_table(path: Place, name: str) -> "ds.Dataset":
+    """Open a Parquet table, a file or a folder of files, of which nothing is read yet.
+
+    Raises
+    ------
+    TableError
+        If there is no such table, or if it has other columns.
+    """
+    import pyarrow.dataset as ds  # who writes tables needs none of it
+
+    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    form = ds.ParquetFileFormat(default_fragment_scan_options=options)
+    with _reading(path, name) as files:
+        table = ds.dataset(list(map(str, files)), format=form)
+        if set(table.schema.names) != set(TABLES[name]):
+            raise TableError(
+                f"table {name}: got columns {table.schema.names}, "
+                f"expected {list(TABLES[name])}."
+            )
+    return table
+
+
+@contextmanager
+def _reading(path: Place, name: str) -> Iterator[list[Path]]:
+    """Give the files of a table; an error while they are read becomes a TableError."""
+    try:
+        files = table_files(path)
+        if not files:
+            raise TableError("got no file <month>/<chunk>.parquet, expected some.")
+        yield files
     except FileNotFoundError as error:
         raise TableError(f"{path}: cannot read table {name}: no such file") from error
     except (OSError, pa.ArrowException, TableError) as error:
@@ -134,9 +191,6 @@ def read_table(
         raise TableError(
             f"{path}: cannot read table {name}{remedy}: {error}"
         ) from error
-    del frame
-    pa.default_memory_pool().release_unused()  # as much memory as a large table takes
-    return checked
 
 
 def _remedy(name: str) -> str:

@@ -1,7 +1,6 @@
 """All jobs side by side: hours of each class, what would help most, outliers."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -11,22 +10,15 @@ from tierscope.logs.whatif import NO_TIERS, improved_slowest
 
 SECONDS_PER_HOUR = 3600
 FASTER_META_PERCENT = 100  # a metadata server of twice the speed
-FEWEST_LIKE = 5  # jobs of one program with which a job is compared
-_FAR = 3.5  # deviations from the median (Iglewicz and Hoaglin's modified z-score)
-_MAD_TO_SD = 1.4826
-_LEAST_POINTS = 5.0  # of the run time: less is no outlier, however alike the others are
 
 
 def fleet_rows(jobs: Sequence[JoinedJob]) -> list[dict]:
-    """Return the rows of table ``fleet``, the jobs with the most hours first.
+    """Return the rows of table ``fleet``, none of which is an outlier yet.
 
     The hours of a job are those that its nodes wait for the slowest process: its I/O
     time, times the number of nodes (or of processes, where nodes are unknown).
     """
-    rows = [_fleet_row(job) for job in jobs]
-    for row, outlier in zip(rows, outliers(rows), strict=True):
-        row["outlier"] = outlier
-    return sorted(rows, key=lambda row: (-row["io_hours"], row["job"]))
+    return [_fleet_row(job) | {"outlier": ""} for job in jobs]
 
 
 def _fleet_row(job: JoinedJob) -> dict:
@@ -102,32 +94,3 @@ def class_rows(jobs: Sequence[JoinedJob]) -> list[dict]:
                 }
             )
     return rows
-
-
-def outliers(rows: Sequence[Mapping]) -> list[str]:
-    """Return why each job differs from others of its program in words, else ``""``.
-
-    The part of the run time that is I/O is compared with the median of the jobs of the
-    same program and number of processes, in units of the median absolute deviation. If
-    the part is known within bounds, all of them must be far away.
-    """
-    alike: dict[tuple, list[float]] = defaultdict(list)
-    for row in rows:
-        if not np.isnan(row["io_least_percent"]):
-            alike[row["exe"], row["n_processes"]].append(row["io_least_percent"])
-    words = []
-    for row in rows:
-        percents = np.array(alike[row["exe"], row["n_processes"]])
-        words.append("")
-        if len(percents) < FEWEST_LIKE or np.isnan(row["io_least_percent"]):
-            continue
-        median = np.median(percents)
-        deviation = _MAD_TO_SD * np.median(np.abs(percents - median))
-        most = np.nan_to_num(row["io_most_percent"], nan=np.inf)
-        distance = max(row["io_least_percent"] - median, median - most)
-        if distance > max(_FAR * deviation, _LEAST_POINTS):
-            words[-1] = (
-                f"{row['io_least_percent']:.0f} % of the run time is I/O, "
-                f"{median:.0f} % in the median of {len(percents)} such jobs"
-            )
-    return words

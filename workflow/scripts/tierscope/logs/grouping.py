@@ -130,7 +130,8 @@ class LogFacts:
 class LogGroup:
     """The logs of a job, by start; its name can be that of a folder.
 
-    Of each log `processes` has its process, which may have several logs; `NO_PROCESS`
+    `stem` is the name before it was made different from those of other jobs. Of each
+    log `processes` has its process, which may have several logs; `NO_PROCESS`
     for a helper, and 0, the first one, for a log of several processes.
     """
 
@@ -139,6 +140,7 @@ class LogGroup:
     processes: tuple[int, ...]
     n_processes: int
     grouped_by: str
+    stem: str = ""
 
 
 @dataclass(frozen=True)
@@ -192,32 +194,32 @@ def group_logs(
     elif isinstance(group, str):
         clusters = _by_facts(ordered)
     else:
-        clusters = _by_pattern(ordered, _finder(group["job"]))
-        process_of = _finder(group["process"]) if group.get("process") else None
+        clusters = _by_pattern(ordered, name_finder(group["job"]))
+        process_of = name_finder(group["process"]) if group.get("process") else None
     clusters.sort(key=lambda one: one.logs[0].order())
     taken: dict[str, int] = {}
     return [_as_group(cluster, taken, process_of) for cluster in clusters]
 
 
-def _finder(pattern: str) -> Callable[[LogFacts], str | None]:
+def name_finder(pattern: str) -> Callable[[Path], str | None]:
     """Return a function that finds the group of a pattern in a log's path."""
     compiled = re.compile(pattern)
 
-    def find(log: LogFacts) -> str | None:
-        found = compiled.search(str(log.path))
+    def find(path: Path) -> str | None:
+        found = compiled.search(str(path))
         return found[1 if compiled.groups else 0] if found else None
 
     return find
 
 
 def _by_pattern(
-    logs: Sequence[LogFacts], job_of: Callable[[LogFacts], str | None]
+    logs: Sequence[LogFacts], job_of: Callable[[Path], str | None]
 ) -> list[_Cluster]:
     """Return the logs of one process by name of their job; others are alone."""
     named: dict[str, list[LogFacts]] = defaultdict(list)
     clusters = []
     for log in logs:
-        name = job_of(log)
+        name = job_of(log.path)
         if log.n_processes > 1:
             clusters.append(_Cluster([log], "one log of all processes", name or ""))
         elif name is None:
@@ -389,7 +391,7 @@ def _belongs(first: LogFacts, run: _Overlap, is_alike: bool) -> bool:
 def _as_group(
     cluster: _Cluster,
     taken: dict[str, int],
-    process_of: Callable[[LogFacts], str | None] | None,
+    process_of: Callable[[Path], str | None] | None,
 ) -> LogGroup:
     """Return a cluster with its name and processes."""
     logs = cluster.logs
@@ -399,17 +401,19 @@ def _as_group(
         owners, remarks = _owners(logs, process_of)
         processes = _number(logs, owners, remarks)
         n_processes = max(processes) + 1
+    stem = _as_folder(cluster.name or _name(logs))
     return LogGroup(
-        name=_unused(cluster.name or _name(logs), taken),
+        name=unused_name(stem, taken),
         logs=tuple(log.path for log in logs),
         processes=tuple(processes),
         n_processes=n_processes,
         grouped_by="; ".join([cluster.because, *remarks]),
+        stem=stem,
     )
 
 
 def _owners(
-    logs: Sequence[LogFacts], process_of: Callable[[LogFacts], str | None] | None
+    logs: Sequence[LogFacts], process_of: Callable[[Path], str | None] | None
 ) -> tuple[list[int | str], list[str]]:
     """Return what identifies the process of each log: a rank or a text; and remarks."""
     if process_of:
@@ -449,10 +453,10 @@ def ranks_and_firsts(
 
 
 def _owners_by_pattern(
-    logs: Sequence[LogFacts], process_of: Callable[[LogFacts], str | None]
+    logs: Sequence[LogFacts], process_of: Callable[[Path], str | None]
 ) -> tuple[list[int | str], list[str]]:
     """Return the process that a pattern finds; numbers from 0 on are ranks."""
-    found = [process_of(log) for log in logs]
+    found = [process_of(log.path) for log in logs]
     named = {name for name in found if name is not None}
     remarks = ["processes by pattern"]
     if others := found.count(None):
@@ -603,12 +607,16 @@ def _name(logs: Sequence[LogFacts]) -> str:
     return f"{program}-{working[0].job_id}"
 
 
-def _unused(name: str, taken: dict[str, int]) -> str:
+def _as_folder(name: str) -> str:
+    """Return a name as one that a folder can have."""
+    return _NOT_IN_NAMES.sub("-", name)[:_LONGEST_NAME].lstrip(".-") or "job"
+
+
+def unused_name(name: str, taken: dict[str, int]) -> str:
     """Return a name for a folder that no other job has, and take it.
 
     `taken` has the number of the last job by name; it saves trying all of them.
     """
-    name = _NOT_IN_NAMES.sub("-", name)[:_LONGEST_NAME].lstrip(".-") or "job"
     unused, number = name, taken.get(name, 0) + 1
     if number > 1:
         unused = f"{name}-{number}"

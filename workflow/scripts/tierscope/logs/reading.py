@@ -1,150 +1,139 @@
-"""Read many logs in worker processes, and keep what was read.
+"""Read many Darshan logs in worker processes.
 
 A worker is a process of its own (`tierscope.logs.worker`), so a log that crashes a
-library costs one log. Summaries are kept under the digest of the log's content, of the
-settings and of our modules: a log that was read once is not read again.
+library, or a file system that does not answer, costs one log.
 """
 
 import hashlib
+import itertools
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import IO
+from typing import IO, Any
 
 from tierscope.core.imports import digest_of_modules
+from tierscope.core.words import number_words
 from tierscope.logs import worker
-from tierscope.logs.summary import Summary
+from tierscope.logs.chunks.listing import ListedLog
+from tierscope.logs.settings import LOG_TIMEOUT_S, worker_bytes
 from tierscope.logs.tiers import TierPrefix
 
-# Of a worker that reads a log: what Python and its libraries need, and per byte of log.
-_WORKER_BYTES = 200 << 20
-_BYTES_PER_LOG_BYTE = 40  # 36 were measured: records of one process compress well
-SAME_CONTENT = "has the same content as"
 _PACKAGE_PARENT = Path(__file__).parents[2]
+_LOOK_S = 1.0  # how often a worker that does not answer is looked at
+_END_S = 1.0  # in which a killed worker ends, unless the system holds it
 
 
 class ReadingError(RuntimeError):
     """Logs cannot be read, for a reason that is not in the logs."""
 
 
-@dataclass
-class Reading:
-    """What was read: the summary of each log, or why it was refused; by path."""
+class _Blocked(Exception):
+    """A worker waits for a file system that does not answer."""
 
-    summaries: dict[str, Summary] = field(default_factory=dict)
-    refusals: dict[str, str] = field(default_factory=dict)
+
+@dataclass(frozen=True)
+class ReadLog:
+    """A log that was read: the text of its summary, and what tells its job.
+
+    `facts` are the values of `grouping.LogFacts` after the path.
+    """
+
+    digest: str
+    facts: dict[str, Any]
+    summary: str
+
+
+def reading_key(tiers: Sequence[TierPrefix] | str, epochs: str | None) -> str:
+    """Return a digest of what summaries depend on besides the log."""
+    modules = digest_of_modules(Path(worker.__file__), _PACKAGE_PARENT)
+    values = [_as_lists(tiers), epochs, modules]
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 def read_logs(
-    paths: Sequence[str],
+    logs: Sequence[ListedLog],
     tiers: Sequence[TierPrefix] | str,
     epochs: str | None,
-    folder: Path,
     *,
+    keep: Callable[[str, ReadLog | str], None],
     n_workers: int | None = None,
+    timeout_s: float = LOG_TIMEOUT_S,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Reading:
+) -> None:
     """Sum up logs in parallel.
 
     Parameters
     ----------
-    paths : sequence of str
-        Logs.
+    logs : sequence of ListedLog
     tiers : sequence of TierPrefix, or ``auto``
     epochs : str, optional
         Regular expression for the epoch of a path.
-    folder : Path
-        Where summaries are kept.
+    keep : callable of (path, ReadLog or reason)
+        Takes what was read of a log, or why it is refused, as soon as it is known.
     n_workers : int, optional
         Most processes, by default one for each processor that this process may use.
         They are fewer if memory is short.
+    timeout_s : float
+        A log is refused if its worker neither reads nor computes for so long.
     progress : callable of (logs done, logs)
-
-    Returns
-    -------
-    Reading
-        In the order of `paths`. Of logs with equal content only the first is read; the
-        others are refused.
 
     Raises
     ------
     ReadingError
-        If no worker starts, or summaries cannot be written.
+        If no worker starts.
     """
-    listed = (
-        tiers if isinstance(tiers, str) else [list(vars(t).values()) for t in tiers]
-    )
-    settings = {"tiers": listed, "epochs": epochs, "folder": str(folder)}
-    settings["key"] = _key(listed, epochs)
+    settings = {"tiers": _as_lists(tiers), "epochs": epochs}
     n_workers = n_workers or _n_processors()
-    n_workers = workers_for(paths, _available_bytes(), n_workers)
-    for _ in range(2):
-        answers = _answers(paths, settings, n_workers, progress)
-        reading, broken = _gather(answers, folder, settings["key"])
-        if not broken:
-            return reading
-        for path in broken:
-            path.unlink(missing_ok=True)
-    raise ReadingError(f"{broken[0]}: cannot be read, though it was just written.")
-
-
-def _answers(
-    paths: Sequence[str],
-    settings: dict[str, object],
-    n_workers: int,
-    progress: Callable[[int, int], None],
-) -> list[dict[str, str]]:
-    """Return what workers answer to each path."""
-    answers: dict[str, dict[str, str]] = {}
+    n_workers = workers_for(logs, _available_bytes(), n_workers)
     queue: SimpleQueue[str] = SimpleQueue()
-    for path in sorted(paths, key=_size, reverse=True):  # the large ones first
-        queue.put(path)
-    lock = threading.Lock()
+    for log in sorted(logs, key=lambda log: -log.size_bytes):  # the large ones first
+        queue.put(log.path)
+    lock, n_done = threading.Lock(), itertools.count(1)
 
-    def keep(answer: dict[str, str]) -> None:
+    def take(path: str, answer: ReadLog | str) -> None:
         with lock:
-            answers[answer["log"]] = answer
-            progress(len(answers), len(paths))
+            keep(path, answer)
+            progress(next(n_done), len(logs))
 
     with ThreadPoolExecutor(n_workers) as pool:
         working = [
-            pool.submit(_work, queue, settings, keep)
-            for _ in range(min(n_workers, len(paths)))
+            pool.submit(_work, queue, settings, timeout_s, take)
+            for _ in range(min(n_workers, len(logs)))
         ]
         try:
             for done in as_completed(working):
                 done.result()
         finally:
             list(_taken(queue))  # so that the others end, too
-    return [answers[path] for path in paths]
 
 
-def workers_for(paths: Iterable[str], free_bytes: int, most: int) -> int:
+def workers_for(logs: Iterable[ListedLog], free_bytes: int, most: int) -> int:
     """Return how many workers fit into memory if each reads the largest log."""
-    largest = max(map(_size, paths), default=0)
-    each = _WORKER_BYTES + _BYTES_PER_LOG_BYTE * largest
-    return max(1, min(most, free_bytes // each))
+    largest = max((log.size_bytes for log in logs), default=0)
+    return max(1, min(most, free_bytes // worker_bytes(largest)))
 
 
-def _key(tiers: object, epochs: str | None) -> str:
-    """Return a digest of what summaries depend on besides the log."""
-    modules = digest_of_modules(Path(worker.__file__), _PACKAGE_PARENT)
-    return hashlib.sha256(json.dumps([tiers, epochs, modules]).encode()).hexdigest()
+def _as_lists(tiers: Sequence[TierPrefix] | str) -> object:
+    """Return tiers for JSON."""
+    return tiers if isinstance(tiers, str) else [list(vars(t).values()) for t in tiers]
 
 
 def _work(
     queue: "SimpleQueue[str]",
     settings: dict[str, object],
-    keep: Callable[[dict[str, str]], None],
+    timeout_s: float,
+    keep: Callable[[str, ReadLog | str], None],
 ) -> None:
     """Let one worker read logs until none is left; replace a worker that dies."""
     process = None
@@ -152,13 +141,18 @@ def _work(
         try:
             for path in _taken(queue):
                 process = process or _start(settings, errors)
-                answer = _ask(process, path)
-                if "stop" in answer:
-                    raise ReadingError(answer["stop"])
-                if "log" not in answer:
-                    answer = {"log": path, "reason": _death(process, errors)}
+                try:
+                    answer = _ask(process, path, timeout_s)
+                except _Blocked:
+                    answer = (
+                        "its file system does not answer: its reader has waited for "
+                        f"{number_words(timeout_s)} s (log_timeout_s)."
+                    )
+                    _abandon(process)
                     process = None
-                keep(answer)
+                if answer is None:
+                    answer, process = _death(process, errors), None
+                keep(path, answer)
         finally:
             if process:
                 process.communicate()
@@ -171,19 +165,60 @@ def _taken(queue: "SimpleQueue[str]") -> Iterator[str]:
             yield queue.get_nowait()
 
 
-def _ask(process: subprocess.Popen, path: str) -> dict[str, str]:
-    """Return a worker's answer, empty if it dies; if it is nonsense, end the worker."""
+def _ask(
+    process: subprocess.Popen, path: str, timeout_s: float
+) -> ReadLog | str | None:
+    """Return a worker's answer, None if it dies; if it is nonsense, end the worker."""
     try:
         process.stdin.write(json.dumps(path) + "\n")
         process.stdin.flush()
-        line = process.stdout.readline()
-        answer = json.loads(line) if line else {}
+        _wait(process, timeout_s)
+        if not (line := process.stdout.readline()):
+            return None
+        head = json.loads(line)
+        if "reason" in head:
+            return head["reason"]
+        summary = process.stdout.readline()
+        if summary.endswith("\n"):
+            return ReadLog(head["digest"], head["facts"], summary.rstrip("\n"))
     except BrokenPipeError:
-        return {}
-    except ValueError:  # it died, or a library of its own wrote, in the middle
-        process.kill()
-        return {}
-    return answer if isinstance(answer, dict) else {}
+        pass
+    except (ValueError, TypeError, KeyError):
+        process.kill()  # it died, or a library of its own wrote, in the middle
+    return None
+
+
+def _wait(process: subprocess.Popen, timeout_s: float) -> None:
+    """Wait for an answer; raise _Blocked if the worker does nothing for so long."""
+    before, since_s = None, time.monotonic()
+    while not select.select([process.stdout], [], [], min(_LOOK_S, timeout_s))[0]:
+        state, done = _activity(process.pid)
+        if state == "R" or done != before:
+            before, since_s = done, time.monotonic()
+        elif time.monotonic() - since_s >= timeout_s:
+            raise _Blocked
+
+
+def _activity(pid: int) -> tuple[str, list[str]]:
+    """Return the state of a process, its processor times, and the bytes it has read."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        done = fields[11:13]
+        with suppress(OSError):
+            done += Path(f"/proc/{pid}/io").read_text().split("\n", 1)[:1]
+        return fields[0], done
+    except (OSError, IndexError):
+        return "", []
+
+
+def _abandon(process: subprocess.Popen) -> None:
+    """End a worker; it may end only when its file system answers."""
+    process.kill()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_S)
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError):
+            pipe.close()
 
 
 def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
@@ -219,39 +254,6 @@ def _death(process: subprocess.Popen, errors: IO[str]) -> str:
     errors.seek(0)
     lines = errors.read().strip().splitlines() or [f"exit {process.returncode}"]
     return f"its reader failed: {lines[-1]}"
-
-
-def _gather(
-    answers: list[dict[str, str]], folder: Path, key: str
-) -> tuple[Reading, list[Path]]:
-    """Return the summaries and the refusals of all logs, and summaries that are broken.
-
-    A machine that stops may leave a broken file under its final name.
-    """
-    reading, first_with, broken = Reading(), {}, []
-    for answer in answers:
-        path = answer["log"]
-        if "reason" in answer:
-            reading.refusals[path] = answer["reason"]
-            continue
-        first = first_with.setdefault(answer["digest"], path)
-        if first != path:
-            reading.refusals[path] = f"{SAME_CONTENT} {first}."
-            continue
-        kept = worker.summary_path(folder, answer["digest"], key)
-        try:
-            reading.summaries[path] = Summary.from_json(json.loads(kept.read_text()))
-        except (ValueError, TypeError):
-            broken.append(kept)
-    return reading, broken
-
-
-def _size(path: str) -> int:
-    """Return the size of a file, 0 if there is none."""
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
 
 
 def _available_bytes() -> int:

@@ -1,19 +1,21 @@
 """The configuration of an analysis of logs: read, check, complete."""
 
-import glob
-import hashlib
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 from tierscope.core.validation import ConfigError, check
 from tierscope.logs.tiers import AUTO, TierPrefix, prefixes_of, tiers_of
 
 LOGS = "logs"  # the key that makes a configuration one of logs
+KEEP = "keep"  # logs that vanished
+LOG_TIMEOUT_S = 60.0
+# The folders of an analysis, below that of its results.
+LISTING, READ_LOGS, CHUNKS, TABLES = "listing", "read-logs", "chunks", "tables"
+# Of a worker that reads a log: what Python and its libraries need, and per byte of log.
+_WORKER_BYTES = 200 << 20
+_BYTES_PER_LOG_BYTE = 40  # 36 were measured: records of one process compress well
 _DEFAULTS = {
     "tiers": AUTO,
     "group": AUTO,
@@ -23,6 +25,8 @@ _DEFAULTS = {
     "processes_per_node": None,
     "pages": 5,
     "anonymous": False,
+    "vanished": KEEP,
+    "log_timeout_s": LOG_TIMEOUT_S,
 }
 
 
@@ -40,6 +44,8 @@ class Settings:
     processes_per_node: int | None = None
     pages: int = 5
     anonymous: bool = False
+    vanished: str = KEEP
+    log_timeout_s: float = LOG_TIMEOUT_S
 
     def as_json(self) -> dict[str, Any]:
         """Return what determines the tables, for JSON; `settings_of` reads it."""
@@ -47,6 +53,14 @@ class Settings:
         if self.tiers != AUTO:
             values["tiers"] = prefixes_of(self.tiers)
         return values | {"logs": list(self.logs)}
+
+    def of_chunks(self) -> dict[str, Any]:
+        """Return what determines the tables of a chunk, as `as_json` does.
+
+        That is neither which logs there are, nor what is made of all chunks.
+        """
+        others = {"logs": [], "vanished": KEEP, "anonymous": False}
+        return self.as_json() | others
 
 
 def is_of_logs(config: Mapping[str, Any]) -> bool:
@@ -109,78 +123,6 @@ def _check_pattern(key: str, pattern: str | None) -> None:
         )
 
 
-def find_logs(patterns: Sequence[str]) -> list[str]:
-    """Return the logs that paths, folders and patterns name, sorted.
-
-    A path that is named without a pattern is returned even if it does not exist: the
-    analysis refuses it by name. A ConfigError names a pattern or folder without logs.
-    """
-    found: set[str] = set()
-    for pattern in patterns:
-        named = Path(pattern).expanduser()
-        try:
-            if named.is_dir():
-                logs = _matching(named / "**" / "*.darshan")
-            elif glob.has_magic(str(named)) and not named.exists():
-                logs = _matching(named)
-            else:
-                logs = [str(named)]
-        except ValueError as error:
-            raise ConfigError(
-                f"config: logs: got {pattern!r}, expected paths, folders or patterns: "
-                f"{error}"
-            ) from error
-        if not logs:
-            raise ConfigError(
-                f"config: logs: got {pattern!r}, which names no log, expected paths, "
-                "folders with *.darshan, or patterns"
-            )
-        found.update(logs)
-    return sorted(found)
-
-
-def _matching(pattern: Path) -> list[str]:
-    """Return the files that a pattern names, and folders that it cannot look into.
-
-    ``**`` follows no links of folders. What is hidden must be named.
-    """
-    if "**" not in pattern.parts:
-        return [one for one in glob.glob(str(pattern)) if not os.path.isdir(one)]
-    before = pattern.parts.index("**")
-    starts = glob.glob(str(Path(*pattern.parts[:before])))
-    parts = pattern.parts[before:] + ("*",) * (pattern.parts[-1] == "**")
-    hidden = any(part.startswith(".") for part in parts)
-    found: list[str] = []
-    for start in starts:
-        for folder, folders, files in os.walk(
-            start, onerror=lambda error: found.append(error.filename)
-        ):
-            if not hidden:
-                folders[:] = [name for name in folders if not name.startswith(".")]
-                files = [name for name in files if not name.startswith(".")]
-            for path in (Path(folder, name) for name in files):
-                if _fits(path.relative_to(start).parts, parts):
-                    found.append(str(path))
-    return found
-
-
-def _fits(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return whether components of a path fit those of a pattern."""
-    if not parts or not names:
-        return not names and all(part == "**" for part in parts)
-    if parts[0] == "**":
-        return _fits(names, parts[1:]) or _fits(names[1:], parts)
-    return fnmatchcase(names[0], parts[0]) and _fits(names[1:], parts[1:])
-
-
-def listing_digest(paths: Sequence[str]) -> str:
-    """Return a digest of names, sizes and times of logs: a new log changes it."""
-    digest = hashlib.sha256()
-    for path in paths:
-        try:
-            status = os.stat(path)
-            state = f"{status.st_size} {status.st_mtime_ns}"
-        except OSError:
-            state = "missing"
-        digest.update(os.fsencode(path) + f"\0{state}\0".encode())
-    return digest.hexdigest()
+def worker_bytes(log_bytes: int) -> int:
+    """Return how much memory a process needs that reads a log of this size."""
+    return _WORKER_BYTES + _BYTES_PER_LOG_BYTE * max(log_bytes, 0)

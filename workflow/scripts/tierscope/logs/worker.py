@@ -1,9 +1,8 @@
 """A process that sums up logs for `tierscope.logs.reading`.
 
 It says that it is `READY`, and reads lines of JSON: settings first, then a log's path
-each. It answers each path with a line: the digest of the log's content, and the reason
-if the log is refused, or why no log can be read any more. The summary is left in the
-folder of the settings, under a name that `summary_path` returns.
+each. It answers each path with a line: the digest of the log's content and what tells
+its job, or the reason if the log is refused. The summary is in a second line.
 """
 
 import hashlib
@@ -15,18 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tierscope.core.files import write_text
-from tierscope.logs.summary import summarise
-from tierscope.logs.tiers import AUTO, TierPrefix
+from tierscope.logs.summary import Summary, summarise
+from tierscope.logs.tiers import AUTO, OTHER, UNNAMED, TierPrefix
 from tierscope.trace.log import LogError, read_any_log
 
 READY = "ready"
 _BLOCK_BYTES = 1 << 20
-
-
-def summary_path(folder: Path, digest: str, key: str) -> Path:
-    """Return where the summary of a log is; `key` stands for settings and modules."""
-    return folder / digest[:2] / f"{digest[2:32]}-{key[:16]}.json"
 
 
 def content_digest(path: Path) -> str:
@@ -46,30 +39,30 @@ def content_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def answer(path: str, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Sum up a log unless that was done before; return its digest, or the reason.
-
-    `stop` is why the other logs need not be tried.
-    """
+def answer(path: str, settings: Mapping[str, Any]) -> list[str]:
+    """Sum up a log; return the lines of the answer."""
     found = {"log": path}
     try:
         found["digest"] = digest = content_digest(Path(path))
-        kept = summary_path(Path(settings["folder"]), digest, settings["key"])
-        if not kept.exists():
-            tiers = settings["tiers"]
-            if tiers != AUTO:
-                tiers = [TierPrefix(*one) for one in tiers]
-            log = read_any_log(path)
-            summary = summarise(log, digest, tiers, settings["epochs"])
-            try:
-                write_text(kept, json.dumps(summary.as_json(), separators=(",", ":")))
-            except OSError as error:
-                found["stop"] = f"{kept}: cannot be written: {error.strerror}"
+        tiers = settings["tiers"]
+        if tiers != AUTO:
+            tiers = [TierPrefix(*one) for one in tiers]
+        summary = summarise(read_any_log(path), digest, tiers, settings["epochs"])
+        found["facts"] = facts_of(summary)
+        return [json.dumps(found), json.dumps(summary.as_json(), separators=(",", ":"))]
     except LogError as error:
         found["reason"] = str(error).removeprefix(f"{path}: ")
     except MemoryError:
         found["reason"] = "needs more memory than there is."
-    return found
+    return [json.dumps(found)]
+
+
+def facts_of(summary: Summary) -> dict[str, Any]:
+    """Return what tells to which job a log belongs: `grouping.LogFacts`."""
+    names = ("uid", "job_id", "n_processes", "started_s", "ended_s", "exe", "metadata")
+    facts = {name: summary.facts[name] for name in names}
+    on_tiers = (cell[1] not in (OTHER, UNNAMED) for cell in summary.cells)
+    return facts | {"has_io": any(on_tiers)}
 
 
 def main() -> None:
@@ -77,7 +70,7 @@ def main() -> None:
     print(READY, flush=True)
     settings = json.loads(sys.stdin.readline())
     for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line), settings)), flush=True)
+        print("\n".join(answer(json.loads(line), settings)), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from tierscope.core.words import printable, shortened
-from tierscope.pages.document import Picture
+from tierscope.pages.document import TEMPLATES, Picture
 from tierscope.pages.web_page import content_policy
 
 NAME_LETTERS, PATH_LETTERS, TEXT_LETTERS = 80, 160, 1000
@@ -71,6 +71,10 @@ class Table:
         Columns whose name stands in each cell where the page is narrow.
     has_lines : bool
         Whether cells are lines, of which those that begin with a mark get its colour.
+    search : str
+        What stands before an input that finds rows by their words; none if empty.
+    n_first : int
+        The rows that are shown at first if there is such an input.
     """
 
     kind: ClassVar[str] = "table"
@@ -83,6 +87,8 @@ class Table:
     row_styles: Sequence[str] = ()
     labelled: Sequence[str] = ()
     has_lines: bool = False
+    search: str = ""
+    n_first: int = 0
 
 
 @dataclass(frozen=True)
@@ -137,8 +143,12 @@ def page_context(
     links : mapping of str to str, optional
         Other pages: words and addresses.
     """
+    tables = [one for part in sections for one in part.items if one.kind == "table"]
+    has_search = any(table.search for table in tables)
+    script = (TEMPLATES / "search.js").read_text() if has_search else ""
     return {
-        "policy": content_policy(),
+        "policy": content_policy([script] if script else ()),
+        "script": script,
         "title": title,
         "lead": lead,
         "warnings": warnings,

@@ -8,6 +8,7 @@ import time
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from snakemake_logger_plugin_tierscope.analysis import LIST_RULE, AnalysisProgress
 from snakemake_logger_plugin_tierscope.errors import error_line
 from snakemake_logger_plugin_tierscope.failure import Failure
 from snakemake_logger_plugin_tierscope.jobs import SnakemakeJob
@@ -15,7 +16,7 @@ from snakemake_logger_plugin_tierscope.plan import planned_lines
 from snakemake_logger_plugin_tierscope.profile import refuse_unknown_profile
 from snakemake_logger_plugin_tierscope.progress import Progress
 from snakemake_logger_plugin_tierscope.screen import Screen
-from snakemake_logger_plugin_tierscope.words import INTERRUPTED, POINTS, is_noise
+from snakemake_logger_plugin_tierscope.words import INTERRUPTED, LOGS, POINTS, is_noise
 
 REFRESH_S = 0.3
 _STOPPED = "Stopped. Finished files are kept; the same command continues from there."
@@ -32,7 +33,7 @@ class LogHandler(LogHandlerBase):
         self._is_dry = settings.dryrun
         self._is_verbose = settings.verbose or settings.printshellcmds
         self._is_quiet = "all" in map(str, settings.quiet or ())
-        self._progress: Progress | None = None
+        self._progress: Progress | AnalysisProgress | None = None
         self._is_announced = False
         self._running: dict[int, SnakemakeJob] = {}
         self._planned: list[logging.LogRecord] = []
@@ -103,7 +104,8 @@ class LogHandler(LogHandlerBase):
         if self._is_dry or self._progress:
             return
         stats.pop("total", None)
-        self._progress = Progress(stats)
+        of_logs = LIST_RULE in stats
+        self._progress = AnalysisProgress() if of_logs else Progress(stats)
         if not self._progress.has_launches:
             self._announce()
 
@@ -111,7 +113,8 @@ class LogHandler(LogHandlerBase):
         """Say once what will be done, as soon as the number of points is known."""
         if self._progress and not self._is_announced:
             self._is_announced = True
-            self._say([f"{self._now()}  {self._progress.to_do()}"])
+            if words := self._progress.to_do():
+                self._say([f"{self._now()}  {words}"])
 
     def _job_info(self, record: logging.LogRecord) -> None:
         """Note a job that starts."""
@@ -132,10 +135,14 @@ class LogHandler(LogHandlerBase):
             return
         self._follow(job)
         self._progress.finished(job)
-        head = f"{self._now()}  {self._progress.so_far()}"
+        closing = job.closing_words()
+        if job.rule == LIST_RULE and (found := LOGS.match("\n".join(closing))):
+            self._progress.expect(int(found[1]))
+        so_far = self._progress.so_far(self._running.values())
+        head = f"{self._now()}  {so_far}"
         if job.is_said:
             self._say([f"{head}  {job.words} ({job.took()})"])
-        self._say([*job.warnings, *job.closing_words()])
+        self._say([*job.warnings, *closing])
         if self._progress.is_complete:
             self._say([f"{head}  Done in {self._progress.took()}."])
 

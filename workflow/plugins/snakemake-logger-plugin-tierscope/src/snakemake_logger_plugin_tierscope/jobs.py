@@ -13,8 +13,9 @@ MOST_WARNINGS = 20  # of one job
 _LAUNCH = re.compile(r"one launch of (\d+) process(?:es)? measures (\d+) points?")
 PROGRESS = re.compile(
     r"one launch of |\d+ processes probe |\s*(?:\S+, )?(?:point|epoch|repeat) \d+ of \d"
-    r"|\S+: \d+ of \d+ (?:files|records)"
+    r"|\S+: \d+ of \d+ (?:files|records|logs|jobs)"
 )
+_COUNT = re.compile(r"(reading|joining): (\d+) of (\d+)")
 _POINT = re.compile(r"point (\d+) of (\d+)")
 
 
@@ -61,6 +62,9 @@ class SnakemakeJob:
         resources = dict(getattr(record, "resources", None) or {})
         self.is_launch = "launch" in resources
         self.points = resources.get("points", 1) if self.is_launch else 0  # to measure
+        self.n_logs = resources.get("logs", 0)  # of a chunk
+        self.counts: dict[str, tuple[int, int]] = {}  # logs and jobs done, of how many
+        self.is_target = not getattr(record, "output", None)
         self._terminal = "progress" if self.is_launch else resources.get("terminal")
         message = getattr(record, "rule_msg", None)
         self.words = (message or self.rule.replace("_", " ")).strip().removesuffix(".")
@@ -80,6 +84,13 @@ class SnakemakeJob:
     def is_said(self) -> bool:
         """Return whether its end is shown: only jobs with a message are for readers."""
         return self._is_named
+
+    def part_of(self, what: str) -> float:
+        """Return which part of its logs is read, or of its jobs joined."""
+        if what == "reading" and "joining" in self.counts:
+            return 1.0
+        done, total = self.counts.get(what, (0, 1))
+        return done / max(total, 1)
 
     def took(self) -> str:
         """Return how long it ran, in words."""
@@ -108,6 +119,8 @@ class SnakemakeJob:
                 self._activity = line.strip()
                 yield Line(f"  {line.strip()}")
             elif PROGRESS.match(line):
+                if found := _COUNT.match(line):
+                    self.counts[found[1]] = int(found[2]), int(found[3])
                 before = self._activity.partition("; ")[0]
                 is_point = before.startswith("point")
                 self._activity = f"{before}; {line.strip()}" if is_point else line

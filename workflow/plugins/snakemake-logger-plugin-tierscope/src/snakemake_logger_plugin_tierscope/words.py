@@ -22,6 +22,8 @@ _NOISE = re.compile(
 
 # The workflow says it before its first launch.
 POINTS = re.compile(r"Points to measure: (\d+)")
+# An analysis of logs says it when it has listed them.
+LOGS = re.compile(r"Logs in chunks that are new or changed: (\d+) of ")
 # Other messages already say this.
 _ECHO = re.compile(r"Exiting because a job execution failed|Failed to setup log file")
 

@@ -5,28 +5,29 @@ Names become short ones that stay the same in all tables: ``user-1``, ``job-3``,
 reasons keep their own words; names and paths in them are replaced, too.
 """
 
+import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import PurePosixPath
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
 import pandas as pd
 
+from tierscope.analysis.logs.asking import JobTables
 from tierscope.core.columns import OPERATIONS, TABLES
+from tierscope.core.tables import read_table, table_files, write_table
+from tierscope.pages.logs.short_names import (
+    SHORT,
+    STREAMS,
+    Named,
+    Numbers,
+    ShortNames,
+)
 
 _TEXTS = ("sentence", "remarks", "grouped_by", "reason", "outlier")
-# Suffixes that tell the kind of a file, and nothing else.
-_KINDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        avi bin bz2 ckpt csv dat db gz h5 hdf5 idx jpeg jpg json lmdb log mdb mp4 nc
-        npy npz onnx out parquet pdb png pkl pt pth py safetensors so tar tfrecord
-        tif tiff txt wav xml xtc xz yaml zarr zip zst
-        """,
-    )
-)
-_FIRST = {"jobs": 0, "logs": 1}  # tables in whose order names are numbered
-_STREAMS = frozenset(["<STDIN>", "<STDOUT>", "<STDERR>", "<stdin>", "<stdout>"])
+# Tables with names, in whose order these are numbered; others have names of jobs only.
+_NAMED = ("jobs", "logs", "refusals", "tier_prefixes", "fleet", "job_files")
 _PATH = re.compile(r"(?<![\w<])~?/[^\s\"'`,;]+")
 _TOKEN = re.compile(r"[^\W_](?:[\w.@+-]*\w)?")
 _VERSION = re.compile(r"\d[\w.+-]{0,20}")
@@ -37,48 +38,14 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"", re.DOTALL)
 _ENDS = ".:)]}"  # of a path in a text, and not part of it
 _LEAST_LETTERS = 2  # of a name that is looked for in texts
 _PLAIN = frozenset(word for operation in OPERATIONS for word in operation.split())
-
-
-class _Names:
-    """Short names of one kind, numbered as they come."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.known: dict[str, str] = {}
-
-    def __call__(self, name: str) -> str:
-        """Return the short name of a name; an empty one stays empty."""
-        if name and name not in self.known:
-            self.known[name] = f"{self.kind}-{len(self.known) + 1}"
-        return self.known.get(name, "")
-
-
-class _Paths:
-    """Short paths of files and folders."""
-
-    def __init__(self) -> None:
-        self.folders, self.files = _Names("dir"), _Names("file")
-
-    def folder(self, path: str, tier: str) -> str:
-        """Return the short path of a folder of a tier."""
-        if not path.rstrip("/"):
-            return f"/{tier}"
-        return f"/{tier}/{self.folders(path.rstrip('/'))}"
-
-    def file(self, path: str, tier: str) -> str:
-        """Return the short path of a file of a tier."""
-        if path in _STREAMS or not path:
-            return path
-        parent = str(PurePosixPath(path).parent)
-        suffix = PurePosixPath(path).suffix.removeprefix(".").lower()
-        ending = f".{suffix}" if suffix in _KINDS else ""
-        return f"{self.folder(parent, tier)}/{self.files(path)}{ending}"
+Frames = dict[str, pd.DataFrame]
 
 
 class _Texts:
     """Replaces names and paths in texts."""
 
-    def __init__(self, kept: frozenset[str]) -> None:
+    def __init__(self, kept: frozenset[str], numbers: Numbers) -> None:
+        self.numbers = numbers
         self.kept = kept | _PLAIN  # words that are no names here
         self.tokens: dict[str, str] = {}  # single words
         self.phrases: dict[str, dict[str, str]] = {}  # by job: names of any letters
@@ -100,10 +67,16 @@ class _Texts:
         phrases.setdefault(name, short)
         self.paths.add(short)
 
+    def learn_jobs(self, texts: Iterable[str]) -> None:
+        """Replace the names of other jobs that texts have."""
+        words = {word for text in set(texts) for word in _TOKEN.findall(text)}
+        _learn_names(self, self.numbers.jobs(words - self.tokens.keys()))
+
     def replaced(self, text: str, job: str) -> str:
         """Return a text of a job without names and paths."""
-        if phrases := self.phrases.get(job):
-            longest = sorted(phrases, key=len, reverse=True)
+        phrases = self.phrases.get(job, {})
+        if found := [phrase for phrase in phrases if phrase in text]:
+            longest = sorted(found, key=len, reverse=True)
             pattern = "|".join(map(re.escape, longest))
             bounded = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)")
             text = bounded.sub(lambda found: phrases[found[0]], text)
@@ -116,86 +89,150 @@ class _Texts:
         return found[0] if path in self.paths else "(a path)"
 
 
-def anonymise(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return the tables of an analysis without what identifies people or machines.
+def anonymise(tables: Mapping[str, str | Path], folder: Path) -> None:
+    """Write the tables of an analysis without what identifies people or machines.
 
     Replaced are users, programs, hosts, jobs, logs, paths and prefixes, job numbers of
     the scheduler and digests of logs. Kept are the names of tiers, the kinds of files
-    (``.h5``), file system types, times, counts and sizes.
+    (``.h5``), file system types, times, counts and sizes. A name is replaced alike in
+    all tables and files.
 
     Parameters
     ----------
-    tables : mapping of str to DataFrame
-        Tables of `tierscope.core.columns` that hold logged jobs, by name. Give all of
-        an analysis at once, so that a name is replaced alike in them.
-
-    Returns
-    -------
-    dict of str to DataFrame
-        The same tables with the same rows in the same order.
+    tables : mapping of str to path
+        Tables of `tierscope.core.columns` that hold logged jobs, by name: all of an
+        analysis. A table is a file or a folder of files. Files of one path in several
+        folders hold the same jobs.
+    folder : Path
+        Where to write ``<name>.parquet`` of the same form, with the same rows in the
+        same order.
     """
-    shorten = {
-        "job": _Names("job"),
-        "user": _Names("user"),
-        "exe": _Names("program"),
-        "host": _Names("host"),
-        "log": _Names("log"),
-    }
-    named = _with_programs(tables)
-    for kind in ("job", "log", "exe"):  # numbered in the order of jobs, then of logs
-        for name in sorted(named, key=lambda name: _FIRST.get(name, len(_FIRST))):
-            if kind in named[name]:
-                named[name][kind].drop_duplicates().map(shorten[kind])
-    tiers = {
-        tier
-        for name, frame in tables.items()
-        if "tier" in TABLES[name]
-        for tier in frame["tier"].unique()
-    }
-    texts, paths = _Texts(frozenset(tiers)), _Paths()
-    replaced = {
-        name: _without_names(frame, shorten, paths) for name, frame in named.items()
-    }
-    if "refusals" in tables:
-        reasons = tables["refusals"]["reason"].map(
-            lambda reason: _without_quotes(reason, shorten)
-        )
-        replaced["refusals"] = replaced["refusals"].assign(reason=reasons)
-    for name, frame in tables.items():
-        _learn(texts, frame, replaced[name])
-    for name, frame in replaced.items():
-        for column in _TEXTS:
-            if column in frame:
-                replaced[name] = frame = _with_texts(frame, column, tables[name], texts)
-    return replaced
+    parts = _parts(tables)
+    asked = JobTables(tables)
+    programs = frozenset(_distinct(asked, "exe", ["jobs"]))
+    tiers = frozenset(_distinct(asked, "tier", tables))
+    with tempfile.TemporaryDirectory(prefix="tierscope-") as room:
+        numbers = Numbers(Path(room))
+        for part, files in enumerate(parts.values()):
+            named = _with_programs(_read_named(files), programs)
+            for name, frame in named.items():
+                numbers.add(part, _NAMED.index(name), _names(frame, name))
+        numbers.finish()
+        anywhere = numbers.anywhere()
+        for part, (place, files) in enumerate(parts.items()):
+            short, texts = ShortNames(numbers.of(part)), _Texts(tiers, numbers)
+            _learn_names(texts, anywhere)
+            replaced = _replaced_named(_read_named(files), programs, short, texts)
+            for name, file in files.items():
+                frame = replaced.get(name)
+                if frame is None:
+                    frame = _replaced(read_table(file, name), short, texts)
+                write_table(frame, folder / f"{name}.parquet" / place, name)
 
 
-def _without_quotes(reason: str, shorten: Mapping[str, Callable[[str], str]]) -> str:
+def _parts(tables: Mapping[str, str | Path]) -> dict[str, dict[str, Path]]:
+    """Return the files of each part by table; a part is a path in the folders."""
+    parts: dict[str, dict[str, Path]] = defaultdict(dict)
+    for name, table in tables.items():
+        for file in table_files(table):
+            place = "" if file == Path(table) else str(file.relative_to(table))
+            parts[place][name] = file
+    return parts
+
+
+def _distinct(asked: JobTables, column: str, tables: Iterable[str]) -> list[str]:
+    """Return the distinct values of a column in those tables that have it."""
+    found = [name for name in tables if column in TABLES[name]]
+    rows = " UNION ".join(f"SELECT {column} AS name FROM {name}" for name in found)
+    return asked.ask(rows)["name"].tolist()
+
+
+def _read_named(files: Mapping[str, Path]) -> Frames:
+    """Return the tables of a part that have names of more than jobs."""
+    return {name: read_table(files[name], name) for name in _NAMED if name in files}
+
+
+def _names(frame: pd.DataFrame, name: str) -> Iterator[Named]:
+    """Give the names in a table, each with its kind."""
+    for kind in SHORT:
+        if kind == "host" and kind in frame:
+            hosts = frame[kind].drop_duplicates().map(_hosts)
+            yield from ((kind, one) for several in hosts for one in several)
+        elif kind in frame:
+            yield from ((kind, one) for one in frame[kind].drop_duplicates())
+    if name == "logs":
+        yield from (("job_id", str(one)) for one in frame["job_id"])
+    elif name == "refusals":
+        for reason in frame["reason"]:
+            yield from _quoted_names(reason)
+    elif name == "tier_prefixes":
+        rows = zip(frame["tier"], frame["prefix"], strict=True)
+        yield from ((f"prefix {tier}", prefix) for tier, prefix in rows)
+    elif name == "job_files":
+        files = frame[["path", "kind"]].drop_duplicates()
+        for path, kind in files.to_numpy().tolist():
+            if kind == "folder":
+                yield "dir", path.rstrip("/")
+            elif path not in STREAMS:
+                yield "dir", posixpath.dirname(path).rstrip("/")
+                yield "file", path
+
+
+def _replaced_named(
+    before: Frames, programs: frozenset[str], short: ShortNames, texts: _Texts
+) -> Frames:
+    """Return the tables of a part that have names of more than jobs, without them.
+
+    The texts learn these names.
+    """
+    named = _with_programs(before, programs)
+    after = {name: _without_names(frame, short) for name, frame in named.items()}
+    for name, frame in before.items():
+        _learn(texts, frame, after[name])
+    return {
+        name: _with_texts(frame, before[name], texts) for name, frame in after.items()
+    }
+
+
+def _replaced(frame: pd.DataFrame, short: ShortNames, texts: _Texts) -> pd.DataFrame:
+    """Return a table that has names of jobs only, without them."""
+    return _with_texts(_without_names(frame, short), frame, texts)
+
+
+def _quoted_names(reason: str) -> Iterator[Named]:
+    """Give the log or the job that a reason for a refusal names."""
+    yield from (("log", found) for found in _COPY.findall(reason))
+    yield from (("job", found) for found in _JOB.findall(reason))
+
+
+def _without_quotes(reason: str, short: ShortNames) -> str:
     """Return why a log is refused, without what it quotes of logs, jobs and paths."""
     if _COPY.search(reason):
-        return _COPY.sub(lambda found: shorten["log"](found[0]), reason)
-    reason = _JOB.sub(lambda found: shorten["job"](found[0]), reason)
+        return _COPY.sub(lambda found: short("log", found[0]), reason)
+    reason = _JOB.sub(lambda found: short("job", found[0]), reason)
     return _QUOTED.sub("(a text)", reason)
 
 
-def _with_programs(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return the tables with programs in table ``logs`` instead of command lines.
+def _with_programs(frames: Frames, known: frozenset[str]) -> Frames:
+    """Return tables with programs in table ``logs`` instead of command lines.
 
     So a program has the same short name as in table ``jobs``.
     """
-    if not {"jobs", "logs"} <= tables.keys():
-        return dict(tables)
-    jobs, logs = tables["jobs"], tables["logs"]
-    of_jobs = dict(zip(jobs["job"], jobs["exe"], strict=True))
+    if "logs" not in frames:
+        return frames
+    logs, of_jobs = frames["logs"], {}
+    if "jobs" in frames:
+        jobs = frames["jobs"]
+        of_jobs = dict(zip(jobs["job"], jobs["exe"], strict=True))
     programs = [
-        _program(command, of_jobs.get(job, ""), of_jobs.values())
+        _program(command, of_jobs.get(job, ""), known)
         for command, job in zip(logs["exe"], logs["job"], strict=True)
     ]
     exe = pd.Series(programs, index=logs.index, dtype="str")
-    return {**tables, "logs": logs.assign(exe=exe)}
+    return {**frames, "logs": logs.assign(exe=exe)}
 
 
-def _program(command: str, of_job: str, known: Iterable[str]) -> str:
+def _program(command: str, of_job: str, known: frozenset[str]) -> str:
     """Return the program of a command line: its job's, a known one, or its file."""
     if command == of_job:
         return command
@@ -204,40 +241,46 @@ def _program(command: str, of_job: str, known: Iterable[str]) -> str:
     return of_job if of_job in words else next(iter([*found, *words]), "")
 
 
-def _without_names(
-    frame: pd.DataFrame, shorten: Mapping[str, Callable[[str], str]], paths: _Paths
-) -> pd.DataFrame:
+def _without_names(frame: pd.DataFrame, short: ShortNames) -> pd.DataFrame:
     """Return a table with short names in the columns that hold nothing else."""
     new = {}
-    for column in frame:
-        if column == "host":
-            new[column] = frame[column].map(
-                lambda hosts: ", ".join(map(shorten["host"], _hosts(hosts)))
-            )
-        elif column in shorten:
-            new[column] = frame[column].map(shorten[column])
+    for kind in filter(frame.columns.__contains__, SHORT):
+        new[kind] = [
+            ", ".join(short(kind, one) for one in _hosts(name))
+            if kind == "host"
+            else short(kind, name)
+            for name in frame[kind].tolist()
+        ]
     if "digest" in frame:
-        new["digest"] = pd.Series("", index=frame.index)
-        new["job_id"] = frame["job_id"].factorize()[0] + 1
-        new["darshan"] = frame["darshan"].where(
-            frame["darshan"].str.fullmatch(_VERSION), ""
-        )
+        new["digest"] = [""] * len(frame)
+        new["job_id"] = list(map(short.number, frame["job_id"]))
+        darshan = frame["darshan"]
+        new["darshan"] = darshan.where(darshan.str.fullmatch(_VERSION), "")
     if "path" in frame:
-        rows = zip(frame["path"], frame["tier"], frame["kind"], strict=True)
+        rows = frame[["path", "tier", "kind"]].to_numpy().tolist()
         new["path"] = [
-            (paths.folder if kind == "folder" else paths.file)(path, tier)
+            (short.folder if kind == "folder" else short.file)(path, tier)
             for path, tier, kind in rows
         ]
     if "prefix" in frame:
-        of_tier = frame.groupby("tier").cumcount() + 1
-        new["prefix"] = [
-            f"/{tier}" if number == 1 else f"/{tier}-{number}"
-            for tier, number in zip(frame["tier"], of_tier, strict=True)
-        ]
-    typed = {
-        column: pd.Series(cells, index=frame.index) for column, cells in new.items()
-    }
-    return frame.assign(**typed)
+        rows = zip(frame["prefix"], frame["tier"], strict=True)
+        new["prefix"] = [short.prefix(*row) for row in rows]
+    if "reason" in frame:
+        new["reason"] = [_without_quotes(one, short) for one in frame["reason"]]
+    return frame.assign(
+        **{
+            column: pd.Series(cells, index=frame.index, dtype=frame[column].dtype)
+            for column, cells in new.items()
+        }
+    )
+
+
+def _learn_names(texts: _Texts, numbers: Mapping[Named, int]) -> None:
+    """Tell texts the names that any of them may have."""
+    short = ShortNames(numbers)
+    for kind, name in numbers:
+        for part in _name_parts(name, kind):
+            texts.learn(part, short(kind, name), "")
 
 
 def _learn(texts: _Texts, frame: pd.DataFrame, short: pd.DataFrame) -> None:
@@ -253,7 +296,7 @@ def _learn(texts: _Texts, frame: pd.DataFrame, short: pd.DataFrame) -> None:
                 for one, short_one in zip(_hosts(name), _hosts(new), strict=True):
                     texts.learn(one, short_one, of)
                 continue
-            for part in _parts(name, column):
+            for part in _name_parts(name, column):
                 texts.learn(part, new, of)
 
 
@@ -262,7 +305,7 @@ def _hosts(names: str) -> list[str]:
     return re.split(r",\s*", names)
 
 
-def _parts(name: str, column: str) -> list[str]:
+def _name_parts(name: str, column: str) -> list[str]:
     """Return a name and what a text may call it instead."""
     if column in ("user", "job"):
         return [name]
@@ -270,8 +313,8 @@ def _parts(name: str, column: str) -> list[str]:
         program, *words = name.split() or [""]
         parts = [part for word in words for part in (word, PurePosixPath(word).name)]
         return [name, program, PurePosixPath(program).name, *_telling(parts)]
-    last = PurePosixPath(name)
-    return [name, *_telling([last.name, last.stem])]
+    last = posixpath.basename(name.rstrip("/"))
+    return [name, *_telling([last, posixpath.splitext(last)[0]])]
 
 
 def _telling(parts: Iterable[str]) -> list[str]:
@@ -280,11 +323,16 @@ def _telling(parts: Iterable[str]) -> list[str]:
 
 
 def _with_texts(
-    frame: pd.DataFrame, column: str, before: pd.DataFrame, texts: _Texts
+    frame: pd.DataFrame, before: pd.DataFrame, texts: _Texts
 ) -> pd.DataFrame:
-    """Return a table with the names in one column of texts replaced."""
-    keys = before["job"] if "job" in before else before["log"]
-    cells = [
-        texts.replaced(text, job) for text, job in zip(frame[column], keys, strict=True)
-    ]
-    return frame.assign(**{column: pd.Series(cells, index=frame.index, dtype="str")})
+    """Return a table with the names in its texts replaced."""
+    new = {}
+    for column in filter(frame.columns.__contains__, _TEXTS):
+        keys = before["job"] if "job" in before else before["log"]
+        texts.learn_jobs(frame[column])
+        cells = [
+            texts.replaced(text, job)
+            for text, job in zip(frame[column], keys, strict=True)
+        ]
+        new[column] = pd.Series(cells, index=frame.index, dtype="str")
+    return frame.assign(**new)

@@ -1,15 +1,28 @@
 """Put all jobs of an analysis of Darshan logs on one page."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
+from tierscope.analysis.logs.asking import JobTables
+from tierscope.analysis.logs.questions import (
+    class_costs,
+    costs_by,
+    count,
+    first_rows,
+    most_costly,
+    outlying,
+    prefixes,
+    surest_savings,
+    totals,
+)
 from tierscope.core.columns import JOB_CLASS
 from tierscope.core.provenance import RULE_NOTE, Origin
 from tierscope.core.words import bounds_words, count_words
-from tierscope.figures.fleet import cost_words, hours_words, most_hours
-from tierscope.figures.logs.classes import counted, in_class_order, label
+from tierscope.figures.logs.classes import in_class_order, label
+from tierscope.figures.logs.fleet import cost_words, hours_words
 from tierscope.pages.content import (
     NAME_LETTERS,
     PATH_LETTERS,
@@ -21,6 +34,7 @@ from tierscope.pages.content import (
     seen,
 )
 from tierscope.pages.document import Picture
+from tierscope.pages.logs.folders import TABLES
 from tierscope.pages.logs.job_page import NO_MODEL, more_words, run_time_words
 
 OF_FLEET = ("fleet", "fleet_classes", "logs", "refusals", "tier_prefixes")
@@ -28,13 +42,20 @@ SHARE = "Share of what is certain"
 COST = "Cost"
 IO_TIME = "I/O time, and its part of the run time"
 MOST_ROWS, MOST_SAVINGS = 500, 20
+MOST_FOUND = 1000  # users or programs
+LONG, N_FIRST = 100, 20  # a table of more rows is searched, and begins with a few
+# Of a column of table fleet: title of a value, of several, and the number of them.
+_OF_COLUMNS = {
+    "user": ("User", "Users", "n_users"),
+    "exe": ("Program", "Programs", "n_programs"),
+}
 
 
 def fleet_page(
-    tables: Mapping[str, pd.DataFrame],
+    tables: JobTables,
     *,
     experiment: str,
-    picture: Picture | None,
+    pictures: Sequence[Picture],
     provenance: Origin,
     pages: Mapping[str, str] | None = None,
     processes_per_node: int | None = None,
@@ -43,12 +64,12 @@ def fleet_page(
 
     Parameters
     ----------
-    tables : mapping of str to DataFrame
-        The tables of `OF_FLEET`.
+    tables : JobTables
+        With the tables of `OF_FLEET`.
     experiment : str
         Name of the analysis.
-    picture : Picture or None
-        The figure of all jobs.
+    pictures : sequence of Picture
+        Figures ``fleet`` and ``fleet_over_time``, as far as they exist.
     provenance : Origin
         Where the numbers come from.
     pages : mapping of str to str, optional
@@ -56,20 +77,25 @@ def fleet_page(
     processes_per_node : int, optional
         Processes on a node, if the configuration says so.
     """
-    fleet, refusals = tables["fleet"], tables["refusals"]
-    n_logs = len(tables["logs"]) + len(refusals)
-    lead = f"{count_words(len(fleet), 'job')} from {count_words(n_logs, 'log')}"
-    if len(refusals):
-        lead += f"; {count_words(len(refusals), 'log')} could not be used"
-    hours = hours_words(fleet["hours_of"])
+    known, n_refused = totals(tables), count(tables, "refusals")
+    n_logs = count(tables, "logs") + n_refused
+    lead = f"{count_words(known['n_jobs'], 'job')} from {count_words(n_logs, 'log')}"
+    if n_refused:
+        lead += f"; {count_words(n_refused, 'log')} could not be used"
+    drawings = {picture.name: [Drawing(picture)] for picture in pictures}
+    hours = hours_words(known["kinds"])
     sections = [
-        _summary(fleet, tables["fleet_classes"], hours, processes_per_node),
-        Section("figure", "Figure", [Drawing(picture)] if picture else []),
-        _jobs(fleet, hours, pages or {}),
-        _savings(fleet, hours, pages or {}),
-        _outliers(fleet, pages or {}),
-        _refusals(refusals),
-        _tiers(tables["tier_prefixes"]),
+        _summary(known, class_costs(tables), hours, processes_per_node),
+        Section("time", "Over the time", drawings.get("fleet_over_time", [])),
+        _months(tables, known),
+        _sums(tables, known, "user", "exe"),
+        _sums(tables, known, "exe", "user"),
+        Section("figure", "Figure", drawings.get("fleet", [])),
+        _jobs(most_costly(tables, MOST_ROWS), known, hours, pages or {}),
+        _savings(surest_savings(tables, MOST_SAVINGS), hours, pages or {}),
+        _outliers(outlying(tables, MOST_ROWS), known, pages or {}),
+        _refusals(first_rows(tables, "refusals", MOST_ROWS), n_refused),
+        _tiers(tables),
     ]
     return page_context(
         f"I/O of jobs: {seen(experiment, NAME_LETTERS)} (Darshan logs)",
@@ -77,35 +103,35 @@ def fleet_page(
         sections,
         footer=f"Source: {provenance}. All numbers are in the Parquet files of the "
         "analysis.",
+        links={"Tables": f"{TABLES}/"},
     )
 
 
-def classes_table(fleet_classes: pd.DataFrame) -> pd.DataFrame:
-    """Return what all jobs cost by class (``fleet_classes``), the dearest class first.
+def classes_table(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return what all jobs cost by class in words, the dearest class first.
 
-    Classes without hours are left out. A job that may have a class is in the upper
+    `costs` is what `class_costs` returns. A job that may have a class is in the upper
     bound of the number of jobs.
     """
-    rows = counted(fleet_classes)
+    sums = costs.set_index(JOB_CLASS)
     ends = ["least_hours", "most_hours"]
-    by_class = rows.groupby(JOB_CLASS)
-    sums = by_class[ends].agg(lambda hours: hours.sum(skipna=False))
-    has = rows[ends].ne(0)  # of an unknown upper bound, too
-    n_jobs = has.groupby([rows[name] for name in JOB_CLASS]).sum()
+    known = sums.reindex(in_class_order(sums.index))
+    known = known.sort_values(ends, ascending=False, kind="stable")
     whole = sums["least_hours"].sum()
-    order = in_class_order(sums.index[sums.ne(0).any(axis="columns")])
-    known = sums.reindex(order).fillna(0).sort_values(ends, ascending=False)
     return pd.DataFrame(
         {
-            "Class": label(*one),
-            COST: cost_words(*sums.loc[one]),
-            SHARE: f"{100 * sums.loc[one, 'least_hours'] / whole:.1f} %"
-            if whole
-            else "",
-            "Jobs": _range_words(*n_jobs.loc[one]),
+            "Class": label(*row[:3]),
+            COST: cost_words(row.least_hours, row.most_hours),
+            SHARE: _share(row.least_hours, whole),
+            "Jobs": _range_words(row.n_least, row.n_most),
         }
-        for one in known.index
+        for row in known.reset_index().itertuples(index=False)
     )
+
+
+def _share(hours: float, whole: float) -> str:
+    """Return a part of hours in percent, in words; empty if there are none."""
+    return f"{100 * hours / whole:.1f} %" if whole else ""
 
 
 def _range_words(least: int, most: int) -> str:
@@ -113,21 +139,32 @@ def _range_words(least: int, most: int) -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
+def _more(number: int, table: str) -> list[Words]:
+    """Return that so many rows are in a table only, with a link; nothing if none is."""
+    link = {"Tables": f"{TABLES}/"}
+    return [Words(more_words(number, table), links=link)] if number > 0 else []
+
+
+def _searched(table: Table) -> Table:
+    """Return a table with an input that finds rows, if it is long."""
+    if len(table.frame) <= LONG:
+        return table
+    return replace(table, search=f"Search {table.label.lower()}:", n_first=N_FIRST)
+
+
 def _summary(
-    fleet: pd.DataFrame,
-    fleet_classes: pd.DataFrame,
+    known: Mapping[str, Any],
+    costs: pd.DataFrame,
     hours: str,
     processes_per_node: int | None,
 ) -> Section:
     """Return what all jobs spend, by class."""
-    if fleet.empty:
+    if not known["n_jobs"]:
         text = "No log could be used; the reasons are below."
         return Section("summary", "In short", [Words(text, "answer")])
-    costs = [fleet["io_hours"], most_hours(fleet)]
-    ends = ["meta_saved_least_hours", "meta_saved_most_hours"]
     cost, saved = (
-        cost_words(*(column.sum(skipna=False) for column in columns), hours)
-        for columns in (costs, [fleet[end] for end in ends])
+        cost_words(known[f"{of}least_hours"], known[f"{of}most_hours"], hours)
+        for of in ("", "saved_")
     )
     text = (
         f"I/O of all jobs costs {cost}. By the paper's rule, metadata servers twice as "
@@ -140,13 +177,56 @@ def _summary(
     if processes_per_node:
         of_node = count_words(processes_per_node, "process", "processes")
         how += f" The configuration says {of_node} on a node."
-    if fleet["hours_of"].eq("processes").any():
+    if "processes" in known["kinds"]:
         how += " Where the number of nodes is not known, it counts processes."
     how += f" In the tables, h, min and s are {hours} and parts of them."
-    table = classes_table(fleet_classes)
-    shown = Table("Classes", table, [COST, SHARE, "Jobs"], title="By class")
+    shown = Table("Classes", classes_table(costs), [COST, SHARE, "Jobs"])
+    shown = replace(shown, title="By class")
     items = [Words(text, "answer"), Words(how), shown]
     return Section("summary", "In short", items)
+
+
+def _months(tables: JobTables, known: Mapping[str, Any]) -> Section:
+    """Return what the jobs of each month cost, if there are several months."""
+    rows = costs_by(tables, "month", MOST_ROWS).sort_values("name")
+    counts = {"Users": "n_users", "Programs": "n_programs"}
+    table = _sums_table(rows, "Month", counts, known["least_hours"])
+    shown = Table("Months", table, list(table.columns[1:]))
+    return Section("months", "Months", [shown] if len(rows) > 1 else [])
+
+
+def _sums(
+    tables: JobTables, known: Mapping[str, Any], column: str, other: str
+) -> Section:
+    """Return what users or programs cost, the dearest first, if there are several."""
+    (one, several, n), (_, others, n_others) = _OF_COLUMNS[column], _OF_COLUMNS[other]
+    rows = costs_by(tables, column, MOST_FOUND)
+    if len(rows) < 2:
+        return Section(several.lower(), several, [])
+    counts = {others: n_others, "Outliers": "n_outliers"}
+    table = _sums_table(rows, one, counts, known["least_hours"])
+    items = [
+        Words("The most costly first."),
+        _searched(Table(several, table, list(table.columns[1:]))),
+        *_more(known[n] - len(rows), "fleet"),
+    ]
+    return Section(several.lower(), several, items)
+
+
+def _sums_table(
+    rows: pd.DataFrame, name: str, counts: Mapping[str, str], whole: float
+) -> pd.DataFrame:
+    """Return what `costs_by` says in words, with columns of some counts."""
+    return pd.DataFrame(
+        {
+            name: seen(row["name"], NAME_LETTERS),
+            COST: cost_words(row["least_hours"], row["most_hours"]),
+            SHARE: _share(row["least_hours"], whole),
+            "Jobs": f"{row['n_jobs']:,}",
+        }
+        | {title: f"{row[column]:,}" for title, column in counts.items()}
+        for row in rows.to_dict("records")
+    )
 
 
 def _links(rows: pd.DataFrame, pages: Mapping[str, str]) -> dict[int, str]:
@@ -154,14 +234,13 @@ def _links(rows: pd.DataFrame, pages: Mapping[str, str]) -> dict[int, str]:
     return {place: pages[job] for place, job in enumerate(rows["job"]) if job in pages}
 
 
-def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
-    """Return all jobs, the most costly first."""
-    by = ["io_hours", "job"]
-    rows = fleet.assign(most_hours=most_hours(fleet))
-    rows = rows.sort_values(by, ascending=[False, True]).head(MOST_ROWS)
+def _jobs(
+    rows: pd.DataFrame, known: Mapping[str, Any], hours: str, pages: Mapping[str, str]
+) -> Section:
+    """Return the most costly jobs, those first that cost most."""
     if rows.empty:
         return Section("jobs", "Jobs", [])
-    is_mixed = fleet["hours_of"].nunique() > 1
+    is_mixed = len(known["kinds"]) > 1
     table = pd.DataFrame(
         {
             "Job": seen(row["job"], NAME_LETTERS),
@@ -172,7 +251,7 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
             IO_TIME: f"{bounds_words(row['io_least_s'], row['io_most_s'])}\n"
             + part_words(row),
             COST: cost_words(row["io_hours"], row["most_hours"])
-            + (" *" if is_mixed and row["hours_of"] == "processes" else ""),
+            + (" *" if row["is_marked"] else ""),
             "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
         }
         for row in rows.to_dict("records")
@@ -181,8 +260,6 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
     words = f"The most costly first ({hours} of I/O)."
     if is_mixed:
         words += " *: hours of processes."
-    if len(fleet) > len(rows):
-        words += f" {more_words(len(fleet) - len(rows), 'fleet')}"
     if pages:
         have = (
             "job has a page of its own"
@@ -191,7 +268,12 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
         )
         words += f" {len(pages):,} {have}."
     shown = Table("Jobs", table, numbers, _links(rows, pages))
-    return Section("jobs", "Jobs", [Words(words), shown])
+    items = [
+        Words(words),
+        _searched(shown),
+        *_more(known["n_jobs"] - len(rows), "fleet"),
+    ]
+    return Section("jobs", "Jobs", items)
 
 
 def part_words(row: Mapping[str, Any]) -> str:
@@ -200,12 +282,8 @@ def part_words(row: Mapping[str, Any]) -> str:
     return "unknown part" if pd.isna(least) else bounds_words(least, most, "%")
 
 
-def _savings(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
+def _savings(rows: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
     """Return the jobs that faster metadata servers would help most."""
-    by = ["meta_saved_least_hours", "meta_saved_most_hours"]
-    some = fleet[fleet[by].fillna(1).gt(0).any(axis="columns")]
-    some = some.assign(most_hours=most_hours(some))
-    rows = some.sort_values(by, ascending=False, kind="stable").head(MOST_SAVINGS)
     if rows.empty:
         return Section("metadata", "Faster metadata servers", [])
     table = pd.DataFrame(
@@ -213,7 +291,9 @@ def _savings(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Secti
             "Job": seen(row["job"], NAME_LETTERS),
             "Program": seen(row["exe"], NAME_LETTERS),
             "Metadata server of": seen(row["meta_tier"], NAME_LETTERS),
-            "Saves": cost_words(row[by[0]], row[by[1]]),
+            "Saves": cost_words(
+                row["meta_saved_least_hours"], row["meta_saved_most_hours"]
+            ),
             "Of its cost": cost_words(row["io_hours"], row["most_hours"]),
             "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
         }
@@ -229,9 +309,10 @@ def _savings(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Secti
     return Section("metadata", "Faster metadata servers", items)
 
 
-def _outliers(fleet: pd.DataFrame, pages: Mapping[str, str]) -> Section:
+def _outliers(
+    rows: pd.DataFrame, known: Mapping[str, Any], pages: Mapping[str, str]
+) -> Section:
     """Return the jobs that differ from others, with the reason."""
-    rows = fleet[fleet["outlier"] != ""].head(MOST_ROWS)
     table = pd.DataFrame(
         {
             "Job": seen(row["job"], NAME_LETTERS),
@@ -241,13 +322,14 @@ def _outliers(fleet: pd.DataFrame, pages: Mapping[str, str]) -> Section:
         }
         for row in rows.to_dict("records")
     )
-    items = [Table("Outliers", table, (), _links(rows, pages))] if len(rows) else []
+    shown = Table("Outliers", table, (), _links(rows, pages))
+    items: list = [_searched(shown)] if len(rows) else []
+    items += _more(known["n_outliers"] - len(rows), "fleet")
     return Section("outliers", "Outliers", items)
 
 
-def _refusals(refusals: pd.DataFrame) -> Section:
+def _refusals(rows: pd.DataFrame, n_refused: int) -> Section:
     """Return the logs that could not be used, each with its reason."""
-    rows = refusals.head(MOST_ROWS)
     if rows.empty:
         return Section("refusals", "Logs that could not be used", [])
     table = pd.DataFrame(
@@ -256,15 +338,16 @@ def _refusals(refusals: pd.DataFrame) -> Section:
             "Reason": list(map(seen, rows["reason"])),
         }
     )
-    items: list = [Table("Refusals", table)]
-    if len(refusals) > len(rows):
-        items.append(Words(more_words(len(refusals) - len(rows), "refusals")))
+    shown = _searched(Table("Refusals", table))
+    items = [shown, *_more(n_refused - len(rows), "refusals")]
     return Section("refusals", "Logs that could not be used", items)
 
 
-def _tiers(prefixes: pd.DataFrame) -> Section:
+def _tiers(tables: JobTables) -> Section:
     """Return which paths belong to which tier."""
-    if prefixes.empty:
+    every = prefixes(tables)
+    rows = every.head(MOST_ROWS)
+    if rows.empty:
         return Section("tiers", "Tiers", [])
     table = pd.DataFrame(
         {
@@ -273,10 +356,14 @@ def _tiers(prefixes: pd.DataFrame) -> Section:
             "File system": seen(row["fs_type"], NAME_LETTERS),
             "Logs": f"{row['n_logs']:,}",
         }
-        for row in prefixes.to_dict("records")
+        for row in rows.to_dict("records")
     )
     text = (
         "Tier other: paths of no tier. Tier unnamed: records whose path was lost. "
         "MPI-IO is not counted, as its calls reach POSIX."
     )
-    return Section("tiers", "Tiers", [Table("Tiers", table, ["Logs"]), Words(text)])
+    n_more = len(every) - len(rows)
+    shown = _searched(Table("Tiers", table, ["Logs"]))
+    return Section(
+        "tiers", "Tiers", [shown, *_more(n_more, "tier_prefixes"), Words(text)]
+    )

@@ -1,28 +1,11 @@
-"""Choose the jobs that get pages of their own, and the names of their folders."""
+"""Name the folders of the pages of single jobs, and the pages beside them."""
 
 import re
 from collections.abc import Iterable
 
-import pandas as pd
-
 REPORT, EXPLORER = "report.html", "explorer.html"
-FLEET, FOLDER = "fleet_report.html", "jobs"  # beside each other
+FLEET, FOLDER, TABLES = "fleet_report.html", "jobs", "tables"  # beside each other
 _MOST_LETTERS = 80
-
-
-def page_folders(fleet: pd.DataFrame, n_pages: int) -> dict[str, str]:
-    """Return the folder of each job with pages: those with the most hours first.
-
-    Parameters
-    ----------
-    fleet : DataFrame
-        Table ``fleet``.
-    n_pages : int
-        How many jobs get pages.
-    """
-    by = ["io_hours", "job"]
-    ordered = fleet.sort_values(by, ascending=[False, True])["job"].head(n_pages)
-    return folder_names(ordered)
 
 
 def folder_names(jobs: Iterable[str]) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 import pytest
 import tierscope
-from analyse_logs import summary, unused
+from gather_logs import summary, unused
 from job_logs import write_job_log
+from tierscope.analysis.logs.asking import JobTables
 from tierscope.logs.settings import settings_of
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
@@ -20,7 +21,7 @@ def test_parts_of_the_configuration_that_match_nothing_are_named(log, anonymous)
     tiers = {"gfs": ["/gfs", "/gsf"], "lfs": "/lfs"}
     given = {"epochs": "xyz([0-9]+)", "group": {"job": "a([.])", "process": "p(z)"}}
     settings = settings_of("x", [log], tiers, **given, anonymous=anonymous)
-    lines = unused(tierscope.analyse(log, tiers, **given), settings)
+    lines = unused(JobTables(tierscope.analyse(log, tiers, **given)), settings)
     expected = {
         "tiers.gfs matches no path": "/gsf",
         "tiers.lfs matches no path": "/lfs",
@@ -34,7 +35,8 @@ def test_parts_of_the_configuration_that_match_nothing_are_named(log, anonymous)
 
 def test_what_matches_is_not_named(log):
     settings = settings_of("x", [log], {"gfs": "/gfs"})
-    assert unused(tierscope.analyse(log, {"gfs": "/gfs"}), settings) == []
+    tables = JobTables(tierscope.analyse(log, {"gfs": "/gfs"}))
+    assert unused(tables, settings) == []
 
 
 def test_the_summary_tells_the_remarks_of_a_single_job_or_how_many_have_some(tmp_path):
@@ -43,16 +45,16 @@ def test_the_summary_tells_the_remarks_of_a_single_job_or_how_many_have_some(tmp
         mounts = {"mounts": {}} if number else {}
         path = tmp_path / f"{number}.darshan"
         write_job_log(path, rows, n_processes=2, job_id=number, **mounts)
-    text = summary(tierscope.analyse(tmp_path))
+    text = summary(JobTables(tierscope.analyse(tmp_path)))
     assert text.endswith("1 of 2 jobs have remarks (table jobs).")
-    text = summary(tierscope.analyse(path))
+    text = summary(JobTables(tierscope.analyse(path)))
     told = "1 log has no mount table, so paths are tier other: name the tiers."
     assert text.splitlines()[-1] == told
 
 
 def test_the_summary_counts_logs_and_jobs_and_tells_of_a_single_job(log, tmp_path):
     (tmp_path / "b.darshan").touch()
-    text = summary(tierscope.analyse([log, tmp_path / "b.darshan"]))
+    text = summary(JobTables(tierscope.analyse([log, tmp_path / "b.darshan"])))
     assert text.splitlines() == [
         "1 of 2 logs can be used. Jobs: 1.",
         "Tier lustre: /gfs (lustre).",

@@ -1,18 +1,18 @@
 import job_tables
 import numpy as np
+import pandas as pd
 import pytest
 from job_tables import META, READ, tables_of
+from tierscope.analysis.logs.asking import JobTables
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import empty_table
-from tierscope.figures.fleet import (
+from tierscope.figures.logs.classes import UNSURE
+from tierscope.figures.logs.fleet import (
     MOST_JOBS,
     cost_words,
     hours_words,
-    most_costly,
-    most_hours,
     plot_fleet,
 )
-from tierscope.figures.logs.classes import UNSURE
 from tierscope.figures.style import save_figure
 
 ORIGIN = Origin("Darshan logs")
@@ -26,9 +26,13 @@ def job_of(name, hours, **changes):
 
 
 def draw(*jobs, **changes):
-    tables = tables_of(*jobs)
+    tables = asked(tables_of(*jobs), **changes)
+    return plot_fleet(tables, provenance=ORIGIN)
+
+
+def asked(tables, **changes):
     fleet = tables["fleet"].assign(**changes)
-    return plot_fleet(fleet, tables["fleet_classes"], provenance=ORIGIN)
+    return JobTables({"fleet": fleet, "fleet_classes": tables["fleet_classes"]})
 
 
 def names_of(ax):
@@ -96,12 +100,12 @@ def test_a_job_with_an_unknown_part_is_counted_in_the_title():
 
 def test_hours_of_processes_are_marked_among_hours_of_nodes():
     tables = tables_of(job_of("a", 1), job_of("b", 2))
-    fleet = tables["fleet"].assign(hours_of=["processes", "nodes"])
-    assert hours_words(fleet["hours_of"]) == "node-hours or process-hours"
-    figure = plot_fleet(fleet, tables["fleet_classes"], provenance=ORIGIN)
+    assert hours_words(["processes", "nodes"]) == "node-hours or process-hours"
+    mixed = asked(tables, hours_of=["processes", "nodes"])
+    figure = plot_fleet(mixed, provenance=ORIGIN)
     assert names_of(figure.axes[0]) == ["b *", "a"]
     assert "* Hours of processes" in figure.get_supxlabel()
-    assert hours_words(fleet["hours_of"].head(1)) == "process-hours"
+    assert hours_words(["processes"]) == "process-hours"
 
 
 @pytest.mark.parametrize(
@@ -117,8 +121,7 @@ def test_a_title_says_whether_all_jobs_are_shown(jobs, title):
 
 
 def test_jobs_without_io_are_no_costly_jobs():
-    fleet = tables_of(job_of("a", 0), job_of("b", 2))["fleet"]
-    assert most_costly(fleet, "io_hours")["job"].tolist() == ["b"]
+    assert names_of(draw(job_of("a", 0), job_of("b", 2)).axes[0]) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -129,8 +132,9 @@ def test_a_fleet_without_io_is_a_sentence(jobs, words, tmp_path):
     if jobs:
         figure = draw(*jobs)
     else:
-        empty = empty_table("fleet"), empty_table("fleet_classes")
-        figure = plot_fleet(*empty, provenance=ORIGIN)
+        names = ("fleet", "fleet_classes")
+        empty = JobTables({name: empty_table(name) for name in names})
+        figure = plot_fleet(empty, provenance=ORIGIN)
     assert figure.axes == []
     assert words in figure.texts[-1].get_text()
     save_figure(figure, [tmp_path / "a.svg"])
@@ -173,11 +177,19 @@ def test_what_a_job_costs_has_bounds():
     assert words == ["at least 6.00 s", "4.00 to 8.00 s"]
 
 
-def test_the_upper_bound_of_hours_follows_from_that_of_seconds():
-    fleet = tables_of(job_of("a", 1), job_of("b", 2), job_of("c", 3))["fleet"]
-    known = {"io_least_s": [2.0, 0, 0], "io_most_s": [4.0, 0, 1]}
-    bounds = most_hours(fleet.assign(io_hours=[1.0, 0, 0], **known))
-    assert bounds.tolist() == pytest.approx([2, 0, np.nan], nan_ok=True)
+def test_many_jobs_are_counted_in_cells_and_few_outliers_are_points():
+    """3000 jobs alike and 150 outliers, of which the 100 with the most hours."""
+    tables = tables_of(job_of("usual", 1), job_of("far", 2, outlier="much I/O"))
+    names = [("usual", 3000), ("far", 150)]
+    fleet = pd.concat(
+        tables["fleet"].query("job == @name").sample(n, replace=True, random_state=1)
+        for name, n in names
+    )
+    fleet["io_least_percent"] = np.tile([10.0, 20, 200], 1050)
+    parts = plot_fleet(asked(tables | {"fleet": fleet}), provenance=ORIGIN).axes[2]
+    cells, points = parts.collections
+    assert cells.get_array().tolist() == [1050, 1050, 1050]
+    assert len(points.get_offsets()) == 100
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,27 @@
 """Draw what many jobs spend on I/O, and what a faster metadata server would save."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 
+from tierscope.analysis.logs.asking import JobTables
+from tierscope.analysis.logs.questions import (
+    Parts,
+    classes_of_jobs,
+    largest_savings,
+    most_costly,
+    parts_of_io,
+    totals,
+)
 from tierscope.core.columns import JOB_CLASS, LOWER_BOUNDS
 from tierscope.core.provenance import Origin
 from tierscope.core.words import bounds_words, count_words, printable, shortened
@@ -18,7 +31,6 @@ from tierscope.figures.logs.classes import (
     bound_notes,
     class_patches,
     classes_of,
-    counted,
     unsure_patch,
     visible,
 )
@@ -27,6 +39,8 @@ from tierscope.figures.style import styled, write_around
 MOST_JOBS = 20  # that are drawn, the most costly first
 _NAME_LETTERS = 26
 _MOST_OUTLIERS = 6  # with a name
+_MOST_DIAMONDS = 100  # outliers among many jobs
+_CELLS = ListedColormap(colormaps["Blues"](np.linspace(0.3, 1, 256)))  # one is seen
 _UNEVEN = 30  # times the median: shorter bars would not be seen
 _ROUNDING = 1e-6
 _WORDS_LETTERS, _USER_LETTERS = 44, 30
@@ -55,8 +69,7 @@ _HOURS = {"color": "#888888", "height": 0.75}
 
 @styled
 def plot_fleet(
-    fleet: pd.DataFrame,
-    fleet_classes: pd.DataFrame,
+    tables: JobTables,
     *,
     provenance: Origin,
     tiers: Sequence[str] | None = None,
@@ -65,12 +78,12 @@ def plot_fleet(
 
     Parameters
     ----------
-    fleet, fleet_classes : DataFrame
-        These tables.
+    tables : JobTables
+        With tables ``fleet`` and ``fleet_classes``.
     provenance : Origin
         Where the numbers come from.
     tiers : sequence of str, optional
-        All tiers of the analysis, for their colours; default: those of the table.
+        All tiers of the analysis, for their colours; default: those that are drawn.
 
     Returns
     -------
@@ -80,23 +93,26 @@ def plot_fleet(
         classes are percent of each job's own beside it.
         Upper right: what a metadata server twice as fast would save, from the least to
         the most. Lower right: each job's part of I/O over its run time; outliers have
-        a name if there is room.
+        a name if there is room. Where many jobs would be on each other, colours say how
+        many there are.
         Only a sentence if there is nothing to draw.
     """
-    rows = counted(fleet_classes)
+    known, jobs = totals(tables), most_costly(tables, MOST_JOBS)
+    jobs = jobs[jobs["io_hours"] > 0]
+    rows = classes_of_jobs(tables, jobs["job"].tolist())
     palette = Palette(tiers or list(dict.fromkeys(rows["tier"])))
     figure = Figure(figsize=(13.6, 8.4), layout="constrained")
-    title = f"I/O of {count_words(len(fleet), 'job')} (Darshan logs)"
-    write_around(figure, title, _notes(fleet, provenance))
-    if not fleet["io_hours"].gt(0).any():
+    n_jobs = known["n_jobs"]
+    title = f"I/O of {count_words(n_jobs, 'job')} (Darshan logs)"
+    write_around(figure, title, _notes(known, provenance))
+    if jobs.empty:
         figure.set_size_inches(13.6, 2.4)
-        words = _NO_JOBS if fleet.empty else _NO_HOURS
+        words = _NO_HOURS if n_jobs else _NO_JOBS
         figure.text(0.5, 0.55, words, ha="center", va="center", fontsize=12)
         return figure
     rooms = {"width_ratios": (0.5, 0.65, 1), "height_ratios": (1, 1, 0.36)}
     grid = figure.add_gridspec(3, 3, **rooms)
-    hours = hours_words(fleet["hours_of"])
-    jobs = most_costly(fleet, "io_hours")
+    hours = hours_words(known["kinds"])
     is_uneven = jobs["io_hours"].max() > _UNEVEN * jobs["io_hours"].median()
     costly = figure.add_subplot(grid[:2, 1 if is_uneven else slice(0, 2)])
     saved, parts = (figure.add_subplot(grid[place, 2]) for place in (0, 1))
@@ -106,13 +122,13 @@ def plot_fleet(
     handles = _draw_classes(costly, jobs, rows, palette, hours, is_uneven=is_uneven)
     (names if is_uneven else costly).set_title(
         "All jobs"
-        if len(jobs) == len(fleet)
+        if len(jobs) == n_jobs
         else "The most costly job"
         if len(jobs) == 1
         else f"The {len(jobs)} most costly jobs"
     )
-    _draw_savings(saved, fleet, hours)
-    of_parts = _draw_parts(parts, fleet)
+    _draw_savings(saved, largest_savings(tables, MOST_JOBS // 2), hours)
+    of_parts = _draw_parts(parts, parts_of_io(tables, _MOST_PERCENT, _MOST_DIAMONDS))
     for place, entries, n in ((slice(0, 2), handles, 3), (2, of_parts, 2)):
         room = figure.add_subplot(grid[2, place])
         room.axis("off")
@@ -121,10 +137,13 @@ def plot_fleet(
     return figure
 
 
-def hours_words(kinds: pd.Series) -> str:
-    """Return what hours are counted: ``node-hours``, ``process-hours``, or both."""
+def hours_words(kinds: Collection[str]) -> str:
+    """Return what hours are counted: ``node-hours``, ``process-hours``, or both.
+
+    `kinds` are the distinct values of ``hours_of``.
+    """
     words = {"nodes": "node-hours", "processes": "process-hours"}
-    found = [words[kind] for kind in words if kinds.eq(kind).any()]
+    found = [words[kind] for kind in words if kind in kinds]
     return " or ".join(found) or words["nodes"]
 
 
@@ -138,39 +157,21 @@ def cost_words(least_hours: float, most_hours: float, hours: str = "") -> str:
     hours : str, optional
         What `hours_words` returns, for ``1.20 node-minutes``; without it ``1.20 min``.
     """
-    per_hour, short, unit = _unit(float(np.fmax(least_hours, most_hours)))
+    per_hour, short, unit = hours_unit(float(np.fmax(least_hours, most_hours)))
     unit = hours.replace("hours", unit) if hours else short
     return bounds_words(per_hour * least_hours, per_hour * most_hours, unit)
 
 
-def _unit(hours: float) -> tuple[int, str, str]:
+def hours_unit(hours: float) -> tuple[int, str, str]:
     """Return in which unit to show so many hours: how many an hour has, and names."""
     fitting = [_UNITS[least] for least in _UNITS if hours >= least or hours == 0]
     return (fitting or [_SECONDS])[0]
-
-
-def most_hours(fleet: pd.DataFrame) -> pd.Series:
-    """Return the upper bounds of ``io_hours``; missing (NaN) if there is none."""
-    per_second = fleet["io_hours"] / fleet["io_least_s"].where(fleet["io_least_s"] > 0)
-    return (fleet["io_most_s"] * per_second).where(fleet["io_most_s"].ne(0), 0.0)
 
 
 def job_label(row: pd.Series) -> str:
     """Return the name of a job on the figure, marked if its hours are of processes."""
     name = shortened(printable(row["job"]), _NAME_LETTERS)
     return f"{name} *" if row["is_marked"] else name
-
-
-def most_costly(fleet: pd.DataFrame, by: str, n_jobs: int = MOST_JOBS) -> pd.DataFrame:
-    """Return the jobs with the most hours of a kind, those without any left out.
-
-    ``is_marked`` says whether a job has process-hours while others have node-hours.
-    """
-    is_mixed = fleet["hours_of"].nunique() > 1
-    marked = fleet["hours_of"].eq("processes") & is_mixed
-    found = fleet.assign(is_marked=marked)
-    found = found[found[by] > 0].sort_values([by, "job"], ascending=[False, True])
-    return found.head(n_jobs).reset_index(drop=True)
 
 
 def _draw_classes(
@@ -186,7 +187,6 @@ def _draw_classes(
 
     Where one job costs much more than most, bars are parts of each job's own hours.
     """
-    rows = rows[rows["job"].isin(jobs["job"])]
     wide = rows.pivot_table(
         index="job",
         columns=JOB_CLASS,
@@ -195,7 +195,7 @@ def _draw_classes(
         fill_value=0,
     ).reindex(jobs["job"], fill_value=0)
     certain = np.maximum(wide.sum(axis="columns").to_numpy(), jobs["io_hours"])
-    per_hour, _, unit = _unit(certain.max())
+    per_hour, _, unit = hours_unit(certain.max())
     scale = 100 / certain.to_numpy() if is_uneven else np.full(len(jobs), per_hour)
     wide, end = wide.mul(scale, axis="index"), (certain * scale).to_numpy()
     at, left = np.arange(len(jobs)), np.zeros(len(jobs))
@@ -240,7 +240,7 @@ def _costs(jobs: pd.DataFrame) -> list[str]:
     """Return what each job costs, in words."""
     return [
         cost_words(*ends)
-        for ends in zip(jobs["io_hours"], most_hours(jobs), strict=True)
+        for ends in zip(jobs["io_hours"], jobs["most_hours"], strict=True)
     ]
 
 
@@ -260,15 +260,11 @@ def _name_bars(ax: Axes, names: Sequence[str]) -> None:
     _across(ax)
 
 
-def _draw_savings(ax: Axes, fleet: pd.DataFrame, hours: str) -> None:
+def _draw_savings(ax: Axes, jobs: pd.DataFrame, hours: str) -> None:
     """Draw what a metadata server twice as fast would save, at least and at most."""
-    fleet = fleet.assign(
-        end=np.fmax(fleet["meta_saved_most_hours"], fleet["meta_saved_least_hours"])
-    )
-    jobs = most_costly(fleet, "end", MOST_JOBS // 2)
-    longest = jobs["end"].max() if len(jobs) else 0.0
-    per_hour, _, unit = _unit(longest)
-    end, at = per_hour * jobs["end"], np.arange(len(jobs))
+    longest = jobs["saved_hours"].max() if len(jobs) else 0.0
+    per_hour, _, unit = hours_unit(longest)
+    end, at = per_hour * jobs["saved_hours"], np.arange(len(jobs))
     least = per_hour * jobs["meta_saved_least_hours"]
     ax.barh(at, least, **_SAVING)
     unsure = (end > least).to_numpy()
@@ -288,23 +284,24 @@ def _draw_savings(ax: Axes, fleet: pd.DataFrame, hours: str) -> None:
     ax.set_title("Metadata servers twice as fast\nwould save (by the rule)")
 
 
-def _draw_parts(ax: Axes, fleet: pd.DataFrame) -> list[Line2D]:
+def _draw_parts(ax: Axes, parts: Parts) -> list[Line2D]:
     """Draw each job's part of I/O over its run time, and the names of outliers.
 
     The entries of the legend are returned.
     """
-    known = fleet[fleet["io_least_percent"].notna() & fleet["run_time_s"].gt(0)]
-    largest = known["io_least_percent"].max()
-    is_above = known["io_least_percent"].gt(_MOST_PERCENT)
-    known = known.assign(percent=known["io_least_percent"].clip(upper=_MOST_PERCENT))
+    known = parts.points
     is_outlier = known["outlier"].ne("")
     is_lower = known["times_are"].eq(LOWER_BOUNDS) & ~is_outlier
-    usual = known[~is_outlier & ~is_lower]
-    ax.scatter("run_time_s", "percent", data=usual, **_POINTS)
-    ax.scatter("run_time_s", "percent", data=known[is_lower], **_LOWER)
-    outliers = known[is_outlier].sort_values("io_hours", ascending=False)
+    outliers = known[is_outlier]
+    handles = []
+    if len(parts.cells):
+        _draw_cells(ax, parts.cells)
+    else:
+        usual = known[~is_outlier & ~is_lower]
+        ax.scatter("run_time_s", "percent", data=usual, **_POINTS)
+        ax.scatter("run_time_s", "percent", data=known[is_lower], **_LOWER)
+        handles = [Line2D([], [], color="#4477AA", marker="o", ls="", label="job")]
     ax.scatter("run_time_s", "percent", data=outliers, **_OUTLIER)
-    handles = [Line2D([], [], color="#4477AA", marker="o", ls="", label="job")]
     if is_lower.any():
         label = "at least (a log lacks some)"
         mark = {"color": "#4477AA", "marker": "^", "markerfacecolor": "none"}
@@ -312,21 +309,39 @@ def _draw_parts(ax: Axes, fleet: pd.DataFrame) -> list[Line2D]:
     if is_outlier.any():
         mark = {"color": "#882255", "marker": "D", "ls": ""}
         handles.append(Line2D([], [], label="outlier", **mark))
-    if is_above.any():
-        above = known[is_above]
+    above = known[known["io_least_percent"] > _MOST_PERCENT]
+    if len(above):
         at_end = above["percent"] + 0.06 * _MOST_PERCENT
-        label = f"above the axis: up to {largest:,.0f} %"
+        label = f"above the axis: up to {parts.largest_percent:,.0f} %"
         handles += ax.plot(above["run_time_s"], at_end, **_ABOVE, label=label)
-    if len(known):
+    if len(known) or len(parts.cells):
         ax.set_xscale("log")
     ax.margins(x=0.12)
-    ax.set_ylim(0, 1.12 * max([1, *known["percent"]]))
+    ax.set_ylim(0, 1.12 * max([1, *known["percent"], *parts.cells["to_percent"]]))
     _name_outliers(ax, outliers)
     ax.set_xlabel("Run time (s)")
     ax.set_ylabel("I/O time of the slowest process\n(% of the run time)")
-    n_left_out = len(fleet) - len(known)
-    ax.set_title("Part of I/O" + (f" ({n_left_out} unknown)" if n_left_out else ""))
+    n = parts.n_unknown
+    ax.set_title("Part of I/O" + (f" ({n:,} unknown)" if n else ""))
     return handles
+
+
+def _draw_cells(ax: Axes, cells: pd.DataFrame) -> None:
+    """Draw how many jobs are in each cell, darker where there are more."""
+    boxes = [
+        Rectangle((left, low), right - left, high - low)
+        for left, right, low, high in zip(
+            cells["run_time_s"],
+            cells["to_s"],
+            cells["percent"],
+            cells["to_percent"],
+            strict=True,
+        )
+    ]
+    drawn = PatchCollection(boxes, cmap=_CELLS, norm=LogNorm(1, cells["n_jobs"].max()))
+    drawn.set_array(cells["n_jobs"])
+    ax.add_collection(drawn)
+    ax.figure.colorbar(drawn, ax=ax, label="Jobs", pad=0.01, aspect=30)
 
 
 def _name_outliers(ax: Axes, outliers: pd.DataFrame) -> None:
@@ -359,16 +374,16 @@ def _across(ax: Axes) -> None:
     ax.grid(axis="x", visible=True)
 
 
-def _notes(fleet: pd.DataFrame, provenance: Origin) -> list[str]:
-    """Return the notes below the figure."""
-    notes = bound_notes(fleet["times_are"], provenance)
+def _notes(known: Mapping[str, Any], provenance: Origin) -> list[str]:
+    """Return the notes below the figure, of what `totals` says."""
+    notes = bound_notes(known["times_are"], provenance)
     notes.append(
         "A job costs the I/O time of its slowest process times its nodes, as all "
         "others wait for it. Savings by the paper's rule; no model: logs do not "
         "determine the devices."
     )
-    if fleet["hours_of"].nunique() > 1:
+    if len(known["kinds"]) > 1:
         notes.append("* Hours of processes: the log does not tell the nodes.")
-    elif fleet["hours_of"].eq("processes").any():
+    elif "processes" in known["kinds"]:
         notes.append("Hours of processes: the logs do not tell the nodes.")
     return notes

@@ -1,0 +1,1 @@
+"""Logs in chunks: listed, read and joined chunk by chunk, and gathered."""

@@ -1,0 +1,291 @@
+"""Read the logs of a chunk, join its jobs, and write their tables.
+
+A chunk knows nothing of others. So it writes, beside the tables `OF_JOBS`, what the
+gathering needs to find jobs whose logs lie in several chunks: the tables `INTERNAL`.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tierscope.core.tables import empty_table
+from tierscope.core.words import as_utf8
+from tierscope.logs.chunks.folders import folder_written_whole
+from tierscope.logs.chunks.listing import ListedLog
+from tierscope.logs.chunks.store import ReadLogs, keep, take_kept
+from tierscope.logs.grouping import LogFacts, LogGroup, group_logs
+from tierscope.logs.jobs import OF_JOBS, Frames, tables_of_jobs
+from tierscope.logs.join import main_log, user_of
+from tierscope.logs.reading import read_logs, reading_key
+from tierscope.logs.settings import Settings
+from tierscope.logs.summary import Summary
+
+Progress = Callable[[str, int, int], None]  # what, done, total
+Facts = Mapping[Path, tuple[LogFacts, None]]
+
+# Logs that were read: `group` is a traced command's; `facts` those of one process.
+LOGS = pa.schema(
+    {
+        "log": pa.binary(),
+        "digest": pa.string(),
+        "job": pa.string(),  # none of a log with the content of another one
+        "uid": pa.int64(),
+        "job_id": pa.int64(),
+        "n_processes": pa.int64(),
+        "started_s": pa.float64(),
+        "ended_s": pa.float64(),
+        "group": pa.string(),
+        "facts": pa.large_string(),
+    }
+)
+# Jobs, also those that are filtered out or refused. The first log gives their order.
+JOBS = pa.schema(
+    {
+        "job": pa.string(),
+        "stem": pa.string(),
+        "started_s": pa.float64(),
+        "pid": pa.int64(),
+        "log": pa.binary(),
+        "job_id": pa.int64(),
+        "n_logs": pa.int64(),
+        "grouped_by": pa.string(),
+        "user": pa.string(),
+        "uid": pa.int64(),
+        "executable": pa.string(),
+        "month": pa.string(),
+        "is_kept": pa.bool_(),
+        "refused": pa.string(),
+    }
+)
+PREFIXES = pa.schema(
+    {
+        "job": pa.string(),
+        "tier": pa.string(),
+        "prefix": pa.string(),
+        "fs_type": pa.string(),
+        "n_logs": pa.int64(),
+    }
+)
+REFUSALS = pa.schema({"log": pa.binary(), "reason": pa.string()})
+INTERNAL = {
+    "read_logs": LOGS,
+    "all_jobs": JOBS,
+    "prefixes_of_jobs": PREFIXES,
+    "unread_logs": REFUSALS,
+}
+_MOST_PID = 1 << 62
+_MOST_JOBS = 256  # that are joined at once
+_MOST_BYTES = 16 << 20  # of their summaries
+
+
+def read_chunk(
+    logs: Sequence[ListedLog],
+    settings: Settings,
+    *,
+    chunk: str,
+    kept: Path,
+    output: Path,
+    n_workers: int | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> None:
+    """Read the logs of a chunk, and write a file of each table to a folder.
+
+    Parameters
+    ----------
+    logs : sequence of ListedLog
+        The logs, sorted by path.
+    settings : Settings
+    chunk : str
+        Name of the chunk.
+    kept : Path
+        The folder in which is kept what was read of all chunks.
+    output : Path
+        The folder of the tables; an older one is replaced.
+    n_workers : int, optional
+        Number of processes that read.
+    progress : callable of (what is done, done, total)
+    """
+    key = reading_key(settings.tiers, settings.epochs)
+    with ReadLogs(kept) as reading:
+        if not take_kept(reading, kept, chunk, logs, key):
+            read_logs(
+                [log for log in logs if log.path not in reading],
+                settings.tiers,
+                settings.epochs,
+                keep=reading.add,
+                n_workers=n_workers,
+                timeout_s=settings.log_timeout_s,
+                progress=lambda done, total: progress("reading", done, total),
+            )
+            keep(reading, kept, chunk, logs, key)
+        with folder_written_whole(output) as folder:
+            _write_tables(reading, settings, folder, progress)
+
+
+def _write_tables(
+    reading: ReadLogs, settings: Settings, folder: Path, progress: Progress
+) -> None:
+    """Join the jobs of a chunk and write all its tables."""
+    facts = {
+        Path(path): (LogFacts(Path(path), **reading.facts[path]), None)
+        for path in first_with_content(reading.digests)
+    }
+    groups = group_logs([one for one, _ in facts.values()], settings.group)
+    rows = [job_row(group, facts, settings) for group in groups]
+    kept = [g for g, row in zip(groups, rows, strict=True) if row["is_kept"]]
+    refused, prefixes, n_done = {}, [], 0
+    with TableWriters(folder, OF_JOBS) as writers:
+        for some in _batches(kept, reading):
+            summaries = {
+                path: (facts[path][0], reading.summary(str(path)))
+                for group in some
+                for path in group.logs
+            }
+            tables, not_joined = tables_of_jobs(some, summaries, settings)
+            writers.write(tables)
+            refused |= {group.name: why for group, why in not_joined.items()}
+            joined = [group for group in some if group not in not_joined]
+            prefixes += prefix_rows(joined, summaries)
+            n_done += len(some)
+            progress("joining", n_done, len(kept))
+    for row in rows:
+        row["refused"] = refused.get(row["job"], "")
+    unread = [
+        {"log": os.fsencode(path), "reason": as_utf8(reason)}
+        for path, reason in sorted(reading.refusals.items())
+    ]
+    of_logs = _log_rows(groups, reading)
+    for name, found in zip(INTERNAL, (of_logs, rows, prefixes, unread), strict=True):
+        table = pa.Table.from_pylist(found, INTERNAL[name])
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+
+def first_with_content(digests: Mapping[str, str]) -> list[str]:
+    """Return the logs of which none before has the same content, sorted."""
+    first: dict[str, str] = {}
+    for path in sorted(digests, key=os.fsencode):
+        first.setdefault(digests[path], path)
+    return list(first.values())
+
+
+def _batches(groups: Sequence[LogGroup], reading: ReadLogs) -> Iterator[list[LogGroup]]:
+    """Yield some jobs at a time, whose summaries fit into memory."""
+    some, n_bytes = [], 0
+    for group in groups:
+        n_own = sum(reading.n_bytes(str(path)) for path in group.logs)
+        if some and (n_bytes + n_own > _MOST_BYTES or len(some) == _MOST_JOBS):
+            yield some
+            some, n_bytes = [], 0
+        some.append(group)
+        n_bytes += n_own
+    if some:
+        yield some
+
+
+class TableWriters:
+    """Files of tables in a folder, to which rows are added."""
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        self._folder, self._names = folder, names
+        self._files: dict[str, pq.ParquetWriter] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "TableWriters":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            self.write({name: empty_table(name) for name in self._names})
+        self._stack.close()
+
+    def write(self, tables: Frames) -> None:
+        """Add the rows of checked tables."""
+        for name, frame in tables.items():
+            if name in self._files and frame.empty:
+                continue
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            table = table.replace_schema_metadata()
+            if name not in self._files:
+                self._files[name] = self._stack.enter_context(
+                    pq.ParquetWriter(
+                        self._folder / f"{name}.parquet",
+                        table.schema,
+                        compression="zstd",
+                        write_page_checksum=True,
+                    )
+                )
+            self._files[name].write_table(table.cast(self._files[name].schema))
+
+
+# ---- Rows of internal tables
+
+
+def job_row(group: LogGroup, facts: Facts, settings: Settings) -> dict:
+    """Return the row of a job in table ``all_jobs``, without why it is refused."""
+    main, first = main_log(group, facts), facts[group.logs[0]][0]
+    month = f"{datetime.fromtimestamp(main.started_s, UTC):%Y-%m}"
+    found = {
+        "user": [user_of(main), str(main.uid)],
+        "executable": [main.program],
+        "month": [month],
+    }
+    wanted = {k: str(one) for k, one in settings.filter.items() if one is not None}
+    started_s, pid, path = first.order()
+    return {
+        "job": group.name,
+        "stem": group.stem,
+        "started_s": started_s,
+        "pid": min(pid, _MOST_PID),
+        "log": os.fsencode(path),
+        "job_id": first.job_id,
+        "n_logs": len(group.logs),
+        "grouped_by": group.grouped_by,
+        "user": found["user"][0],
+        "uid": main.uid,
+        "executable": as_utf8(main.program),
+        "month": month,
+        "is_kept": all(value in found[key] for key, value in wanted.items()),
+    }
+
+
+def prefix_rows(
+    groups: Sequence[LogGroup], logs: Mapping[Path, tuple[LogFacts, Summary]]
+) -> list[dict]:
+    """Return how many logs of each job have paths of each prefix."""
+    rows = []
+    for group in groups:
+        counts = Counter(
+            tuple(prefix) for path in group.logs for prefix in logs[path][1].prefixes
+        )
+        for (tier, prefix, fs_type), n_logs in counts.items():
+            values = (group.name, tier, prefix, fs_type, n_logs)
+            rows.append(dict(zip(PREFIXES.names, values, strict=True)))
+    return rows
+
+
+def _log_rows(groups: Sequence[LogGroup], reading: ReadLogs) -> list[dict]:
+    """Return the rows of all logs that were read."""
+    job_of = {str(path): group.name for group in groups for path in group.logs}
+    rows = []
+    for path, digest in reading.digests.items():
+        facts = reading.facts[path]
+        is_alone = facts["n_processes"] > 1  # and needs no other log
+        names = ("uid", "job_id", "n_processes", "started_s", "ended_s")
+        rows.append(
+            {name: facts[name] for name in names}
+            | {
+                "log": os.fsencode(path),
+                "digest": digest,
+                "job": job_of.get(path, ""),
+                "group": as_utf8(facts["metadata"].get("group", "")),
+                "facts": "" if is_alone else json.dumps(facts),
+            }
+        )
+    return rows

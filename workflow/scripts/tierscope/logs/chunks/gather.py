@@ -1,0 +1,366 @@
+"""Make the tables of an analysis from those of its chunks.
+
+Most jobs lie in one chunk, and the files of their tables are only linked. The gathering
+decides what no chunk knows: jobs whose logs lie in several chunks, logs with the
+content of another one, names of jobs that come again, and which jobs are outliers.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tierscope.core.validation import ConfigError
+from tierscope.core.words import as_utf8, count_words, printable
+from tierscope.logs.chunks.across import related_logs
+from tierscope.logs.chunks.chunk import (
+    INTERNAL,
+    JOBS,
+    LOGS,
+    PREFIXES,
+    TableWriters,
+    job_row,
+    prefix_rows,
+)
+from tierscope.logs.chunks.datasets import ChunkPart, rewrite, write_datasets
+from tierscope.logs.chunks.folders import folder_written_whole, remove_others
+from tierscope.logs.chunks.store import kept_summaries
+from tierscope.logs.grouping import LogFacts, LogGroup, group_logs, unused_name
+from tierscope.logs.jobs import OF_JOBS, tables_of_jobs
+from tierscope.logs.settings import Settings
+from tierscope.logs.tiers import in_order
+
+SAME_CONTENT = "has the same content as"
+_JOB_ID = re.compile(r"_id(-?\d+)[-_]")  # in the name of a log
+_MOST_KNOWN = 5  # values that an error names
+_MOST_LOGS = 2000  # of jobs across chunks that are joined at once
+_ACROSS = "across"  # the name of their chunk
+_NO_FACTS = [name for name in LOGS.names if name != "facts"]
+_ORDER = ["started_s", "pid", "log"]
+
+
+@dataclass
+class _Found:
+    """What chunks say of their logs and jobs, the internal tables one below the other.
+
+    Column `chunk` has the number of the chunk in `names`; jobs across chunks have the
+    number after the last one.
+    """
+
+    names: list[str]
+    folders: list[Path]
+    logs: pd.DataFrame
+    jobs: pd.DataFrame
+    prefixes: pd.DataFrame
+    unread: pd.DataFrame
+    groups: list[LogGroup] = field(default_factory=list)
+    facts: dict[Path, tuple[LogFacts, None]] = field(default_factory=dict)
+
+
+def gather(
+    chunks: Sequence[Path],
+    settings: Settings,
+    *,
+    kept: Path,
+    tables: Path,
+    without_names: Callable[[Mapping[str, Path], Path], None] | None = None,
+) -> None:
+    """Write the tables of all chunks as folders of files.
+
+    Parameters
+    ----------
+    chunks : sequence of Path
+        The folder of each chunk's tables; its name is that of the chunk.
+    settings : Settings
+    kept : Path
+        The folder in which is kept what was read of all chunks.
+    tables : Path
+        The folder of the tables; an older one is replaced.
+    without_names : callable, optional
+        Writes the tables to a folder without the names of people.
+
+    Raises
+    ------
+    ConfigError
+        If no log can be used, or a filter keeps no job.
+    """
+    found = _found_in(sorted(chunks))
+    copies = _take_copies(found)
+    _regroup(found, settings)
+    _name_jobs(found)
+    _refuse_filter(found, settings.filter)
+    with folder_written_whole(tables) as folder:
+        across = folder / f".{_ACROSS}"
+        across.mkdir()
+        _join_across(found, settings, kept, across)
+        refusals = _refusals(found, copies)
+        if not (found.jobs["is_kept"] & found.jobs["refused"].eq("")).any():
+            raise _none_usable(refusals)
+        others = {
+            "refusals": refusals,
+            "tier_prefixes": _prefixes(found, settings),
+        }
+        write_datasets(_parts(found, across), others, folder)
+        shutil.rmtree(across)
+        if without_names:
+            rewrite(folder, without_names)
+    for folder in (kept, *{chunk.parent for chunk in chunks}):
+        remove_others(folder, set(found.names))  # what was of chunks that are no more
+
+
+def _found_in(chunks: Sequence[Path]) -> _Found:
+    """Return what chunks say of their logs and jobs."""
+    columns = {"read_logs": _NO_FACTS}
+    frames = {
+        name: pd.concat(
+            [
+                pq.read_table(chunk / f"{name}.parquet", columns=columns.get(name))
+                .to_pandas()
+                .assign(chunk=number)
+                for number, chunk in enumerate(chunks)
+            ],
+            ignore_index=True,
+        )
+        for name in INTERNAL
+    }
+    return _Found([chunk.name for chunk in chunks], list(chunks), *frames.values())
+
+
+def _take_copies(found: _Found) -> pd.DataFrame:
+    """Mark the logs with the content of another one, the first by path; return them.
+
+    They have the first one's path in column `first`, and their job in the chunk.
+    """
+    logs = found.logs.sort_values("log", kind="stable")
+    first = logs.groupby("digest")["log"].transform("first")
+    is_copy = first != logs["log"]
+    found.logs = logs.assign(is_copy=is_copy).reset_index(drop=True)
+    return logs.assign(first=first)[is_copy]
+
+
+def _regroup(found: _Found, settings: Settings) -> None:
+    """Find the jobs across chunks, which replace jobs that chunks took for whole."""
+    logs = found.logs
+    owners = list(zip(logs["chunk"], logs["job"], strict=True))
+    copies = zip(owners, logs["is_copy"], strict=True)
+    touched = {owner for owner, is_copy in copies if is_copy}
+    single = logs[(logs["n_processes"] == 1) & (logs["job"] != "")]
+    number = pd.Series(related_logs(single, settings.group), index=single.index)
+    spans = single["chunk"].groupby(number).transform("nunique") > 1
+    spans |= single["is_copy"].groupby(number).transform("any")
+    spanning = single[spans & ~single["is_copy"]]
+    touched |= set(zip(spanning["chunk"], spanning["job"], strict=True))
+    found.facts = _facts(found, spanning)
+    owner_of = dict(
+        zip(
+            (Path(os.fsdecode(log)) for log in spanning["log"]),
+            zip(spanning["chunk"], spanning["job"], strict=True),
+            strict=True,
+        )
+    )
+    jobs = found.jobs.set_index(["chunk", "job"])
+    groups = group_logs([one for one, _ in found.facts.values()], settings.group)
+    for group in groups:
+        of = {owner_of[path] for path in group.logs}
+        row = jobs.loc[next(iter(of))]
+        is_same = len(of) == 1 and row["n_logs"] == len(group.logs)
+        if is_same and row["grouped_by"] == group.grouped_by:
+            touched -= of
+        else:
+            found.groups.append(group)
+    owners = zip(found.jobs["chunk"], found.jobs["job"], strict=True)
+    is_touched = [owner in touched for owner in owners]
+    rows = [job_row(group, found.facts, settings) for group in found.groups]
+    new = pa.Table.from_pylist([row | {"refused": ""} for row in rows], JOBS)
+    new = new.to_pandas().assign(chunk=len(found.names))
+    kept = found.jobs[~np.array(is_touched, bool)]
+    found.jobs = pd.concat([kept, new], ignore_index=True)
+
+
+def _facts(found: _Found, logs: pd.DataFrame) -> dict[Path, tuple[LogFacts, None]]:
+    """Return what tells the jobs of some logs of one process."""
+    facts = {}
+    for chunk, some in logs.groupby("chunk"):
+        path = found.folders[chunk] / "read_logs.parquet"
+        rows = pq.read_table(
+            path,
+            columns=["log", "facts"],
+            filters=[("log", "in", set(some["log"]))],
+        )
+        for row in rows.to_pylist():
+            log = Path(os.fsdecode(row["log"]))
+            facts[log] = LogFacts(log, **json.loads(row["facts"])), None
+    return facts
+
+
+def _name_jobs(found: _Found) -> None:
+    """Give each job a name that no other one has, in the order of their starts."""
+    found.jobs = found.jobs.sort_values(_ORDER, ignore_index=True)
+    taken: dict[str, int] = {}
+    found.jobs["name"] = [unused_name(stem, taken) for stem in found.jobs["stem"]]
+    across = found.jobs[found.jobs["chunk"] == len(found.names)]
+    names = dict(zip(across["job"], across["name"], strict=True))
+    found.groups = [replace(one, name=names[one.name]) for one in found.groups]
+    found.jobs.loc[across.index, "job"] = across["name"]
+
+
+def _refuse_filter(found: _Found, wanted: Mapping[str, Any]) -> None:
+    """Refuse a filter that keeps no job."""
+    wanted = {key: str(value) for key, value in wanted.items() if value is not None}
+    if found.jobs.empty or found.jobs["is_kept"].any():
+        return
+    words = []
+    for key in wanted:
+        counts = Counter(found.jobs[key]).most_common()
+        names = ", ".join(name for name, _ in counts[:_MOST_KNOWN])
+        others = " or another" if len(counts) > _MOST_KNOWN else ""
+        words.append(f"{key} is {names}{others}")
+    raise ConfigError(
+        f"config: filter: got {wanted}, which none of the {len(found.jobs)} jobs "
+        f"meets, expected values that jobs have: {'; '.join(words)}"
+    )
+
+
+def _join_across(found: _Found, settings: Settings, kept: Path, folder: Path) -> None:
+    """Join the jobs across chunks and write their tables."""
+    is_across = found.jobs["chunk"] == len(found.names)
+    wanted = set(found.jobs.loc[is_across & found.jobs["is_kept"], "name"])
+    groups = [group for group in found.groups if group.name in wanted]
+    chunk_of = {
+        Path(os.fsdecode(log)): chunk
+        for log, chunk in zip(found.logs["log"], found.logs["chunk"], strict=True)
+        if Path(os.fsdecode(log)) in found.facts
+    }
+    refused, prefixes = {}, []
+    with TableWriters(folder, OF_JOBS) as writers:
+        for some in _batches(groups):
+            paths = pd.Series([path for group in some for path in group.logs])
+            logs = {}
+            for chunk, own in paths.groupby(paths.map(chunk_of)):
+                name = found.names[chunk]
+                summaries = kept_summaries(kept, name, [str(path) for path in own])
+                for path, summary in summaries.items():
+                    logs[Path(path)] = (found.facts[Path(path)][0], summary)
+            tables, not_joined = tables_of_jobs(some, logs, settings)
+            writers.write(tables)
+            refused |= {group.name: why for group, why in not_joined.items()}
+            joined = [group for group in some if group not in not_joined]
+            prefixes += prefix_rows(joined, logs)
+    why = found.jobs["name"].map(refused)
+    found.jobs["refused"] = found.jobs["refused"].where(why.isna(), why)
+    new = pa.Table.from_pylist(prefixes, PREFIXES).to_pandas()
+    new = new.assign(chunk=len(found.names))
+    found.prefixes = pd.concat([found.prefixes, new], ignore_index=True)
+
+
+def _batches(groups: Sequence[LogGroup]) -> Iterator[list[LogGroup]]:
+    """Yield some jobs at a time, with a limited number of logs."""
+    some, n_logs = [], 0
+    for group in groups:
+        if some and n_logs + len(group.logs) > _MOST_LOGS:
+            yield some
+            some, n_logs = [], 0
+        some.append(group)
+        n_logs += len(group.logs)
+    if some:
+        yield some
+
+
+# ---- Refusals and prefixes
+
+
+def _refusals(found: _Found, copies: pd.DataFrame) -> pd.DataFrame:
+    """Return table ``refusals``, by path."""
+    rows = dict(zip(found.unread["log"], found.unread["reason"], strict=True))
+    for log, first in zip(copies["log"], copies["first"], strict=True):
+        rows[log] = f"{SAME_CONTENT} {_words(first)}."
+    jobs = found.jobs[found.jobs["refused"] != ""]
+    reasons = {
+        (row.chunk, row.job): f"its job {row.name} cannot be analysed: {row.refused}"
+        for row in jobs[["chunk", "job", "name", "refused"]].itertuples(index=False)
+    }
+    across = {group.name: group.logs for group in found.groups}
+    for (chunk, job), reason in reasons.items():
+        if chunk == len(found.names):
+            rows |= {os.fsencode(path): reason for path in across[job]}
+    if reasons:
+        logs = found.logs
+        for log, owner in zip(
+            logs["log"], zip(logs["chunk"], logs["job"], strict=True), strict=True
+        ):
+            if owner in reasons and log not in rows:
+                rows[log] = reasons[owner]
+    ordered = sorted(rows.items())
+    columns = {
+        "log": [_words(log) for log, _ in ordered],
+        "reason": [reason for _, reason in ordered],
+    }
+    return pd.DataFrame(columns, dtype="str")
+
+
+def _words(log: bytes) -> str:
+    """Return the path of a log as text."""
+    return as_utf8(os.fsdecode(log))
+
+
+def _none_usable(refusals: pd.DataFrame) -> ConfigError:
+    """Return the error of logs that are all refused, with the first reasons."""
+    lines = [
+        f"{log}: {reason.rstrip('.')}"
+        for log, reason in refusals.head(_MOST_KNOWN).itertuples(index=False)
+    ]
+    words = "; ".join(lines)
+    if len(refusals) > _MOST_KNOWN:
+        words += f"; and {len(refusals) - _MOST_KNOWN:,} more"
+    each = "log, which cannot be used", "logs, none of which can be used"
+    line = f"config: logs: got {count_words(len(refusals), *each)}, expected one that "
+    return ConfigError(printable(f"{line}can: {words}"))
+
+
+def _prefixes(found: _Found, settings: Settings) -> pd.DataFrame:
+    """Return table ``tier_prefixes``: tiers that logs used, in order."""
+    keys = ["tier", "prefix", "fs_type"]
+    there = found.jobs[["chunk", "job"]]
+    rows = found.prefixes.merge(there, on=["chunk", "job"])
+    sums = rows.groupby(keys, as_index=False)["n_logs"].sum()
+    order = in_order(set(sums["tier"]), settings.tiers)
+    places = sums["tier"].map({tier: at for at, tier in enumerate(order)})
+    sums = sums.assign(place=places).sort_values(["place", *keys], ignore_index=True)
+    return sums[[*keys, "n_logs"]].astype({key: "str" for key in keys})
+
+
+# ---- Files
+
+
+def _parts(found: _Found, across: Path) -> list[ChunkPart]:
+    """Return what of each chunk's tables is of the analysis."""
+    n_refused = Counter(
+        name[1]
+        for log in found.unread["log"]
+        if (name := _JOB_ID.search(os.path.basename(os.fsdecode(log))))
+    )
+    remarks = {}
+    for row in found.jobs[["chunk", "job", "job_id"]].itertuples(index=False):
+        if n := n_refused[str(row.job_id)]:
+            words = count_words(n, "log has", "logs have")
+            remarks[row.chunk, row.job] = (
+                f"{words} the job's id in the name and cannot be used."
+            )
+    parts = []
+    for chunk, folder in enumerate([*found.folders, across]):
+        jobs = found.jobs[found.jobs["chunk"] == chunk]
+        names = dict(zip(jobs["job"], jobs["name"], strict=True))
+        own = {job: remarks[chunk, job] for job in names if (chunk, job) in remarks}
+        name = folder.name.lstrip(".")
+        parts.append(ChunkPart(name, folder, names, own))
+    return parts
