@@ -79,7 +79,7 @@ if __name__ == "__main__":
         [Path(chunk) for chunk in snakemake.input.chunks],
         settings,
         kept=Path(params.kept),
-        tables=Path(params.tables),
+        tables=Path(snakemake.output.jobs).parent,
         without_names=anonymise if settings.anonymous else None,
     )
     tables = JobTables({name: snakemake.output[name] for name in JOB_TABLES})
