@@ -171,16 +171,30 @@ class ProcessTimes:
             total_most_s=or_unbounded(self.total_most_s),
         )
 
-    def of(self, phase: int, n_classes: int) -> Self:
-        """Return the times of one phase with its own classes."""
-        rows = slice(self.first[phase], self.first[phase] + self.n_processes[phase])
+    def rows_of(self, phases: np.ndarray) -> np.ndarray:
+        """Return the rows of phases, one after the other; some can be there again."""
+        n_rows = self.n_processes[phases]
+        first = self.first[phases] - (np.cumsum(n_rows) - n_rows)
+        return np.repeat(first, n_rows) + np.arange(n_rows.sum())
+
+    def take(self, phases: np.ndarray, columns: np.ndarray) -> Self:
+        """Return some columns of phases, in this order; they can be there again."""
+        rows = self.rows_of(phases)
+        block = slice(rows.min(), rows.max() + 1)
+        rows = rows - block.start
+
+        def of(values: np.ndarray) -> np.ndarray:
+            # Each column stands in one piece, so sums over the columns are fast.
+            return np.take(values[block].T[columns], rows, axis=1).T
+
+        n_rows = self.n_processes[phases]
         return ProcessTimes(
-            self.least_s[rows, :n_classes],
-            self.most_s[rows, :n_classes],
-            self.total_least_s[rows],
-            self.total_most_s[rows],
-            self.sum_s[[phase], :n_classes],
-            np.zeros(1, np.int64),
+            of(self.least_s),
+            of(self.most_s),
+            self.total_least_s[block][rows],
+            self.total_most_s[block][rows],
+            self.sum_s[phases[:, np.newaxis], columns],
+            np.cumsum(n_rows) - n_rows,
         )
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO
 
+from tierscope.core.collection import collection_paused
 from tierscope.core.imports import digest_of_modules
 from tierscope.logs import worker
 from tierscope.logs.summary import Summary
@@ -89,7 +90,8 @@ def read_logs(
     n_workers = workers_for(paths, _available_bytes(), n_workers)
     for _ in range(2):
         answers = _answers(paths, settings, n_workers, progress)
-        reading, broken = _gather(answers, folder, settings["key"])
+        with collection_paused():
+            reading, broken = _gather(answers, folder, settings["key"])
         if not broken:
             return reading
         for path in broken:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tierscope.core.collection import collection_paused
 from tierscope.core.columns import RULE, TABLES, TEXT
 from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import as_utf8, count_words
@@ -76,7 +77,8 @@ def tables_of_jobs(
         for path, reason in refusals.items()
         if SAME_CONTENT not in reason and (found := _JOB_ID.search(Path(path).name))
     )
-    parts = _tables_of_good(groups, logs, settings, n_refused, refused)
+    with collection_paused():
+        parts = _tables_of_good(groups, logs, settings, n_refused, refused)
     tables = {
         name: pd.concat([part[name] for part in parts], ignore_index=True)
         if len(parts) > 1

@@ -31,7 +31,7 @@ PERCENTS = (25, 50, 100, 200)
 LEAST_SHARE = 0.01
 # Tiers without a server that could be improved: paths of no tier, and no paths.
 NO_TIERS = ("other", "unnamed")
-_CELLS_AT_ONCE = 50_000
+_ROWS_AT_ONCE = 10_000
 _META = [operation for operation in OPERATIONS if operation.endswith("meta")]
 
 JobClass = tuple[str, str, str]  # tier, interface, operation
@@ -104,33 +104,9 @@ def _parts(
     times: ProcessTimes, phases: np.ndarray, chosen: np.ndarray
 ) -> Iterator[np.ndarray]:
     """Yield the improvements that are chosen, a few rows of processes at once."""
-    if not len(chosen):
-        return
-    n_rows = np.cumsum(times.n_processes[phases[chosen]])
-    part = n_rows * times.least_s.shape[1] // _CELLS_AT_ONCE
-    yield from np.split(chosen, np.flatnonzero(np.diff(part)) + 1)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of the processes of some phases, which can be there several times."""
-
-    row: np.ndarray
-    place: np.ndarray  # of the phase among these
-    first: np.ndarray
-
-    @classmethod
-    def of(cls, times: ProcessTimes, phases: np.ndarray) -> Self:
-        """Return the rows of phases."""
-        n_rows = times.n_processes[phases]
-        first = np.cumsum(n_rows) - n_rows
-        place = np.repeat(np.arange(len(phases)), n_rows)
-        row = np.arange(len(place)) + (times.first[phases] - first)[place]
-        return cls(row, place, first)
-
-    def largest(self, values: np.ndarray) -> np.ndarray:
-        """Return the largest of the values of each phase; they have an entry a row."""
-        return np.maximum.reduceat(values, self.first)
+    if len(chosen):
+        part = np.cumsum(times.n_processes[phases[chosen]]) // _ROWS_AT_ONCE
+        yield from np.split(chosen, np.flatnonzero(np.diff(part)) + 1)
 
 
 @dataclass(frozen=True)
@@ -143,10 +119,11 @@ class _Exact:
         self, factors: np.ndarray, phases: np.ndarray
     ) -> tuple[np.ndarray, ...]:
         """Return the four bounds of `ImprovedSlowest` for the factors of classes."""
-        rows = _Rows.of(self.times, phases)
-        times_s = self.times.least_s[rows.row]
-        before_s = rows.largest(total_s(times_s))
-        after_s = rows.largest(total_s(times_s * factors[rows.place]))
+        columns = np.flatnonzero(self.times.sum_s[phases].any(axis=0))
+        times = self.times.take(phases, columns)
+        before_s = times.largest(total_s(times.least_s))
+        factors = np.take(factors.T[columns], times.phase, axis=1).T
+        after_s = times.largest(total_s(times.least_s * factors))
         saved_s = np.maximum(before_s - after_s, 0.0)
         return after_s, after_s, saved_s, saved_s
 
@@ -172,64 +149,57 @@ class _Bounds:
         self, factors: np.ndarray, phases: np.ndarray
     ) -> tuple[np.ndarray, ...]:
         """Return the four bounds of `ImprovedSlowest` for the factors of classes."""
-        rows = _Rows.of(self.times, phases)
-        # Any weight serves a class without time, and 0 needs no set of its own.
         have_time = self.have_time[phases]
-        least_s, most_s = self._weighted(rows, factors * have_time)
-        largest_s = rows.largest(most_s)
-        slowest_s = np.minimum(
-            self._filled(rows, rows.largest(least_s), factors, phases), largest_s
+        columns, rows = (
+            np.flatnonzero(have_time.any(axis=0)),
+            self.times.rows_of(phases),
         )
-        saved_least_s, saved_most_s = self._weighted(rows, (1 - factors) * have_time)
-        are_slowest = most_s >= (1 - ROUNDING) * slowest_s[rows.place]
-        saved_s = np.where(self.are_candidates[rows.row], saved_most_s, -np.inf)
+        times, factors = self.times.take(phases, columns), factors[:, columns]
+        # Any weight serves a class without time, and 0 needs no set of its own.
+        have_time = have_time[:, columns]
+        least_s, most_s = _weighted(times, factors * have_time)
+        largest_s, sum_s = times.largest(most_s), total_s(factors * times.sum_s)
+        # With the most of today, a larger improvement never makes this longer.
+        levels_s = sum_s[times.phase] - self.filled.below_s[rows]
+        levels_s = times.largest(levels_s / self.filled.n_above[rows])
+        slowest_s = np.maximum(times.largest(least_s), levels_s)
+        slowest_s = np.minimum(slowest_s, self.filled.largest_s[phases])
+        slowest_s = np.minimum(slowest_s, largest_s)
+        saved_least_s, saved_most_s = _weighted(times, (1 - factors) * have_time)
+        are_slowest = most_s >= (1 - ROUNDING) * slowest_s[times.phase]
         before_s, before_most_s = (bound[phases] for bound in self.slowest_s)
-        saved_s = np.minimum(before_most_s - slowest_s, rows.largest(saved_s))
+        saved_s = np.where(self.are_candidates[rows], saved_most_s, -np.inf)
+        saved_s = np.minimum(before_most_s - slowest_s, times.largest(saved_s))
         saved_s = np.maximum(saved_s, 0.0)
-        surely_s = -rows.largest(np.where(are_slowest, -saved_least_s, -np.inf))
-        surely_s = np.where(
-            np.isfinite(largest_s),
-            np.maximum(surely_s, before_s - largest_s),
-            surely_s,
-        )
-        surely_s = np.minimum(np.maximum(surely_s, 0.0), saved_s)
-        return slowest_s, largest_s, surely_s, saved_s
+        surely_s = times.smallest(np.where(are_slowest, saved_least_s, np.inf))
+        is_known = np.isfinite(largest_s)
+        known_s = before_s - np.where(is_known, largest_s, np.inf)
+        surely_s = np.maximum(np.maximum(surely_s, known_s), 0.0)
+        return slowest_s, largest_s, np.minimum(surely_s, saved_s), saved_s
 
-    def _filled(
-        self, rows: _Rows, least_s: np.ndarray, factors: np.ndarray, phases: np.ndarray
-    ) -> np.ndarray:
-        """Return what the slowest must have at least after improvements.
 
-        With the most of today, a larger improvement never makes this longer.
-        """
-        sum_s = total_s(factors * self.times.sum_s[phases])
-        below_s, n_above = self.filled.below_s[rows.row], self.filled.n_above[rows.row]
-        level_s = rows.largest((sum_s[rows.place] - below_s) / n_above)
-        return np.minimum(np.maximum(least_s, level_s), self.filled.largest_s[phases])
+def _weighted(
+    times: ProcessTimes, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bound a weighted sum of the classes of each process.
 
-    def _weighted(
-        self, rows: _Rows, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Bound a weighted sum of the classes of each process.
-
-        `weights` has a number from 0 to 1 by class. The sum is largest if the class
-        with the largest weight takes as much time as it can, then the two with the
-        largest weights together, and so on; some times attain the bounds of all these
-        sets at once. Likewise it is smallest if they take as little as they can.
-        """
-        least_s, most_s = np.zeros((2, len(rows.row)))
-        levels = _levels(weights)
-        for level, lower in itertools.pairwise(levels.T):
-            step = (level - lower)[rows.place]
-            is_step = np.flatnonzero(step > 0)
-            if len(is_step) == len(step):
-                is_step = slice(None)
-            chosen = weights >= level[:, np.newaxis]
-            row, step = rows.row[is_step], step[is_step]
-            bounds_s = of_set(self.times, chosen[rows.place[is_step]], row)
-            least_s[is_step] += step * bounds_s[0]
-            most_s[is_step] += step * bounds_s[1]
-        return np.minimum(least_s, most_s), most_s
+    `weights` has a number from 0 to 1 by phase and class. The sum is largest if the
+    class with the largest weight takes as much time as it can, then the two with the
+    largest weights together, and so on; some times attain the bounds of all these sets
+    at once. Likewise it is smallest if they take as little as they can.
+    """
+    least_s, most_s = np.zeros((2, len(times.phase)))
+    for level, lower in itertools.pairwise(_levels(weights).T):
+        chosen = weights >= level[:, np.newaxis]
+        chosen = np.take(chosen.T, times.phase, axis=1).T
+        step = (level - lower)[times.phase]
+        is_step = step > 0  # some phases have fewer levels
+        for sums_s, bounds_s in zip(
+            (least_s, most_s), of_set(times, chosen), strict=True
+        ):
+            np.multiply(step, bounds_s, out=bounds_s, where=is_step)
+            np.add(sums_s, bounds_s, out=sums_s, where=is_step)
+    return np.minimum(least_s, most_s), most_s
 
 
 def _levels(weights: np.ndarray) -> np.ndarray:
@@ -247,25 +217,24 @@ def _levels(weights: np.ndarray) -> np.ndarray:
     return levels
 
 
-def of_set(
-    times: ProcessTimes, chosen: np.ndarray, rows: np.ndarray | slice = slice(None)
-) -> tuple[np.ndarray, np.ndarray]:
-    """Bound the time of some processes in some classes together.
+def of_set(times: ProcessTimes, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bound the time of each process in some classes together.
 
-    `chosen` has a flag for each class, of each of these rows or of all of them.
+    `chosen` has a flag for each class, of each process or of all of them.
     """
-    least_s, most_s = times.least_s[rows], times.most_s[rows]
-    least_of_others_s = total_s(np.where(chosen, 0.0, least_s))
-    most_of_others_s = total_s(np.where(chosen, 0.0, most_s))
+    least_s, least_of_others_s = _divided(times.least_s, chosen)
+    most_s, most_of_others_s = _divided(times.most_s, chosen)
     return (
-        np.maximum(
-            total_s(np.where(chosen, least_s, 0.0)),
-            times.total_least_s[rows] - most_of_others_s,
-        ),
-        np.minimum(
-            total_s(np.where(chosen, most_s, 0.0)),
-            times.total_most_s[rows] - least_of_others_s,
-        ),
+        np.maximum(least_s, times.total_least_s - most_of_others_s),
+        np.minimum(most_s, times.total_most_s - least_of_others_s),
+    )
+
+
+def _divided(values_s: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums of the chosen classes and of the others."""
+    return (
+        total_s(np.where(chosen, values_s, 0.0)),
+        total_s(np.where(chosen, 0.0, values_s)),
     )
 
 
