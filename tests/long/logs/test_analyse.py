@@ -12,9 +12,11 @@ from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.validation import ConfigError
-from tierscope.logs.analyse import JOB_TABLES, bottleneck, tables_of
+from tierscope.logs.analyse import tables_of
 from tierscope.logs.join import join
+from tierscope.logs.sentences import bottleneck
 from tierscope.logs.settings import settings_of
+from tierscope.logs.tables import JOB_TABLES
 from tierscope.trace.posix_records import POSIX_RECORD
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
@@ -398,7 +400,7 @@ def test_the_example_of_the_docs_runs(capsys, monkeypatch):
     ],
 )
 def test_the_bottleneck_is_named_as_far_as_bounds_tell(least, most, expected):
-    found = bottleneck([GFS, META, LFS], np.array(least, float), np.array(most, float))
+    found = bottleneck([GFS, META, LFS], least, most)
     assert found[: len(expected)] == expected
 
 
@@ -439,15 +441,19 @@ def test_a_filter_keeps_all_logs_of_a_job(tmp_path):
 
 
 def test_a_job_whose_numbers_cannot_be_is_refused(tmp_path, monkeypatch):
-    def join_some(group, *arguments, **options):
-        if group.name.endswith("-0"):
+    def join_some(groups, *arguments, **options):
+        if any(group.name.endswith("-0") for group in groups):
             raise ValueError("odd numbers")
-        found = join(group, *arguments, **options)
-        if group.name.endswith("-1"):
-            found.rows["job_files"]["time_s"][0] = -1.0  # breaks the contract
+        found = join(groups, *arguments, **options)
+        for job, group in enumerate(groups):
+            if group.name.endswith("-1"):  # it breaks the contract
+                of_job = found.columns["job_files"]["job"] == job
+                times_s = np.array(found.columns["job_files"]["time_s"])
+                times_s = np.where(of_job, -1.0, times_s)
+                found.columns["job_files"]["time_s"] = times_s
         return found
 
-    monkeypatch.setattr("tierscope.logs.analyse.join", join_some)
+    monkeypatch.setattr("tierscope.logs.tables.join", join_some)
     tables = tierscope.analyse(fleet_of(tmp_path, 3), TIERS)
     assert tables["jobs"]["job"].tolist() == ["train-2"]
     first, second = tables["refusals"]["reason"]
@@ -460,7 +466,7 @@ def test_jobs_that_are_all_refused_are_an_error(tmp_path, monkeypatch):
     def join_none(*arguments, **options):
         raise ValueError("odd numbers")
 
-    monkeypatch.setattr("tierscope.logs.analyse.join", join_none)
+    monkeypatch.setattr("tierscope.logs.tables.join", join_none)
     with pytest.raises(ConfigError, match="job train-0 cannot be analysed: odd"):
         tierscope.analyse(fleet_of(tmp_path, 1), TIERS)
 

@@ -43,7 +43,7 @@ class Settings:
 
     def as_json(self) -> dict[str, Any]:
         """Return what determines the tables, for JSON; `settings_of` reads it."""
-        values = {name: value for name, value in vars(self).items() if name != "pages"}
+        values = dict(vars(self))
         if self.tiers != AUTO:
             values["tiers"] = prefixes_of(self.tiers)
         return values | {"logs": list(self.logs)}

@@ -119,7 +119,7 @@ class _Exact:
         self, factors: np.ndarray, phases: np.ndarray
     ) -> tuple[np.ndarray, ...]:
         """Return the four bounds of `ImprovedSlowest` for the factors of classes."""
-        columns = np.flatnonzero(self.times.sum_s[phases].any(axis=0))
+        columns = _used(self.times.sum_s[phases] > 0)
         times = self.times.take(phases, columns)
         before_s = times.largest(total_s(times.least_s))
         factors = np.take(factors.T[columns], times.phase, axis=1).T
@@ -151,7 +151,7 @@ class _Bounds:
         """Return the four bounds of `ImprovedSlowest` for the factors of classes."""
         have_time = self.have_time[phases]
         columns, rows = (
-            np.flatnonzero(have_time.any(axis=0)),
+            _used(have_time),
             self.times.rows_of(phases),
         )
         times, factors = self.times.take(phases, columns), factors[:, columns]
@@ -176,6 +176,12 @@ class _Bounds:
         known_s = before_s - np.where(is_known, largest_s, np.inf)
         surely_s = np.maximum(np.maximum(surely_s, known_s), 0.0)
         return slowest_s, largest_s, np.minimum(surely_s, saved_s), saved_s
+
+
+def _used(flags: np.ndarray) -> np.ndarray:
+    """Return the classes that some phase uses, but one at least."""
+    used = np.flatnonzero(flags.any(axis=0))
+    return used if len(used) else np.zeros(1, np.int64)
 
 
 def _weighted(

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from tierscope.logs.fleet import jobs_with_pages
+
 REPORT, EXPLORER = "report.html", "explorer.html"
 FLEET, FOLDER = "fleet_report.html", "jobs"  # beside each other
 _MOST_LETTERS = 80
@@ -20,9 +22,7 @@ def page_folders(fleet: pd.DataFrame, n_pages: int) -> dict[str, str]:
     n_pages : int
         How many jobs get pages.
     """
-    by = ["io_hours", "job"]
-    ordered = fleet.sort_values(by, ascending=[False, True])["job"].head(n_pages)
-    return folder_names(ordered)
+    return folder_names(jobs_with_pages(fleet, n_pages))
 
 
 def folder_names(jobs: Iterable[str]) -> dict[str, str]:
