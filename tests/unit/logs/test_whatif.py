@@ -35,7 +35,11 @@ def estimates_of(times, classes=FOUR):
     """Return the estimates of the only phase by improvement."""
     columns = estimate_jobs(times, [tuple(classes)])
     assert set(columns["phase"]) <= {0}
-    return pd.DataFrame(columns).set_index("improvement")
+    return frame_of(columns).set_index("improvement")
+
+
+def frame_of(columns):
+    return pd.DataFrame(columns | {"improvement": columns["improvement"].series()})
 
 
 def combinations_of(times, goal_s, classes=FOUR):
@@ -297,9 +301,9 @@ def stacked(phases):
 def test_phases_together_are_estimated_as_each_alone_to_the_last_bit(drawn):
     phases = [times for _, times in drawn]
     classes = [tuple(FOUR[: times.least_s.shape[1]]) for times in phases]
-    together = pd.DataFrame(estimate_jobs(stacked(phases), classes))
+    together = frame_of(estimate_jobs(stacked(phases), classes))
     alone = [
-        pd.DataFrame(estimate_jobs(times, [one])).assign(phase=phase)
+        frame_of(estimate_jobs(times, [one])).assign(phase=phase)
         for phase, (times, one) in enumerate(zip(phases, classes, strict=True))
     ]
     expected = pd.concat(alone, ignore_index=True)

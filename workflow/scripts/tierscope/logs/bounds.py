@@ -171,6 +171,15 @@ class ProcessTimes:
             total_most_s=or_unbounded(self.total_most_s),
         )
 
+    @cached_property
+    def filled(self) -> "Filled":
+        """The upper bounds of the totals, of which none is NaN."""
+        most_s = self.total_most_s
+        ascending = most_s[np.lexsort([most_s, self.phase])]
+        below_s = sums_before(ascending, self.first)
+        n_above = self.n_processes[self.phase] - self.rank
+        return Filled(below_s, n_above, self.largest(most_s))
+
     def rows_of(self, phases: np.ndarray) -> np.ndarray:
         """Return the rows of phases, one after the other; some can be there again."""
         n_rows = self.n_processes[phases]
@@ -387,15 +396,6 @@ class Filled:
     n_above: np.ndarray
     largest_s: np.ndarray
 
-    @classmethod
-    def by(cls, times: ProcessTimes) -> Self:
-        """Return the upper bounds of times, of which none is NaN."""
-        most_s = times.total_most_s
-        ascending = most_s[np.lexsort([most_s, times.phase])]
-        below_s = sums_before(ascending, times.first)
-        n_above = times.n_processes[times.phase] - times.rank
-        return cls(below_s, n_above, times.largest(most_s))
-
 
 def sums_before(values: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Return the sum of the values before each one in its group, added in their order.
@@ -428,7 +428,7 @@ def least_maximum(times: ProcessTimes) -> np.ndarray:
         Sharp: with the totals at ``min(total_most_s, result)``, their sum is reached.
         It is at least the mean. The upper bounds may be infinite.
     """
-    filled, sum_s = Filled.by(times), total_s(times.sum_s)
+    filled, sum_s = times.filled, total_s(times.sum_s)
     levels_s = (sum_s[times.phase] - filled.below_s) / filled.n_above
     least_s = np.maximum(times.largest(times.total_least_s), times.largest(levels_s))
     return np.minimum(least_s, filled.largest_s)

@@ -41,9 +41,7 @@ def _top(tables: Sequence[dict[str, list]], most_files: int) -> dict[str, list]:
     """Return the paths with the most time of some logs of a job, and their sums."""
     if len(tables) == 1:
         (table,) = tables
-        if len(set(zip(table["path"], table["tier"], strict=True))) == len(
-            table["path"]
-        ):
+        if len(set(table["path"])) == len(table["path"]):
             return _first(table, most_files)
     found: dict[tuple[str, str], list] = {}
     for table in tables:

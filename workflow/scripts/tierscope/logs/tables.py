@@ -20,7 +20,7 @@ from tierscope.logs.reading import SAME_CONTENT
 from tierscope.logs.sentences import add_words
 from tierscope.logs.settings import Settings
 from tierscope.logs.summary import NO_RUN_TIME, Summary
-from tierscope.logs.texts import Texts, coded
+from tierscope.logs.texts import Texts
 from tierscope.logs.tiers import TierPrefix, in_order
 from tierscope.logs.whatif import estimate_jobs
 
@@ -171,7 +171,6 @@ def _estimate_columns(jobs: JoinedJobs) -> Columns:
         "job": jobs.phases.job[phase],
         "epoch": jobs.phases.epoch[phase],
         "method": Texts([RULE], np.zeros(len(phase), np.int64)),
-        "improvement": coded(estimates["improvement"]),
     }
 
 
@@ -183,8 +182,11 @@ def _frame(name: str, columns: Columns, n_rows: int) -> pd.DataFrame:
     for column, kind in TABLES[name].items():
         values = columns[column]
         if kind == TEXT:
-            values = values if isinstance(values, Texts) else coded(values)
-            series[column] = values.series()
+            series[column] = (
+                values.series()
+                if isinstance(values, Texts)
+                else pd.Series(values, dtype="str")
+            )
             continue
         values = np.asarray(values)
         if values.dtype.kind == "f":

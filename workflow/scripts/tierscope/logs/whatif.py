@@ -19,12 +19,12 @@ from tierscope.core.io_class import total_s
 from tierscope.core.words import changes_words, class_label
 from tierscope.logs.bounds import (
     ROUNDING,
-    Filled,
     ProcessTimes,
     slowest_bounds,
     slowest_candidates,
     slowest_class_bounds,
 )
+from tierscope.logs.texts import Texts
 
 PERCENTS = (25, 50, 100, 200)
 # A class with a smaller part of the slowest process's time is not estimated.
@@ -91,12 +91,12 @@ def improved_slowest(
     """
     if phases is None:
         phases = np.zeros(len(percents), np.int64)
-    factors = improve(np.ones(percents.shape), percents)
     bounds_s = np.zeros((4, len(percents)))
     are_equal = times.are_equal[phases]
     for which, bound in ((are_equal, _Exact(times)), (~are_equal, _Bounds.of(times))):
         for some in _parts(times, phases, np.flatnonzero(which)):
-            bounds_s[:, some] = bound.improved(factors[some], phases[some])
+            factors = improve(np.ones((len(some), percents.shape[1])), percents[some])
+            bounds_s[:, some] = bound.improved(factors, phases[some])
     return ImprovedSlowest(*bounds_s)
 
 
@@ -133,7 +133,6 @@ class _Bounds:
     """Times that are bounds, and what is known of their slowest processes."""
 
     times: ProcessTimes
-    filled: Filled
     slowest_s: tuple[np.ndarray, np.ndarray]
     are_candidates: np.ndarray
     have_time: np.ndarray  # classes of a phase that can have any
@@ -143,7 +142,7 @@ class _Bounds:
         """Return times without improvements."""
         times = times.unbounded
         known = slowest_bounds(times), slowest_candidates(times)
-        return cls(times, Filled.by(times), *known, times.largest(times.most_s) > 0)
+        return cls(times, *known, times.largest(times.most_s) > 0)
 
     def improved(
         self, factors: np.ndarray, phases: np.ndarray
@@ -159,11 +158,12 @@ class _Bounds:
         have_time = have_time[:, columns]
         least_s, most_s = _weighted(times, factors * have_time)
         largest_s, sum_s = times.largest(most_s), total_s(factors * times.sum_s)
+        filled = self.times.filled
         # With the most of today, a larger improvement never makes this longer.
-        levels_s = sum_s[times.phase] - self.filled.below_s[rows]
-        levels_s = times.largest(levels_s / self.filled.n_above[rows])
+        levels_s = sum_s[times.phase] - filled.below_s[rows]
+        levels_s = times.largest(levels_s / filled.n_above[rows])
         slowest_s = np.maximum(times.largest(least_s), levels_s)
-        slowest_s = np.minimum(slowest_s, self.filled.largest_s[phases])
+        slowest_s = np.minimum(slowest_s, filled.largest_s[phases])
         slowest_s = np.minimum(slowest_s, largest_s)
         saved_least_s, saved_most_s = _weighted(times, (1 - factors) * have_time)
         are_slowest = most_s >= (1 - ROUNDING) * slowest_s[times.phase]
@@ -246,7 +246,7 @@ def _divided(values_s: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.n
 
 def estimate_jobs(
     times: ProcessTimes, classes: Sequence[tuple[JobClass, ...]]
-) -> dict[str, np.ndarray | list[str]]:
+) -> dict[str, np.ndarray | Texts]:
     """Estimate what improvements of classes would bring to jobs in epochs.
 
     Parameters
@@ -258,7 +258,7 @@ def estimate_jobs(
 
     Returns
     -------
-    dict of ndarray or list
+    dict of ndarray or Texts
         The columns of table ``job_estimates``, with `phase` in place of the job and the
         epoch: 25, 50, 100 and 200 % more throughput of each counted class with at least
         1 % of the slowest process's time, of each pair of these, of all metadata of a
@@ -275,7 +275,7 @@ def estimate_jobs(
         phases += [phase] * len(found)
         improvements += found
     n_rows = len(improvements) * len(PERCENTS)
-    percents = np.zeros((n_rows, times.least_s.shape[1]), np.int64)
+    percents = np.zeros((n_rows, times.least_s.shape[1]), np.int16)
     percent = np.tile(PERCENTS, len(improvements))
     n_classes = np.array([len(one.classes) for one in improvements], np.int64)
     row = np.repeat(np.arange(len(improvements)), n_classes)
@@ -286,19 +286,25 @@ def estimate_jobs(
     estimates = improved_slowest(times, percents, phase)
     return {
         "phase": phase,
-        "improvement": [
-            words for one in improvements for words in _words_of(one.labels)
-        ],
+        "improvement": _words_of(improvements),
         "n_classes": np.repeat(n_classes, len(PERCENTS)),
         "improvement_percent": percent,
         **{name: or_missing(bound) for name, bound in vars(estimates).items()},
     }
 
 
-@lru_cache(maxsize=1 << 12)
-def _words_of(labels: tuple[str, ...]) -> list[str]:
-    """Return improvements of classes by each of `PERCENTS` in words."""
-    return [changes_words((label, percent) for label in labels) for percent in PERCENTS]
+def _words_of(improvements: Sequence[Improvement]) -> Texts:
+    """Return improvements by each of `PERCENTS` in words."""
+    number: dict[tuple[str, ...], int] = {}
+    codes = [number.setdefault(one.labels, len(number)) for one in improvements]
+    words = [
+        changes_words((label, percent) for label in labels)
+        for labels in number
+        for percent in PERCENTS
+    ]
+    places = np.arange(len(PERCENTS))
+    codes = np.array(codes, np.int64)[:, np.newaxis] * len(PERCENTS) + places
+    return Texts(words, codes.ravel())
 
 
 @lru_cache(maxsize=1 << 12)
