@@ -2,7 +2,7 @@
 
 from tierscope.logs.settings import find_logs, listing_digest
 
-# Every table of `tierscope.logs.tables.JOB_TABLES`.
+# Every table of `tierscope.logs.jobs.JOB_TABLES`.
 LOG_TABLES = {
     "logs": "Logs that were read, and their jobs",
     "refusals": "Logs that cannot be used, and why",

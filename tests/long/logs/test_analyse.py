@@ -13,10 +13,11 @@ from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.validation import ConfigError
 from tierscope.logs.analyse import tables_of
+from tierscope.logs.combinations import combinations_of_jobs
+from tierscope.logs.jobs import JOB_TABLES
 from tierscope.logs.join import join
-from tierscope.logs.sentences import bottleneck
+from tierscope.logs.joining.sentences import bottleneck
 from tierscope.logs.settings import settings_of
-from tierscope.logs.tables import JOB_TABLES
 from tierscope.trace.posix_records import POSIX_RECORD
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
@@ -116,6 +117,35 @@ def test_a_given_goal_is_one_of_the_whole_job(tmp_path):
     table = tierscope.analyse(log, TIERS, epochs=epochs)["job_combinations"]
     goals = table.groupby("epoch")["goal_s"].first()
     assert goals.to_dict() == pytest.approx({-1: 9.6, 0: 3.2, 1: 3.2, 2: 3.2})
+
+
+def test_combinations_are_searched_for_jobs_with_pages_and_on_demand(tmp_path):
+    """A helper, lost records and epochs: all that times are made of."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    fleet_of(logs, 2, slow=[1])
+    shell = {"exe": "/bin/bash x", "uid": 5, "started_s": 1_790_000_001.0}
+    rows = [("POSIX", 0, f"/gfs/x.ep{epoch}/a", READ) for epoch in range(2)]
+    write_job_log(logs / "u_solve_id9-1_1.darshan", rows, exe="solve", uid=5, job_id=9)
+    write_job_log(logs / "u_bash_id9-2_1.darshan", rows[:1], job_id=9, **shell)
+    lost = [("POSIX", rank, "/gfs/a", READ) for rank in range(2)]
+    write_job_log(logs / "z", lost, n_processes=2, partial=["POSIX"], job_id=8)
+    options = {"tiers": {"gfs": ["/gfs*"]}, "epochs": r"\.ep(\d+)/"}
+    found = {}
+    for pages in (1, 9):
+        settings = settings_of("x", [f"{logs}/*"], pages=pages, **options)
+        found[pages] = tables_of(settings, tmp_path / "kept")
+    first = found[9]["fleet"]["job"].iloc[0]
+    assert set(found[1]["job_combinations"]["job"]) == {first}
+    every = found[9]["job_combinations"]
+    assert set(every["job"]) == set(found[9]["jobs"]["job"])
+    of_solve = every[every["job"] == "solve-9"].reset_index(drop=True)
+    assert of_solve["epoch"].unique().tolist() == [-1, 0, 1]
+    again = combinations_of_jobs(found[1], ["solve-9"])
+    pd.testing.assert_frame_equal(again, of_solve)
+    goals_s = of_solve.groupby("epoch")["goal_s"].first()
+    assert goals_s.to_dict() == pytest.approx({-1: 6.4, 0: 3.2, 1: 3.2})
+    assert not every.loc[every["job"] == "train-8", "certain"].any()
 
 
 def test_an_outlier_is_named_beside_jobs_of_its_program(tmp_path):
@@ -453,7 +483,7 @@ def test_a_job_whose_numbers_cannot_be_is_refused(tmp_path, monkeypatch):
                 found.columns["job_files"]["time_s"] = times_s
         return found
 
-    monkeypatch.setattr("tierscope.logs.tables.join", join_some)
+    monkeypatch.setattr("tierscope.logs.jobs.join", join_some)
     tables = tierscope.analyse(fleet_of(tmp_path, 3), TIERS)
     assert tables["jobs"]["job"].tolist() == ["train-2"]
     first, second = tables["refusals"]["reason"]
@@ -466,7 +496,7 @@ def test_jobs_that_are_all_refused_are_an_error(tmp_path, monkeypatch):
     def join_none(*arguments, **options):
         raise ValueError("odd numbers")
 
-    monkeypatch.setattr("tierscope.logs.tables.join", join_none)
+    monkeypatch.setattr("tierscope.logs.jobs.join", join_none)
     with pytest.raises(ConfigError, match="job train-0 cannot be analysed: odd"):
         tierscope.analyse(fleet_of(tmp_path, 1), TIERS)
 

@@ -8,9 +8,9 @@ from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.logs.grouping import LogFacts, LogGroup
 from tierscope.logs.join import Phases, join, user_of
-from tierscope.logs.remarks import rank_words
+from tierscope.logs.joining.remarks import rank_words
+from tierscope.logs.joining.texts import Texts
 from tierscope.logs.summary import summarise
-from tierscope.logs.texts import Texts
 from tierscope.logs.tiers import tiers_of
 from tierscope.logs.whatif import improved_slowest
 from tierscope.trace.darshan.module_records import RECORD_TYPES
@@ -416,7 +416,7 @@ def test_waiting_in_mpi_io_is_said(tmp_path):
 
 def test_files_that_are_not_counted_are_said(tmp_path, monkeypatch):
     monkeypatch.setattr("tierscope.logs.summed_files.MOST_FILES", 2)
-    monkeypatch.setattr("tierscope.logs.remarks.MOST_FILES", 2)
+    monkeypatch.setattr("tierscope.logs.joining.remarks.MOST_FILES", 2)
     rows = [("POSIX", 0, f"/gfs/{one}", READ) for one in range(3)]
     job = joined(tmp_path, (rows, {}))
     assert "count the 2 with the most time of each log" in job.facts["remarks"]

@@ -1,5 +1,6 @@
 """Analyse Darshan logs of any jobs: from logs to tables."""
 
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -9,18 +10,21 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.analysis.logs.choice import jobs_with_pages
+from tierscope.core.tables import check_table, empty_table
 from tierscope.core.validation import ConfigError, check
 from tierscope.core.words import as_utf8, count_words, printable
 from tierscope.logs.combinations import combinations_of_jobs
-from tierscope.logs.fleet import jobs_with_pages, with_outliers
+from tierscope.logs.fleet import with_outliers
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs
+from tierscope.logs.jobs import Logs, tables_of_jobs
 from tierscope.logs.join import main_log, user_of
-from tierscope.logs.reading import read_logs
+from tierscope.logs.reading import SAME_CONTENT, read_logs
 from tierscope.logs.settings import LOGS, Settings, find_logs, settings_of
 from tierscope.logs.summary import Summary
-from tierscope.logs.tables import Logs, tables_of_jobs
-from tierscope.logs.tiers import AUTO, OTHER, UNNAMED
+from tierscope.logs.tiers import AUTO, OTHER, UNNAMED, TierPrefix, in_order
 
+_JOB_ID = re.compile(r"_id(-?\d+)[-_]")  # in the name of a log
 _MOST_KNOWN = 5  # values that an error names
 _MOST_SEARCHED = 100  # jobs of a call of `analyse`, for combinations
 Progress = Callable[[int, int], None]
@@ -124,14 +128,66 @@ def tables_of(
         raise _none_usable(reading.refusals)
     groups = group_logs([facts for facts, _ in logs.values()], settings.group)
     groups = _filtered(groups, logs, settings.filter)
-    tables = tables_of_jobs(groups, logs, settings, reading.refusals)
+    tables, refused = tables_of_jobs(groups, logs, settings)
+    _add_refused(tables["jobs"], tables["logs"], reading.refusals)
+    for group, reason in refused.items():
+        words = f"its job {group.name} cannot be analysed: {reason}"
+        reading.refusals |= {str(path): words for path in group.logs}
     if tables["jobs"].empty:
-        rows = tables["refusals"]
-        raise _none_usable(dict(zip(rows["log"], rows["reason"], strict=True)))
+        raise _none_usable(reading.refusals)
     tables["fleet"] = with_outliers(tables["fleet"])
     shown = jobs_with_pages(tables["fleet"], settings.pages)
     found = combinations_of_jobs(tables, shown, settings.goal_s)
-    return tables | {"job_combinations": found}
+    used = [group for group in groups if group not in refused]
+    summaries = [logs[path][1] for group in used for path in group.logs]
+    rows = {
+        "tier_prefixes": _prefix_rows(summaries, settings.tiers),
+        "refusals": [
+            {"log": as_utf8(one), "reason": as_utf8(why)}
+            for one, why in reading.refusals.items()
+        ],
+    }
+    others = {
+        name: check_table(pd.DataFrame(of), name) if of else empty_table(name)
+        for name, of in rows.items()
+    }
+    return tables | others | {"job_combinations": found}
+
+
+def _add_refused(
+    jobs: pd.DataFrame, logs: pd.DataFrame, refusals: Mapping[str, str]
+) -> None:
+    """Add a remark to jobs with whose id logs are refused: processes may be missing."""
+    n_refused = Counter(
+        found[1]
+        for path, reason in refusals.items()
+        if SAME_CONTENT not in reason and (found := _JOB_ID.search(Path(path).name))
+    )
+    if not n_refused:
+        return
+    first = logs.groupby("job", sort=False)["job_id"].first().astype("str")
+    for row, job_id in first[jobs["job"]].reset_index(drop=True).items():
+        if n := n_refused[job_id]:
+            words = count_words(n, "log has", "logs have")
+            remark = f"{words} the job's id in the name and cannot be used."
+            before = jobs.loc[row, "remarks"]
+            jobs.loc[row, "remarks"] = f"{before} {remark}".lstrip()
+
+
+def _prefix_rows(
+    summaries: Sequence[Summary], tiers: str | Sequence[TierPrefix]
+) -> list[dict]:
+    """Return the rows of table ``tier_prefixes``: tiers that logs used, in order."""
+    counts: dict[tuple[str, ...], int] = {}
+    for summary in summaries:
+        for prefix in summary.prefixes:
+            counts[tuple(prefix)] = counts.get(tuple(prefix), 0) + 1
+    names = ("tier", "prefix", "fs_type")
+    order = in_order({key[0] for key in counts}, tiers)
+    return [
+        dict(zip(names, key, strict=True)) | {"n_logs": counts[key]}
+        for key in sorted(counts, key=lambda key: (order.index(key[0]), key))
+    ]
 
 
 def _none_usable(refusals: Mapping[str, str]) -> ConfigError:

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 
+from tierscope.analysis.logs.choice import by_hours
 from tierscope.logs.join import WHOLE_JOB, Columns, JoinedJobs, Phases
-from tierscope.logs.texts import Texts, coded
+from tierscope.logs.joining.texts import Texts, coded
 from tierscope.logs.whatif import NO_TIERS, improved_slowest
 
 SECONDS_PER_HOUR = 3600
@@ -131,16 +132,6 @@ def with_outliers(fleet: pd.DataFrame) -> pd.DataFrame:
     fleet = fleet.assign(outlier=outliers(fleet[names].to_dict("records")))
     fleet["outlier"] = fleet["outlier"].astype("str")
     return by_hours(fleet).reset_index(drop=True)
-
-
-def by_hours(fleet: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of table ``fleet``, those with the most hours first."""
-    return fleet.sort_values(["io_hours", "job"], ascending=[False, True])
-
-
-def jobs_with_pages(fleet: pd.DataFrame, n_pages: int) -> list[str]:
-    """Return the jobs that get pages: those with the most hours, in this order."""
-    return by_hours(fleet)["job"].head(n_pages).tolist()
 
 
 def outliers(rows: Sequence[Mapping]) -> list[str]:

@@ -27,11 +27,11 @@ from tierscope.logs.grouping import (
     LogGroup,
     command_times_s,
 )
-from tierscope.logs.parts import Parts, parts_of
-from tierscope.logs.paths import file_columns, size_columns
-from tierscope.logs.remarks import rank_words, remarks_of
+from tierscope.logs.joining.parts import Parts, parts_of
+from tierscope.logs.joining.paths import file_columns, size_columns
+from tierscope.logs.joining.remarks import rank_words, remarks_of
+from tierscope.logs.joining.texts import Texts, coded
 from tierscope.logs.summary import NO_RUN_TIME, Summary, loses_time
-from tierscope.logs.texts import Texts, coded
 from tierscope.trace.log import MPI_IO
 
 WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch

@@ -20,7 +20,6 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO
 
-from tierscope.core.collection import collection_paused
 from tierscope.core.imports import digest_of_modules
 from tierscope.logs import worker
 from tierscope.logs.summary import Summary
@@ -90,8 +89,7 @@ def read_logs(
     n_workers = workers_for(paths, _available_bytes(), n_workers)
     for _ in range(2):
         answers = _answers(paths, settings, n_workers, progress)
-        with collection_paused():
-            reading, broken = _gather(answers, folder, settings["key"])
+        reading, broken = _gather(answers, folder, settings["key"])
         if not broken:
             return reading
         for path in broken:

@@ -24,7 +24,7 @@ from tierscope.logs.bounds import (
     slowest_candidates,
     slowest_class_bounds,
 )
-from tierscope.logs.texts import Texts
+from tierscope.logs.joining.texts import Texts
 
 PERCENTS = (25, 50, 100, 200)
 # A class with a smaller part of the slowest process's time is not estimated.

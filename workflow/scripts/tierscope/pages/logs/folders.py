@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from tierscope.logs.fleet import jobs_with_pages
+from tierscope.analysis.logs.choice import jobs_with_pages
 
 REPORT, EXPLORER = "report.html", "explorer.html"
 FLEET, FOLDER = "fleet_report.html", "jobs"  # beside each other

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tierscope.logs.joining.texts import Texts, coded
 from tierscope.logs.summary import SIZES, Summary
-from tierscope.logs.texts import Texts, coded
 
 _COUNTS = ("time_s", "opens", "reads", "writes", "bytes_read", "bytes_written")
 _KINDS = ("file", "folder")

@@ -1,33 +1,28 @@
-"""From the logs of jobs to the tables of an analysis, for all jobs at once."""
+"""Analyse jobs whose logs were read: from groups of logs to tables."""
 
-import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tierscope.core.collection import collection_paused
 from tierscope.core.columns import RULE, TABLES, TEXT
 from tierscope.core.tables import check_table, empty_table
-from tierscope.core.words import as_utf8, count_words
+from tierscope.core.words import as_utf8
 from tierscope.logs.fleet import faster_meta, fleet_class_columns, fleet_columns
 from tierscope.logs.grouping import LogFacts, LogGroup
 from tierscope.logs.join import Columns, JoinedJobs, join, user_of
-from tierscope.logs.reading import SAME_CONTENT
-from tierscope.logs.sentences import add_words
+from tierscope.logs.joining.sentences import add_words
+from tierscope.logs.joining.texts import Texts
 from tierscope.logs.settings import Settings
 from tierscope.logs.summary import NO_RUN_TIME, Summary
-from tierscope.logs.texts import Texts
-from tierscope.logs.tiers import TierPrefix, in_order
 from tierscope.logs.whatif import estimate_jobs
 
-JOB_TABLES = (
+OF_JOBS = (
     "logs",
-    "refusals",
-    "tier_prefixes",
     "jobs",
     "job_times",
     "job_processes",
@@ -40,112 +35,87 @@ JOB_TABLES = (
     "fleet",
     "fleet_classes",
 )
-_JOB_ID = re.compile(r"_id(-?\d+)[-_]")  # in the name of a log
+JOB_TABLES = ("refusals", "tier_prefixes", *OF_JOBS)
 
 Logs = Mapping[Path, tuple[LogFacts, Summary]]
+Frames = dict[str, pd.DataFrame]
 
 
 def tables_of_jobs(
-    groups: Sequence[LogGroup],
-    logs: Logs,
-    settings: Settings,
-    refusals: Mapping[str, str],
-) -> dict[str, pd.DataFrame]:
-    """Return the tables of some jobs.
+    groups: Sequence[LogGroup], logs: Logs, settings: Settings
+) -> tuple[Frames, dict[LogGroup, str]]:
+    """Analyse some jobs, all at once.
 
     Parameters
     ----------
     groups : sequence of LogGroup
-        The jobs.
-    logs : mapping of Path to (LogFacts, Summary)
-        Their logs.
+        The jobs, whose names differ.
+    logs : mapping of path to (LogFacts, Summary)
+        What was read of their logs.
     settings : Settings
-    refusals : mapping of str to str
-        Why other logs cannot be used, by path.
 
     Returns
     -------
-    dict of str to DataFrame
-        The tables `JOB_TABLES`. ``job_combinations`` is empty, as
-        `tierscope.logs.combinations` searches them for few jobs; ``fleet`` is in the
-        order of `groups` and compares no job with others. A job whose numbers cannot be
-        is left out, and its logs are in ``refusals``.
+    tables : dict of str to DataFrame
+        The tables `OF_JOBS` in the order of the jobs; no job is an outlier yet.
+        ``job_combinations`` is empty: `tierscope.logs.combinations` searches them for
+        a few jobs.
+    refused : dict of LogGroup to str
+        Why jobs are not in the tables.
     """
-    refused = dict(refusals)
-    n_refused = Counter(
-        found[1]
-        for path, reason in refusals.items()
-        if SAME_CONTENT not in reason and (found := _JOB_ID.search(Path(path).name))
-    )
-    with collection_paused():
-        parts = _tables_of_good(groups, logs, settings, n_refused, refused)
+    refused: dict[LogGroup, str] = {}
+    with _collection_paused():
+        parts = _tables_of_good(groups, logs, settings, refused)
+    if len(parts) == 1:
+        return parts[0], refused
     tables = {
         name: pd.concat([part[name] for part in parts], ignore_index=True)
-        if len(parts) > 1
-        else parts[0][name]
-        for name in JOB_TABLES
+        for name in OF_JOBS
     }
-    used = tables["logs"]["log"]
-    summaries = [logs[path][1] for group in groups for path in group.logs]
-    if len(used) != len(summaries):
-        summaries = [
-            logs[path][1]
-            for group in groups
-            for path in group.logs
-            if str(path) not in refused
-        ]
-    prefixes = _prefix_rows(summaries, settings.tiers)
-    why = [(as_utf8(path), as_utf8(reason)) for path, reason in refused.items()]
-    return tables | {
-        "tier_prefixes": _frame("tier_prefixes", _transposed(prefixes), len(prefixes)),
-        "refusals": _frame(
-            "refusals",
-            {"log": [one for one, _ in why], "reason": [one for _, one in why]},
-            len(why),
-        ),
-    }
+    return tables, refused
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Make no search for cycles of objects, which would look at all logs each time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _tables_of_good(
     groups: Sequence[LogGroup],
     logs: Logs,
     settings: Settings,
-    n_refused: Mapping[str, int],
-    refused: dict[str, str],
-) -> list[dict[str, pd.DataFrame]]:
+    refused: dict[LogGroup, str],
+) -> list[Frames]:
     """Return tables of parts of the jobs; a job that fails is added to `refused`.
 
     If something fails, halves are tried until the job is found that is to blame.
     """
+    if not groups:
+        return [{name: empty_table(name) for name in OF_JOBS}]
     try:
-        return [_tables(groups, logs, settings, n_refused)]
+        return [_tables(groups, logs, settings)]
     except (ValueError, ArithmeticError, MemoryError) as error:
         if len(groups) == 1:
-            (group,) = groups
-            reason = str(error) or "too large"
-            words = f"its job {group.name} cannot be analysed: {reason}"
-            refused |= {str(path): words for path in group.logs}
-            return [_tables([], logs, settings, n_refused)]
+            refused[groups[0]] = str(error) or "too large"
+            return _tables_of_good([], logs, settings, refused)
     half = len(groups) // 2
     return [
         one
         for some in (groups[:half], groups[half:])
-        for one in _tables_of_good(some, logs, settings, n_refused, refused)
+        for one in _tables_of_good(some, logs, settings, refused)
     ]
 
 
-def _tables(
-    groups: Sequence[LogGroup],
-    logs: Logs,
-    settings: Settings,
-    n_refused: Mapping[str, int],
-) -> dict[str, pd.DataFrame]:
+def _tables(groups: Sequence[LogGroup], logs: Logs, settings: Settings) -> Frames:
     """Return the tables of jobs whose numbers can be."""
-    if not groups:
-        return {name: empty_table(name) for name in JOB_TABLES}
     jobs = join(groups, logs, processes_per_node=settings.processes_per_node)
-    for group, facts in zip(groups, jobs.facts, strict=True):
-        _add_refused(facts, n_refused[str(logs[group.logs[0]][0].job_id)])
     meta = faster_meta(jobs.phases)
     add_words(jobs, meta)
     bottlenecks = jobs.columns["job_slowest"]["bottleneck"]
@@ -156,7 +126,7 @@ def _tables(
         "fleet_classes": fleet_class_columns(jobs),
     }
     log_rows = _log_rows(groups, logs)
-    tables = {name: empty_table(name) for name in JOB_TABLES}
+    tables = {"job_combinations": empty_table("job_combinations")}
     for name, of_table in columns.items():
         job = Texts(jobs.names, of_table["job"])
         tables[name] = _frame(name, of_table | {"job": job}, len(job.codes))
@@ -200,14 +170,6 @@ def _transposed(rows: Sequence[Mapping[str, Any]]) -> dict[str, list]:
     return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
-def _add_refused(facts: dict[str, Any], n_refused: int) -> None:
-    """Add a remark if logs with the job's id are refused: processes may be missing."""
-    if n_refused:
-        words = count_words(n_refused, "log has", "logs have")
-        remark = f"{words} the job's id in the name and cannot be used."
-        facts["remarks"] = f"{facts['remarks']} {remark}".lstrip()
-
-
 def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
     """Return the rows of table ``logs``."""
     rows = []
@@ -246,19 +208,3 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
                 }
             )
     return rows
-
-
-def _prefix_rows(
-    summaries: Sequence[Summary], tiers: str | Sequence[TierPrefix]
-) -> list[dict]:
-    """Return the rows of table ``tier_prefixes``: tiers that logs used, in order."""
-    counts: dict[tuple[str, ...], int] = {}
-    for summary in summaries:
-        for prefix in summary.prefixes:
-            counts[tuple(prefix)] = counts.get(tuple(prefix), 0) + 1
-    names = ("tier", "prefix", "fs_type")
-    order = in_order({key[0] for key in counts}, tiers)
-    return [
-        dict(zip(names, key, strict=True)) | {"n_logs": counts[key]}
-        for key in sorted(counts, key=lambda key: (order.index(key[0]), key))
-    ]

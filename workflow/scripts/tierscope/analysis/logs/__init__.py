@@ -1,0 +1,1 @@
+"""Questions to the tables of logged jobs, of any number."""
