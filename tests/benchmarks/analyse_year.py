@@ -2,8 +2,8 @@
 
 KIND is ``read`` (two processes only read and sum up), ``analyse`` (from logs to tables,
 with two processes that read) or ``job_stats`` (PyDarshan's command). Printed are the
-seconds, the number of logs, and the most memory of this process and of one that it
-started.
+seconds, the processor's seconds of this process and of those that it started, the
+number of logs, and the most memory of this process and of one that it started.
 """
 
 import csv
@@ -79,9 +79,18 @@ def main() -> None:
         else:
             n_logs = {"read": read, "job_stats": job_stats}[kind](paths, kept)
         seconds = time.perf_counter() - start
-    child_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    peaks = {"memory_mb": peak_memory_mb(), "child_mb": child_kib * 1024 / 1e6}
-    print(json.dumps({"seconds": seconds, "n_logs": n_logs} | peaks), flush=True)
+    own, child = map(
+        resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    done = {
+        "seconds": seconds,
+        "own_s": own.ru_utime + own.ru_stime,
+        "child_s": child.ru_utime + child.ru_stime,
+        "n_logs": n_logs,
+        "memory_mb": peak_memory_mb(),
+        "child_mb": child.ru_maxrss * 1024 / 1e6,
+    }
+    print(json.dumps(done), flush=True)
 
 
 if __name__ == "__main__":

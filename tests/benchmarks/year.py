@@ -21,6 +21,7 @@ from common import (
 READ, ANALYSE, JOB_STATS = "reading only", "analysis", "darshan job_stats"
 KINDS = {READ: "read", ANALYSE: "analyse", JOB_STATS: "job_stats"}
 MEMORY, CHILD = "peak memory", "peak memory of a worker"
+PROCESSOR = "processor"  # what other work on the machine disturbs least
 N_LOGS, N_TRIAL_LOGS = 20_000, 120
 MOST_OF_JOB_STATS = 20_000
 MOST_BYTES = 1_000_000_000
@@ -45,6 +46,8 @@ def measure(small: bool = False) -> Results:
             continue
         _measure(results, case, what, folder, n_logs)
     results.compare(case, ANALYSE, READ, at_most=1.5)
+    of_processor = f"{PROCESSOR}, {ANALYSE}", f"{PROCESSOR}, {READ}"
+    results.compare(case, *of_processor, at_most=1.5)
     results.compare(case, JOB_STATS, ANALYSE)
     for memory in (MEMORY, CHILD):
         results.limit(case, f"{memory}, {ANALYSE}", at_most=1500)
@@ -63,6 +66,8 @@ def _measure(results: Results, case: str, what: str, folder: Path, n_logs: int) 
         results.fail(case, what, error)
         return
     results.add(case, what, [sample["seconds"]])
+    processor_s = sample["own_s"] + sample["child_s"]
+    results.add(case, f"{PROCESSOR}, {what}", [processor_s])
     for memory, name in {MEMORY: "memory_mb", CHILD: "child_mb"}.items():
         results.add(case, f"{memory}, {what}", [sample[name]], "MB")
 
