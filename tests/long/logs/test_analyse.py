@@ -12,12 +12,14 @@ from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.validation import ConfigError
-from tierscope.logs.analyse import tables_of
+from tierscope.logs.analyse import log_facts, tables_of
 from tierscope.logs.combinations import combinations_of_jobs
-from tierscope.logs.jobs import JOB_TABLES
+from tierscope.logs.grouping import group_logs
+from tierscope.logs.jobs import JOB_TABLES, tables_of_jobs
 from tierscope.logs.join import join
 from tierscope.logs.joining.sentences import bottleneck
-from tierscope.logs.settings import settings_of
+from tierscope.logs.reading import read_logs
+from tierscope.logs.settings import find_logs, settings_of
 from tierscope.trace.posix_records import POSIX_RECORD
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
@@ -119,21 +121,57 @@ def test_a_given_goal_is_one_of_the_whole_job(tmp_path):
     assert goals.to_dict() == pytest.approx({-1: 9.6, 0: 3.2, 1: 3.2, 2: 3.2})
 
 
-def test_combinations_are_searched_for_jobs_with_pages_and_on_demand(tmp_path):
-    """A helper, lost records and epochs: all that times are made of."""
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    fleet_of(logs, 2, slow=[1])
+OF_EPOCHS = {"tiers": {"gfs": ["/gfs*"]}, "epochs": r"\.ep(\d+)/"}
+
+
+def odd_fleet(folder):
+    """Write logs of jobs with a helper, lost and shared records, and epochs."""
+    folder.mkdir()
+    fleet_of(folder, 2, slow=[1])
     shell = {"exe": "/bin/bash x", "uid": 5, "started_s": 1_790_000_001.0}
     rows = [("POSIX", 0, f"/gfs/x.ep{epoch}/a", READ) for epoch in range(2)]
-    write_job_log(logs / "u_solve_id9-1_1.darshan", rows, exe="solve", uid=5, job_id=9)
-    write_job_log(logs / "u_bash_id9-2_1.darshan", rows[:1], job_id=9, **shell)
+    name = folder / "u_solve_id9-1_1.darshan"
+    write_job_log(name, rows, exe="solve", uid=5, job_id=9)
+    write_job_log(folder / "u_bash_id9-2_1.darshan", rows[:1], job_id=9, **shell)
     lost = [("POSIX", rank, "/gfs/a", READ) for rank in range(2)]
-    write_job_log(logs / "z", lost, n_processes=2, partial=["POSIX"], job_id=8)
-    options = {"tiers": {"gfs": ["/gfs*"]}, "epochs": r"\.ep(\d+)/"}
+    write_job_log(folder / "z", lost, n_processes=2, partial=["POSIX"], job_id=8)
+    shared = {
+        "opens": 5,
+        "reads": 9,
+        "read_s": 9.0,
+        "slowest_rank": 2,
+        "slowest_s": 4.0,
+    }
+    shared |= {"slowest_s": 4.0, "fastest_rank": 0, "fastest_s": 1.0}
+    shared |= {"variance_s2": 1.0}
+    rows = [("POSIX", -1, "/gfs/a", shared), ("MPI-IO", 1, "/gfs/a", READ)]
+    write_job_log(folder / "y", rows, n_processes=5, job_id=7)
+    return folder
+
+
+def test_jobs_together_have_the_tables_of_each_alone_to_the_last_bit(tmp_path):
+    settings = settings_of("x", [f"{odd_fleet(tmp_path / 'logs')}/*"], **OF_EPOCHS)
+    paths, kept = find_logs(settings.logs), tmp_path / "kept"
+    read = read_logs(paths, list(settings.tiers), settings.epochs, kept)
+    logs = {
+        (facts := log_facts(path, summary)).path: (facts, summary)
+        for path, summary in read.summaries.items()
+    }
+    groups = group_logs([facts for facts, _ in logs.values()])
+    assert [len(group.logs) for group in groups].count(2) == 1
+    together, refused = tables_of_jobs(groups, logs, settings)
+    alone = [tables_of_jobs([group], logs, settings)[0] for group in groups]
+    assert not refused
+    for name, table in together.items():
+        expected = pd.concat([tables[name] for tables in alone], ignore_index=True)
+        pd.testing.assert_frame_equal(table, expected, check_exact=True)
+
+
+def test_combinations_are_searched_for_jobs_with_pages_and_on_demand(tmp_path):
+    logs = odd_fleet(tmp_path / "logs")
     found = {}
     for pages in (1, 9):
-        settings = settings_of("x", [f"{logs}/*"], pages=pages, **options)
+        settings = settings_of("x", [f"{logs}/*"], pages=pages, **OF_EPOCHS)
         found[pages] = tables_of(settings, tmp_path / "kept")
     first = found[9]["fleet"]["job"].iloc[0]
     assert set(found[1]["job_combinations"]["job"]) == {first}
