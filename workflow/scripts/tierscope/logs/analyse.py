@@ -19,6 +19,7 @@ from tierscope.logs.fleet import with_outliers
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs
 from tierscope.logs.jobs import Logs, tables_of_jobs
 from tierscope.logs.join import main_log, user_of
+from tierscope.logs.joining.collection import collection_paused
 from tierscope.logs.reading import SAME_CONTENT, read_logs
 from tierscope.logs.settings import LOGS, Settings, find_logs, settings_of
 from tierscope.logs.summary import Summary
@@ -112,14 +113,15 @@ def tables_of(
     ConfigError
         If no log is found, none can be used, or a filter keeps none.
     """
-    reading = read_logs(
-        find_logs(settings.logs),
-        settings.tiers if settings.tiers == AUTO else list(settings.tiers),
-        settings.epochs,
-        folder,
-        n_workers=n_workers,
-        progress=progress,
-    )
+    with collection_paused():
+        reading = read_logs(
+            find_logs(settings.logs),
+            settings.tiers if settings.tiers == AUTO else list(settings.tiers),
+            settings.epochs,
+            folder,
+            n_workers=n_workers,
+            progress=progress,
+        )
     logs = {
         (facts := log_facts(path, summary)).path: (facts, summary)
         for path, summary in reading.summaries.items()

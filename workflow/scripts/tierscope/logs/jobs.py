@@ -1,8 +1,6 @@
 """Analyse jobs whose logs were read: from groups of logs to tables."""
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from tierscope.core.words import as_utf8
 from tierscope.logs.fleet import faster_meta, fleet_class_columns, fleet_columns
 from tierscope.logs.grouping import LogFacts, LogGroup
 from tierscope.logs.join import Columns, JoinedJobs, join, user_of
+from tierscope.logs.joining.collection import collection_paused
 from tierscope.logs.joining.sentences import add_words
 from tierscope.logs.joining.texts import Texts
 from tierscope.logs.settings import Settings
@@ -64,7 +63,7 @@ def tables_of_jobs(
         Why jobs are not in the tables.
     """
     refused: dict[LogGroup, str] = {}
-    with _collection_paused():
+    with collection_paused():
         parts = _tables_of_good(groups, logs, settings, refused)
     if len(parts) == 1:
         return parts[0], refused
@@ -73,18 +72,6 @@ def tables_of_jobs(
         for name in OF_JOBS
     }
     return tables, refused
-
-
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Make no search for cycles of objects, which would look at all logs each time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _tables_of_good(
