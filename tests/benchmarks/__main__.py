@@ -21,6 +21,7 @@ import redirect
 import simulator
 import tracing
 import whatif
+import year
 from common import run_benchmarks
 
 BENCHMARKS = {
@@ -30,6 +31,7 @@ BENCHMARKS = {
     "program": program.measure,
     "parsing": parsing.measure,
     "logs": logs.measure,
+    "year": year.measure,
     "reading": reading.measure,
     "whatif": whatif.measure,
     "simulator": simulator.measure,

@@ -13,10 +13,14 @@ from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.tables import check_table, write_table
 from tierscope.core.validation import ConfigError
-from tierscope.logs.analyse import tables_of
-from tierscope.logs.jobs import JOB_TABLES, bottleneck
+from tierscope.logs.analyse import log_facts, tables_of
+from tierscope.logs.combinations import combinations_of_jobs
+from tierscope.logs.grouping import group_logs
+from tierscope.logs.jobs import JOB_TABLES, tables_of_jobs
 from tierscope.logs.join import join
-from tierscope.logs.settings import settings_of
+from tierscope.logs.joining.sentences import bottleneck
+from tierscope.logs.reading import read_logs
+from tierscope.logs.settings import find_logs, settings_of
 from tierscope.trace.posix_records import POSIX_RECORD
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
@@ -116,6 +120,71 @@ def test_a_given_goal_is_one_of_the_whole_job(tmp_path):
     table = tierscope.analyse(log, TIERS, epochs=epochs)["job_combinations"]
     goals = table.groupby("epoch")["goal_s"].first()
     assert goals.to_dict() == pytest.approx({-1: 9.6, 0: 3.2, 1: 3.2, 2: 3.2})
+
+
+OF_EPOCHS = {"tiers": {"gfs": ["/gfs*"]}, "epochs": r"\.ep(\d+)/"}
+
+
+def odd_fleet(folder):
+    """Write logs of jobs with a helper, lost and shared records, and epochs."""
+    folder.mkdir()
+    fleet_of(folder, 2, slow=[1])
+    shell = {"exe": "/bin/bash x", "uid": 5, "started_s": 1_790_000_001.0}
+    rows = [("POSIX", 0, f"/gfs/x.ep{epoch}/a", READ) for epoch in range(2)]
+    name = folder / "u_solve_id9-1_1.darshan"
+    write_job_log(name, rows, exe="solve", uid=5, job_id=9)
+    write_job_log(folder / "u_bash_id9-2_1.darshan", rows[:1], job_id=9, **shell)
+    lost = [("POSIX", rank, "/gfs/a", READ) for rank in range(2)]
+    write_job_log(folder / "z", lost, n_processes=2, partial=["POSIX"], job_id=8)
+    shared = {
+        "opens": 5,
+        "reads": 9,
+        "read_s": 9.0,
+        "slowest_rank": 2,
+        "slowest_s": 4.0,
+    }
+    shared |= {"slowest_s": 4.0, "fastest_rank": 0, "fastest_s": 1.0}
+    shared |= {"variance_s2": 1.0}
+    rows = [("POSIX", -1, "/gfs/a", shared), ("MPI-IO", 1, "/gfs/a", READ)]
+    write_job_log(folder / "y", rows, n_processes=5, job_id=7)
+    return folder
+
+
+def test_jobs_together_have_the_tables_of_each_alone_to_the_last_bit(tmp_path):
+    settings = settings_of("x", [f"{odd_fleet(tmp_path / 'logs')}/*"], **OF_EPOCHS)
+    paths, kept = find_logs(settings.logs), tmp_path / "kept"
+    read = read_logs(paths, list(settings.tiers), settings.epochs, kept)
+    logs = {
+        (facts := log_facts(path, summary)).path: (facts, summary)
+        for path, summary in read.summaries.items()
+    }
+    groups = group_logs([facts for facts, _ in logs.values()])
+    assert [len(group.logs) for group in groups].count(2) == 1
+    together, refused = tables_of_jobs(groups, logs, settings)
+    alone = [tables_of_jobs([group], logs, settings)[0] for group in groups]
+    assert not refused
+    for name, table in together.items():
+        expected = pd.concat([tables[name] for tables in alone], ignore_index=True)
+        pd.testing.assert_frame_equal(table, expected, check_exact=True)
+
+
+def test_combinations_are_searched_for_jobs_with_pages_and_on_demand(tmp_path):
+    logs = odd_fleet(tmp_path / "logs")
+    found = {}
+    for pages in (1, 9):
+        settings = settings_of("x", [f"{logs}/*"], pages=pages, **OF_EPOCHS)
+        found[pages] = tables_of(settings, tmp_path / "kept")
+    first = found[9]["fleet"]["job"].iloc[0]
+    assert set(found[1]["job_combinations"]["job"]) == {first}
+    every = found[9]["job_combinations"]
+    assert set(every["job"]) == set(found[9]["jobs"]["job"])
+    of_solve = every[every["job"] == "solve-9"].reset_index(drop=True)
+    assert of_solve["epoch"].unique().tolist() == [-1, 0, 1]
+    again = combinations_of_jobs(found[1], ["solve-9"])
+    pd.testing.assert_frame_equal(again, of_solve)
+    goals_s = of_solve.groupby("epoch")["goal_s"].first()
+    assert goals_s.to_dict() == pytest.approx({-1: 6.4, 0: 3.2, 1: 3.2})
+    assert not every.loc[every["job"] == "train-8", "certain"].any()
 
 
 def test_an_outlier_is_named_beside_jobs_of_its_program(tmp_path):
@@ -440,7 +509,7 @@ def test_lazy_tables_are_the_same_and_kept(tmp_path):
     ],
 )
 def test_the_bottleneck_is_named_as_far_as_bounds_tell(least, most, expected):
-    found = bottleneck([GFS, META, LFS], np.array(least, float), np.array(most, float))
+    found = bottleneck([GFS, META, LFS], least, most)
     assert found[: len(expected)] == expected
 
 
@@ -481,12 +550,16 @@ def test_a_filter_keeps_all_logs_of_a_job(tmp_path):
 
 
 def test_a_job_whose_numbers_cannot_be_is_refused(tmp_path, monkeypatch):
-    def join_some(group, *arguments, **options):
-        if group.name.endswith("-0"):
+    def join_some(groups, *arguments, **options):
+        if any(group.name.endswith("-0") for group in groups):
             raise ValueError("odd numbers")
-        found = join(group, *arguments, **options)
-        if group.name.endswith("-1"):
-            found.rows["job_files"]["time_s"][0] = -1.0  # breaks the contract
+        found = join(groups, *arguments, **options)
+        for job, group in enumerate(groups):
+            if group.name.endswith("-1"):  # it breaks the contract
+                of_job = found.columns["job_files"]["job"] == job
+                times_s = np.array(found.columns["job_files"]["time_s"])
+                times_s = np.where(of_job, -1.0, times_s)
+                found.columns["job_files"]["time_s"] = times_s
         return found
 
     monkeypatch.setattr("tierscope.logs.jobs.join", join_some)

@@ -1,5 +1,5 @@
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +7,9 @@ import pytest
 from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.logs.grouping import LogFacts, LogGroup
-from tierscope.logs.join import join, user_of
-from tierscope.logs.remarks import rank_words
+from tierscope.logs.join import Phases, join, user_of
+from tierscope.logs.joining.remarks import rank_words
+from tierscope.logs.joining.texts import Texts
 from tierscope.logs.summary import summarise
 from tierscope.logs.tiers import tiers_of
 from tierscope.logs.whatif import improved_slowest
@@ -35,13 +36,36 @@ def joined(tmp_path, *logs, n_processes=1, processes=None, epochs=None, **option
         found[path] = (facts_of(path, facts.get("n_processes", 1)), summary)
     processes = processes or tuple(range(len(logs)))
     group = LogGroup("job", tuple(found), processes, n_processes, "tests")
-    return join(group, found, **options)
+    return Joined.of(join([group], found, **options))
+
+
+@dataclass
+class Joined:
+    """The only job: its facts, its rows by table and column, and its phases."""
+
+    facts: dict
+    rows: dict
+    phases: Phases
+
+    @classmethod
+    def of(cls, jobs):
+        (facts,) = jobs.facts
+        rows = {
+            table: {name: listed(values) for name, values in columns.items()}
+            for table, columns in jobs.columns.items()
+        }
+        return cls(facts, rows, jobs.phases)
+
+
+def listed(values):
+    """Return a column; texts as a list."""
+    return values.series().tolist() if isinstance(values, Texts) else values
 
 
 def slowest_of(job, epoch=-1):
     """Return the row of the slowest process."""
     table = job.rows["job_slowest"]
-    position = table["epoch"].index(epoch)
+    position = table["epoch"].tolist().index(epoch)
     return {name: values[position] for name, values in table.items()}
 
 
@@ -81,7 +105,7 @@ def test_the_whole_job_comes_first_and_then_each_epoch(tmp_path):
     ]
     logs = (rows, {"n_processes": 2})
     job = joined(tmp_path, logs, n_processes=2, epochs=EPOCHS)
-    assert [phase.epoch for phase in job.phases] == [-1, 0, 1]
+    assert job.phases.epoch.tolist() == [-1, 0, 1]
     found = {epoch: slowest_of(job, epoch) for epoch in (-1, 0, 1)}
     assert {e: one["least_s"] for e, one in found.items()} == {-1: 13.0, 0: 4.0, 1: 5.0}
     assert {e: one["slowest_ranks"] for e, one in found.items()} == {
@@ -203,13 +227,13 @@ def test_what_a_process_may_have_lost_is_not_saved(tmp_path):
     """Rank 1 has lost its records: it may be the slowest, without any read."""
     rows = [("POSIX", 0, "/gfs/a", READ | {"read_s": 9.0})]
     facts = {"n_processes": 2, "partial": ["POSIX"]}
-    phase = joined(tmp_path, (rows, facts), n_processes=2).phases[0]
-    found = improved_slowest(phase.times, np.array([[100, 100]]))
+    phases = joined(tmp_path, (rows, facts), n_processes=2).phases
+    found = improved_slowest(phases.times, np.array([[100, 100]]))
     assert found.saved_least_s.tolist() == [0.0]
     assert found.saved_most_s.tolist() == [math.inf]
     rows = [("POSIX", 0, "/gfs/a", READ), ("STDIO", 0, "/lfs/a", READ)]
     job = joined(tmp_path, (rows, {"partial": ["POSIX"]}))
-    alone = improved_slowest(job.phases[0].times, np.array([[100, 100, 0, 0]]))
+    alone = improved_slowest(job.phases.times, np.array([[100, 100, 0, 0]]))
     assert alone.saved_least_s.tolist() == [2.0]  # whatever it has lost
 
 
@@ -224,7 +248,7 @@ def test_run_times_of_whole_seconds_are_bounds(tmp_path):
         parts.append(summarise(read_any_log(log), version, TIERS, None))
     for part, bounds in zip(parts, [(59, 61), (60.5, 60.5)], strict=True):
         group = LogGroup("job", (tmp_path,), (0,), 2, "tests")
-        job = join(group, {tmp_path: (facts_of(tmp_path, 2), part)})
+        job = Joined.of(join([group], {tmp_path: (facts_of(tmp_path, 2), part)}))
         slowest = slowest_of(job)
         assert slowest["run_most_percent"] == pytest.approx(600 / bounds[0])
         assert slowest["run_least_percent"] == pytest.approx(600 / bounds[1])
@@ -369,7 +393,7 @@ def test_modules_that_no_class_counts_leave_lower_bounds(tmp_path):
     log = read_any_log(write_job_log(path, rows))
     summary = summarise(replace(log, modules=("POSIX", "DFS")), "x", TIERS, None)
     group = LogGroup("job", (path,), (0,), 1, "tests")
-    job = join(group, {path: (facts_of(path), summary)})
+    job = Joined.of(join([group], {path: (facts_of(path), summary)}))
     assert slowest_of(job)["times_are"] == "lower bounds"
     assert "Calls of DFS are not counted" in job.facts["remarks"]
 
@@ -392,7 +416,7 @@ def test_waiting_in_mpi_io_is_said(tmp_path):
 
 def test_files_that_are_not_counted_are_said(tmp_path, monkeypatch):
     monkeypatch.setattr("tierscope.logs.summed_files.MOST_FILES", 2)
-    monkeypatch.setattr("tierscope.logs.remarks.MOST_FILES", 2)
+    monkeypatch.setattr("tierscope.logs.joining.remarks.MOST_FILES", 2)
     rows = [("POSIX", 0, f"/gfs/{one}", READ) for one in range(3)]
     job = joined(tmp_path, (rows, {}))
     assert "count the 2 with the most time of each log" in job.facts["remarks"]

@@ -205,13 +205,13 @@ def test_processes_that_no_record_names_take_one_row(tmp_path):
     of_epoch, tiers = r"\.ep([0-9]+)/", {"gfs": "/gfs*"}
     summary = summary_of(tmp_path, rows, n_processes=n, epochs=of_epoch, tiers=tiers)
     assert summary.times["rank"] == [EACH_OTHER, EACH_OTHER, 5, 5, 7, 7, 9, 9, 9, 9]
-    totals = of_each_process(summary.totals, "epoch", n)
+    totals = of_each_process([summary], "totals")
     first, second = (totals["epoch"] == 0), (totals["epoch"] == 1)
     assert totals["rank"][first].tolist() == list(range(n))
     least_s = totals["least_s"][first][[5, 6, 7, 9]]
     assert least_s == pytest.approx([1, 2, 3, 2], rel=1e-3)  # sums of 65,536 times
     assert totals["rank"][second].tolist() == [9]
-    times = of_each_process(summary.times, "cell", n)
+    times = of_each_process([summary], "times")
     reads = times["cell"] == summary.cells.index((0, "gfs", "POSIX", "read"))
     assert times["rank"][reads].tolist() == list(range(n))
     assert np.isnan(times["bytes"][reads]).all()

@@ -10,13 +10,12 @@ from tierscope.analysis.whatif import Goal, estimate
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, OPERATIONS, RUN_KEYS
 from tierscope.core.tables import check_table
 from tierscope.logs.bounds import ProcessTimes
-from tierscope.logs.whatif import (
+from tierscope.logs.combinations import (
     GRID_PERCENTS,
     combinations_for_goal,
-    estimate_job,
     improved_classes,
-    improved_slowest,
 )
+from tierscope.logs.whatif import estimate_jobs, improved_slowest
 
 FOUR = [
     ("gfs", "POSIX", "read"),
@@ -25,6 +24,7 @@ FOUR = [
     ("lfs", "POSIX", "meta"),
 ]
 TWO = FOUR[:2]
+FIRST = np.zeros(1, np.int64)  # the first row of the only phase
 
 
 def exact(*times_s):
@@ -32,9 +32,14 @@ def exact(*times_s):
 
 
 def estimates_of(times, classes=FOUR):
-    """Return table job_estimates by improvement."""
-    table = estimate_job("a", -1, times, classes)
-    return check_table(table, "job_estimates").set_index("improvement")
+    """Return the estimates of the only phase by improvement."""
+    columns = estimate_jobs(times, [tuple(classes)])
+    assert set(columns["phase"]) <= {0}
+    return frame_of(columns).set_index("improvement")
+
+
+def frame_of(columns):
+    return pd.DataFrame(columns | {"improvement": columns["improvement"].series()})
 
 
 def combinations_of(times, goal_s, classes=FOUR):
@@ -59,7 +64,6 @@ def test_an_improvement_shortens_its_class_by_the_rule():
     assert row["least_s"] == row["most_s"] == 6  # 6 s / 1.5 + 2 s
     assert row["saved_least_s"] == row["saved_most_s"] == 2
     assert (row["n_classes"], row["improvement_percent"]) == (1, 50)
-    assert (row["job"], row["epoch"], row["method"]) == ("a", -1, "rule")
 
 
 def test_another_process_can_be_the_slowest_after_an_improvement():
@@ -120,7 +124,8 @@ def test_bounds_of_a_process_become_bounds_of_the_estimate():
         np.array([[3.0, 3.0]]),
         np.array([4.0]),
         np.array([4.0]),
-        np.array([2.0, 2.0]),
+        np.array([[2.0, 2.0]]),
+        FIRST,
     )
     row = estimates_of(times, TWO).loc["gfs READ +100 %"]
     # Its read time is known from the sum over one process, but not by its bounds.
@@ -137,7 +142,8 @@ def test_what_is_saved_is_not_the_difference_of_unrelated_bounds():
         np.array([[1.0, 5.0], [0.0, 1.0]]),
         np.array([4.0, 1.0]),
         np.array([6.0, 1.0]),
-        np.array([1.0, 4.0]),
+        np.array([[1.0, 4.0]]),
+        FIRST,
     )
     row = estimates_of(times, TWO).loc["gfs READ +100 %"]
     assert (row["least_s"], row["most_s"]) == (3.5, 5.5)
@@ -151,7 +157,8 @@ def test_what_is_saved_is_at_least_the_difference_of_times_that_are_known():
         np.array([[10.0, 0.0], [0.0, 6.0], [1.0, 1.0]]),
         np.array([10.0, 6.0, 1.0]),
         np.array([10.0, 6.0, 1.0]),
-        np.array([10.5, 6.5]),
+        np.array([[10.5, 6.5]]),
+        FIRST,
     )
     found = improved_slowest(times, np.array([[300, 0]]))
     assert (found.least_s[0], found.most_s[0]) == (6, 6)
@@ -164,7 +171,8 @@ def test_lost_records_leave_no_upper_bounds():
         np.array([[np.nan, np.nan]]),
         np.array([4.0]),
         np.array([np.nan]),
-        np.array([2.0, 2.0]),
+        np.array([[2.0, 2.0]]),
+        FIRST,
     )
     row = estimates_of(times, TWO).loc["gfs READ +100 %"]
     assert row["least_s"] == 3
@@ -248,7 +256,8 @@ def jobs(draw, most_classes=4):
         most,
         np.maximum(totals - draw(ends), least.sum(axis=1)),
         np.minimum(totals + draw(ends), most.sum(axis=1)),
-        truth.sum(axis=0),
+        truth.sum(axis=0, keepdims=True),
+        FIRST,
     )
 
 
@@ -267,6 +276,40 @@ def test_the_true_slowest_process_is_inside_the_bounds_of_its_estimate(drawn, da
         assert 0 <= found.saved_least_s[i] <= found.saved_most_s[i]
 
 
+def stacked(phases):
+    """Return times of phases with one or more classes, one below the other."""
+    width = max(times.least_s.shape[1] for times in phases)
+
+    def below(name):
+        padded = (getattr(times, name) for times in phases)
+        return np.concatenate(
+            [np.pad(one, ((0, 0), (0, width - one.shape[1]))) for one in padded]
+        )
+
+    totals_s = (
+        np.concatenate([getattr(times, name) for times in phases])
+        for name in ("total_least_s", "total_most_s")
+    )
+    n_rows = [len(times.least_s) for times in phases]
+    first = np.cumsum(n_rows) - n_rows
+    return ProcessTimes(
+        below("least_s"), below("most_s"), *totals_s, below("sum_s"), first
+    )
+
+
+@given(st.lists(jobs(), min_size=1, max_size=5))
+def test_phases_together_are_estimated_as_each_alone_to_the_last_bit(drawn):
+    phases = [times for _, times in drawn]
+    classes = [tuple(FOUR[: times.least_s.shape[1]]) for times in phases]
+    together = frame_of(estimate_jobs(stacked(phases), classes))
+    alone = [
+        frame_of(estimate_jobs(times, [one])).assign(phase=phase)
+        for phase, (times, one) in enumerate(zip(phases, classes, strict=True))
+    ]
+    expected = pd.concat(alone, ignore_index=True)
+    assert together.to_dict("list") == expected.to_dict("list")
+
+
 def possible_times(times, process):
     """Return all times of a process in whole seconds within its bounds."""
     ranges = (
@@ -283,7 +326,7 @@ def possible_times(times, process):
 def test_the_most_of_an_estimate_is_attained(drawn, data):
     _, times = drawn
     some = st.sampled_from([0, 25, 100, 400])
-    percents = np.array([[data.draw(some) for _ in times.sum_s]])
+    percents = np.array([[data.draw(some) for _ in times.sum_s[0]]])
     found = improved_slowest(times, percents)
     largest_s = max(
         (possible_times(times, process) * 100 / (100 + percents)).sum(axis=1).max()

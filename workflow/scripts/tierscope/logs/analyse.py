@@ -25,6 +25,8 @@ from tierscope.logs.settings import (
 )
 from tierscope.logs.tiers import AUTO
 
+_MOST_SEARCHED = 100  # jobs of a call of `analyse`, for combinations
+
 
 def analyse(
     logs: str | Path | Sequence[str | Path],
@@ -69,7 +71,9 @@ def analyse(
     -------
     dict of str to DataFrame, or to pyarrow's Dataset if `lazy`
         The tables `JOB_TABLES`; docs/tables.md lists their columns. A log that cannot
-        be used is a row of ``refusals``.
+        be used is a row of ``refusals``. ``job_combinations`` has rows of the 100 jobs
+        with the most hours (``io_hours`` in ``fleet``); for others call
+        `tierscope.logs.combinations.combinations_of_jobs` with these tables.
 
     Raises
     ------
@@ -87,7 +91,7 @@ def analyse(
         "processes_per_node": processes_per_node,
     }
     check(arguments, LOGS, "analyse")
-    settings = settings_of(**arguments)
+    settings = settings_of(**arguments, pages=_MOST_SEARCHED)
     if lazy and keep is None:
         raise ConfigError(
             "analyse: lazy: got True without keep, expected keep: a folder for tables"

@@ -1,96 +1,119 @@
-"""All jobs side by side: hours of each class, what would help most, outliers."""
+"""All jobs side by side: hours of each class, what would help most."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
 
-from tierscope.logs.join import WHOLE_JOB, JoinedJob, Phase
+from tierscope.logs.join import WHOLE_JOB, Columns, JoinedJobs, Phases
+from tierscope.logs.joining.texts import Texts, coded
 from tierscope.logs.whatif import NO_TIERS, improved_slowest
 
 SECONDS_PER_HOUR = 3600
 FASTER_META_PERCENT = 100  # a metadata server of twice the speed
+_UNITS = ("nodes", "processes")
 
 
-def fleet_rows(jobs: Sequence[JoinedJob]) -> list[dict]:
-    """Return the rows of table ``fleet``, none of which is an outlier yet.
+@dataclass(frozen=True)
+class FasterMeta:
+    """On which tier a metadata server of twice the speed helps each job most.
+
+    The tier is empty without metadata time. The slowest process would save seconds
+    within these bounds; infinite: unknown.
+    """
+
+    tiers: list[str]
+    least_s: np.ndarray
+    most_s: np.ndarray
+
+
+def faster_meta(phases: Phases) -> FasterMeta:
+    """Return what a faster metadata server brings to each whole job."""
+    jobs, tiers, percents = [], [], []
+    wholes = np.flatnonzero(phases.is_whole).tolist()
+    for job, phase in enumerate(wholes):
+        classes = phases.classes[phase]
+        for tier in sorted({one[0] for one in classes} - set(NO_TIERS)):
+            is_meta = [one[0] == tier and one[2].endswith("meta") for one in classes]
+            if any(is_meta):
+                jobs.append(job)
+                tiers.append(tier)
+                percents.append(np.flatnonzero(is_meta))
+    improvements = np.zeros((len(jobs), phases.times.least_s.shape[1]), np.int64)
+    for row, columns in zip(improvements, percents, strict=True):
+        row[columns] = FASTER_META_PERCENT
+    of_phases = np.array(wholes, np.int64)[np.array(jobs, np.int64)]
+    found = improved_slowest(phases.times, improvements, of_phases)
+    # Lost records may be of metadata operations.
+    most_s = phases.times.smallest(np.isfinite(phases.times.total_most_s))
+    most_s = np.where(most_s[phases.is_whole], 0.0, np.inf)
+    best = [("", 0.0, one) for one in most_s.tolist()]
+    saved = zip(found.saved_least_s.tolist(), found.saved_most_s.tolist(), strict=True)
+    for job, tier, bounds in zip(jobs, tiers, saved, strict=True):
+        if not best[job][0] or bounds > best[job][1:]:
+            best[job] = (tier, *bounds)
+    return FasterMeta(
+        [one[0] for one in best],
+        np.array([one[1] for one in best]),
+        np.array([one[2] for one in best]),
+    )
+
+
+def fleet_columns(
+    jobs: JoinedJobs, meta: FasterMeta, bottlenecks: Sequence[str]
+) -> Columns:
+    """Return the columns of table ``fleet``, without the comparison with other jobs.
 
     The hours of a job are those that its nodes wait for the slowest process: its I/O
     time, times the number of nodes (or of processes, where nodes are unknown).
+    `bottlenecks` has an entry a phase.
     """
-    return [_fleet_row(job) | {"outlier": ""} for job in jobs]
-
-
-def _fleet_row(job: JoinedJob) -> dict:
-    """Return a job's row, without the comparison with others."""
-    facts, slowest = job.facts, job.rows["job_slowest"]
-    least_s, most_s = slowest["least_s"][0], slowest["most_s"][0]
-    hours_of, n = hours_unit(job)
-    tier, saved = faster_meta(job.phases[0])
-    started = datetime.fromtimestamp(facts["started_s"], UTC)
-    kept = ("job", "exe", "user", "started_s", "run_time_s", "n_processes", "times_are")
-    return {name: facts[name] for name in kept} | {
-        "month": f"{started:%Y-%m}",
-        "io_least_s": least_s,
-        "io_most_s": most_s,
-        "io_least_percent": slowest["run_least_percent"][0],
-        "io_most_percent": slowest["run_most_percent"][0],
-        "bottleneck": slowest["bottleneck"][0],
+    is_whole = jobs.phases.is_whole
+    slowest = {
+        name: jobs.columns["job_slowest"][name][is_whole]
+        for name in ("least_s", "most_s", "run_least_percent", "run_most_percent")
+    }
+    hours_of, n = hours_units(jobs)
+    facts = jobs.facts
+    names = ("exe", "user", "started_s", "run_time_s", "n_processes", "times_are")
+    started = (datetime.fromtimestamp(row["started_s"], UTC) for row in facts)
+    return {name: [row[name] for row in facts] for name in names} | {
+        "job": np.arange(len(facts)),
+        "month": [f"{one:%Y-%m}" for one in started],
+        "io_least_s": slowest["least_s"],
+        "io_most_s": slowest["most_s"],
+        "io_least_percent": slowest["run_least_percent"],
+        "io_most_percent": slowest["run_most_percent"],
+        "bottleneck": [bottlenecks[i] for i in np.flatnonzero(is_whole).tolist()],
         "hours_of": hours_of,
-        "io_hours": least_s * n / SECONDS_PER_HOUR,
-        "meta_tier": tier,
-        "meta_saved_least_hours": saved[0] * n / SECONDS_PER_HOUR,
-        "meta_saved_most_hours": saved[1] * n / SECONDS_PER_HOUR,
+        "io_hours": slowest["least_s"] * n / SECONDS_PER_HOUR,
+        "meta_tier": coded(meta.tiers),
+        "meta_saved_least_hours": meta.least_s * n / SECONDS_PER_HOUR,
+        "meta_saved_most_hours": meta.most_s * n / SECONDS_PER_HOUR,
+        "outlier": [""] * len(facts),
     }
 
 
-def hours_unit(job: JoinedJob) -> tuple[str, float]:
-    """Return whether a job's hours are those of nodes or processes, and how many."""
-    n_nodes = job.facts["n_nodes"]
-    if np.isnan(n_nodes):
-        return "processes", float(job.facts["n_processes"])
-    return "nodes", n_nodes
+def hours_units(jobs: JoinedJobs) -> tuple[Texts, np.ndarray]:
+    """Return whether hours of jobs are those of nodes or processes, and how many."""
+    n_nodes = np.array([row["n_nodes"] for row in jobs.facts], float)
+    n_processes = np.array([row["n_processes"] for row in jobs.facts], float)
+    is_unknown = np.isnan(n_nodes)
+    units = Texts(_UNITS, is_unknown.astype(np.int64))
+    return units, np.where(is_unknown, n_processes, n_nodes)
 
 
-def faster_meta(whole: Phase) -> tuple[str, tuple[float, float]]:
-    """Return on which tier a metadata server of twice the speed helps a job most.
-
-    Beside the tier, which is empty without metadata time, the least and most seconds
-    that the slowest process would save; infinite: unknown.
-    """
-    # Lost records may be of metadata operations.
-    most_s = 0.0 if np.isfinite(whole.times.total_most_s).all() else np.inf
-    best: tuple[str, tuple[float, float]] = ("", (0.0, most_s))
-    for tier in sorted({one[0] for one in whole.classes}):
-        is_meta = [one[0] == tier and one[2].endswith("meta") for one in whole.classes]
-        if tier in NO_TIERS or not any(is_meta):
-            continue
-        percents = np.array([is_meta], np.int64) * FASTER_META_PERCENT
-        found = improved_slowest(whole.times, percents)
-        saved = (float(found.saved_least_s[0]), float(found.saved_most_s[0]))
-        if not best[0] or saved > best[1]:
-            best = (tier, saved)
-    return best
-
-
-def class_rows(jobs: Sequence[JoinedJob]) -> list[dict]:
-    """Return the rows of table ``fleet_classes``: the hours of each class of a job."""
-    rows = []
-    for job in jobs:
-        hours_of, n = hours_unit(job)
-        table = job.rows["job_breakdown"]
-        for position, epoch in enumerate(table["epoch"]):
-            if epoch != WHOLE_JOB or not table["counted"][position]:
-                continue
-            row = {name: table[name][position] for name in ("tier", "interface")}
-            rows.append(
-                row
-                | {
-                    "job": job.name,
-                    "operation": table["operation"][position],
-                    "hours_of": hours_of,
-                    "least_hours": table["least_s"][position] * n / SECONDS_PER_HOUR,
-                    "most_hours": table["most_s"][position] * n / SECONDS_PER_HOUR,
-                }
-            )
-    return rows
+def fleet_class_columns(jobs: JoinedJobs) -> Columns:
+    """Return the columns of table ``fleet_classes``: hours of each class of a job."""
+    table = jobs.columns["job_breakdown"]
+    rows = np.flatnonzero((table["epoch"] == WHOLE_JOB) & table["counted"])
+    job = table["job"][rows]
+    hours_of, n = hours_units(jobs)
+    return {
+        "job": job,
+        **{name: table[name].of(rows) for name in ("tier", "interface", "operation")},
+        "hours_of": hours_of.of(job),
+        "least_hours": table["least_s"][rows] * n[job] / SECONDS_PER_HOUR,
+        "most_hours": table["most_s"][rows] * n[job] / SECONDS_PER_HOUR,
+    }

@@ -1,14 +1,19 @@
-"""Join the summaries of a job's logs: times of processes, and of the slowest one."""
+"""Join the summaries of jobs' logs: times of processes, and of the slowest ones.
+
+All jobs are joined at once: rows of all of them stand in one array, and sums are made
+by group. The result of a job does not depend on the others, not even by rounding.
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS
+from tierscope.core.columns import BOUNDS, EXACT, JOB_CLASS, LOWER_BOUNDS
 from tierscope.core.words import as_utf8
 from tierscope.logs.bounds import (
     ProcessTimes,
@@ -22,103 +27,127 @@ from tierscope.logs.grouping import (
     LogGroup,
     command_times_s,
 )
-from tierscope.logs.remarks import rank_words, remarks_of
-from tierscope.logs.summary import (
-    NO_RUN_TIME,
-    SIZES,
-    Summary,
-    loses_time,
-    lossy_interfaces,
-    of_each_process,
-)
+from tierscope.logs.joining.parts import Parts, parts_of
+from tierscope.logs.joining.paths import file_columns, size_columns
+from tierscope.logs.joining.remarks import rank_words, remarks_of
+from tierscope.logs.joining.texts import Texts, coded
+from tierscope.logs.summary import NO_RUN_TIME, Summary, loses_time
 from tierscope.trace.log import MPI_IO
 
 WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch
 
-Class = tuple[str, str, str]  # tier, interface, operation
+JobClass = tuple[str, str, str]  # tier, interface, operation
+Column = np.ndarray | list | Texts
+Columns = dict[str, Column]
 
 
 @dataclass(frozen=True)
-class Phase:
-    """The times of all processes of a job in an epoch or the whole job (`WHOLE_JOB`).
+class Slowest:
+    """The slowest process of each phase: candidates, and bounds in seconds.
 
-    `classes` are those that count, in the order of the columns of `times`. These have
-    no upper bound where a log lost records; `recorded` is what the logs hold.
+    Infinite or missing bounds are unknown. Those by class are of whichever candidate is
+    the slowest. If records were lost, any process may be it, and this is the one with
+    the most recorded time.
     """
 
-    epoch: int
-    classes: list[Class]
+    are_candidates: np.ndarray  # by row of the times
+    least_s: np.ndarray
+    most_s: np.ndarray
+    class_least_s: np.ndarray
+    class_most_s: np.ndarray
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Jobs in an epoch or in all of them (`WHOLE_JOB`); of a job the whole comes first.
+
+    `job` is the position of the job. `classes` are those that count, in the order of
+    the columns of `times`. These have no upper bound where a log lost records;
+    `recorded` is what the logs hold.
+    """
+
+    job: np.ndarray
+    epoch: np.ndarray
+    classes: list[tuple[JobClass, ...]]
     times: ProcessTimes
     recorded: ProcessTimes
 
-    @property
-    def n_processes(self) -> int:
-        """Return the number of processes of the job, with I/O or without."""
-        return len(self.times.total_least_s)
+    @cached_property
+    def times_are(self) -> np.ndarray:
+        """Whether the times of each phase are exact, bounds, or lower bounds."""
+        is_bounded = self.times.smallest(np.isfinite(self.times.total_most_s))
+        words = np.where(self.times.is_exact, EXACT, BOUNDS)
+        return np.where(is_bounded, words, LOWER_BOUNDS)
 
-    @property
-    def times_are(self) -> str:
-        """Return whether the times are exact, bounds, or lower bounds."""
-        if not np.isfinite(self.times.total_most_s).all():
-            return LOWER_BOUNDS
-        return EXACT if self.times.is_exact else BOUNDS
+    @cached_property
+    def is_whole(self) -> np.ndarray:
+        """Which phases are whole jobs: one of each job, in their order."""
+        return self.epoch == WHOLE_JOB
 
-    def slowest(self) -> tuple[np.ndarray, tuple[float, float], np.ndarray, np.ndarray]:
-        """Return the slowest process: candidates, and bounds of its time and classes.
-
-        Bounds are seconds; infinite: unknown. Those by class are of whichever candidate
-        is the slowest. If records were lost, any process may be it, and this is the one
-        with the most recorded time.
-        """
-        total_s = slowest_bounds(self.recorded)[0], slowest_bounds(self.times)[1]
+    @cached_property
+    def slowest(self) -> Slowest:
+        """The slowest process of each phase."""
         least_s, most_s = slowest_class_bounds(self.recorded)
-        if self.times_are == LOWER_BOUNDS:
-            most_s = np.full_like(least_s, np.nan)
-        return slowest_candidates(self.recorded), total_s, least_s, most_s
+        is_lost = self.times_are == LOWER_BOUNDS
+        return Slowest(
+            slowest_candidates(self.recorded),
+            slowest_bounds(self.recorded)[0],
+            slowest_bounds(self.times)[1],
+            least_s,
+            np.where(is_lost[:, np.newaxis], np.nan, most_s),
+        )
 
 
 @dataclass(frozen=True)
-class JoinedJob:
-    """A job: its facts, its phases, and the rows of its tables."""
+class JoinedJobs:
+    """Jobs: their phases and the columns of their tables, in which `job` is a number.
 
-    name: str
-    facts: dict[str, Any]
-    phases: list[Phase]  # the whole job first
-    rows: dict[str, dict[str, list]]
+    It is the position of the job, whose row of table ``jobs`` is in `facts`.
+    """
+
+    names: list[str]
+    facts: list[dict[str, Any]]
+    phases: Phases
+    columns: dict[str, Columns]
 
 
 def join(
-    group: LogGroup,
+    groups: Sequence[LogGroup],
     logs: Mapping[Path, tuple[LogFacts, Summary]],
     *,
     processes_per_node: int | None = None,
     most_files: int = 20,
-) -> JoinedJob:
-    """Join the summaries of a job's logs.
+) -> JoinedJobs:
+    """Join the summaries of the logs of one or more jobs.
 
     No log says `processes_per_node`, for the number of nodes. Table ``job_files`` holds
-    `most_files` files, and as many folders.
+    `most_files` files of each job, and as many folders.
     """
-    parts = [logs[path][1] for path in group.logs]
-    cells = sorted({tuple(cell) for part in parts for cell in part.cells})
-    times = _times(group, parts, cells)
-    totals = _totals(group, parts)
-    sums = _sums(group, parts, cells)
-    given = (cells, times, totals, sums["own_s"], _lost_processes(group, parts))
-    epochs = sorted({cell[0] for cell in cells} - {WHOLE_JOB})
-    phases = [_phase(group, one, *given) for one in (WHOLE_JOB, *epochs)]
-    facts = _facts(group, logs, phases[0], processes_per_node)
-    rows = {
-        "job_times": _time_rows(cells, times),
-        "job_processes": _process_rows(phases),
-        "job_slowest": _slowest_rows(phases, _of_processes(group, parts)),
-        "job_breakdown": _breakdown_rows(phases, cells, sums),
-        "job_files": _file_rows(parts, most_files),
-        "job_sizes": _size_rows(parts),
+    parts = parts_of(groups, logs)
+    layout, times, sums = _Layout.of(parts), _times(parts), _sums(parts)
+    phases = _phases(parts, layout, times, sums["own_s"])
+    by_job = parts.by_job()
+    of_processes = [_of_processes(*one) for one in zip(groups, by_job, strict=True)]
+    facts = [
+        _facts(group, logs, of_group, own, processes_per_node)
+        for group, of_group, own in zip(groups, by_job, of_processes, strict=True)
+    ]
+    whole_most_s = phases.slowest.most_s[phases.is_whole].tolist()
+    times_are = phases.times_are[phases.is_whole].tolist()
+    for row, group, of_group, known, most_s in zip(
+        facts, groups, by_job, times_are, whole_most_s, strict=True
+    ):
+        row |= {"times_are": known, "remarks": remarks_of(group, of_group, most_s)}
+    run_times_s = np.reshape(list(map(_run_time_bounds, of_processes)), (-1, 2))
+    columns = {
+        "job_times": _time_columns(parts, times),
+        "job_processes": _process_columns(phases),
+        "job_slowest": _slowest_columns(phases, run_times_s),
+        "job_breakdown": _breakdown_columns(phases, layout, sums),
+        "job_files": file_columns(by_job, most_files),
+        "job_sizes": size_columns(by_job),
     }
-    for columns in rows.values():
-        columns["job"] = [group.name] * len(next(iter(columns.values())))
-    return JoinedJob(group.name, facts, phases, rows)
+    return JoinedJobs([one.name for one in groups], facts, phases, columns)
 
 
 def main_log(
@@ -135,171 +164,307 @@ def user_of(log: LogFacts) -> str:
     return name if found and name else str(log.uid)
 
 
-def _times(
-    group: LogGroup, parts: Sequence[Summary], cells: Sequence[tuple]
-) -> dict[str, np.ndarray]:
-    """Return the times of each process by cell, summed over its logs."""
-    number = {cell: position for position, cell in enumerate(cells)}
-    keys, lost = [], []
-    columns = {name: [] for name in ("least_s", "most_s", "operations", "bytes")}
-    for part, process in zip(parts, group.processes, strict=True):
-        of_log = np.array([number[tuple(cell)] for cell in part.cells], np.int64)
-        rows = of_each_process(part.times, "cell", part.facts["n_processes"])
-        ranks = _ranks(rows["rank"], process)
-        keys.append(ranks * len(cells) + of_log[rows["cell"]])
-        for name, values in columns.items():
-            values.append(rows[name])
-        lossy = lossy_interfaces(part.facts)
-        is_lossy = np.array([cell[2] in lossy for cell in part.cells], bool)
-        lost.append(is_lossy[rows["cell"]])
-    distinct, where = np.unique(np.concatenate(keys), return_inverse=True)
-    sums = {}
-    for name, values in columns.items():
-        sums[name] = np.zeros(len(distinct))
-        np.add.at(sums[name], where, np.concatenate(values))
-    largest = np.zeros(len(distinct))
-    np.maximum.at(largest, where, np.concatenate(columns["least_s"]))
-    is_lost = np.zeros(len(distinct), bool)
-    np.logical_or.at(is_lost, where, np.concatenate(lost))
-    rank, cell = np.divmod(distinct, max(len(cells), 1))
-    of_row = {"rank": rank, "cell": cell, "largest_s": largest, "is_lost": is_lost}
-    return sums | of_row
+def _times(parts: Parts) -> dict[str, np.ndarray]:
+    """Return the times of each process of each job by cell, summed over its logs.
 
-
-def _ranks(ranks: np.ndarray, process: int) -> np.ndarray:
-    """Return the processes of a log's ranks; `NO_PROCESS` for those of a helper."""
-    return np.full_like(ranks, NO_PROCESS) if process == NO_PROCESS else ranks + process
-
-
-def _totals(group: LogGroup, parts: Sequence[Summary]) -> dict[str, np.ndarray]:
-    """Return rank, epoch, least and most of all counted times of all logs."""
-    columns = {name: [] for name in ("rank", "epoch", "least_s", "most_s")}
-    for part, process in zip(parts, group.processes, strict=True):
-        rows = of_each_process(part.totals, "epoch", part.facts["n_processes"])
-        rows["rank"] = _ranks(rows["rank"], process)
-        for name, values in columns.items():
-            values.append(rows[name])
-    return {name: np.concatenate(values) for name, values in columns.items()}
-
-
-def _lost_processes(group: LogGroup, parts: Sequence[Summary]) -> np.ndarray:
-    """Return which processes may have spent more time than their logs hold."""
-    lost = np.zeros(group.n_processes, bool)
-    for part, process in zip(parts, group.processes, strict=True):
-        if loses_time(part.facts) and process != NO_PROCESS:
-            lost[process : process + part.facts["n_processes"]] = True
-    return lost
-
-
-def _phase(
-    group: LogGroup,
-    epoch: int,
-    cells: Sequence[tuple],
-    times: Mapping[str, np.ndarray],
-    totals: Mapping[str, np.ndarray],
-    sums_s: np.ndarray,
-    lost: np.ndarray,
-) -> Phase:
-    """Return the times of the processes in an epoch, or in all of them.
-
-    `sums_s` is by cell, `lost` by process.
+    ``job_cell`` is a cell of the job (`Parts.cell`).
     """
-    counted = [cell[2] != MPI_IO and epoch in (WHOLE_JOB, cell[0]) for cell in cells]
-    classes = sorted({cell[1:] for cell in itertools.compress(cells, counted)})
-    number = {one: position for position, one in enumerate(classes)}
-    column = np.array(
-        [
-            number[cell[1:]] if is_counted else -1
-            for cell, is_counted in zip(cells, counted, strict=True)
-        ],
-        np.int64,
+    rows = parts.rows_of("times")
+    job_cell = parts.job_cell[rows["cell"]]
+    n_cells, n_ranks = len(parts.cells), int(parts.n_processes.max(initial=0)) + 1
+    key = parts.cell_job[job_cell] * n_ranks + rows["rank"] + 1  # helpers have -1
+    key = key * n_cells + parts.cell[job_cell]
+    distinct, first, where = np.unique(key, return_index=True, return_inverse=True)
+    n_rows = len(distinct)
+    times = {
+        name: np.bincount(where, rows[name], n_rows)
+        for name in ("least_s", "most_s", "operations", "bytes")
+    }
+    times["largest_s"], times["is_lost"] = np.zeros(n_rows), np.zeros(n_rows, bool)
+    np.maximum.at(times["largest_s"], where, rows["least_s"])
+    times["is_lost"][where[parts.is_lossy[rows["cell"]]]] = True
+    return times | {"job_cell": job_cell[first], "rank": rows["rank"][first]}
+
+
+def _sums(parts: Parts) -> dict[str, np.ndarray]:
+    """Return time, operations, bytes and distinct files of each cell of a job.
+
+    ``own_s`` is the time without helpers. Files of two epochs are never the same.
+    """
+    n_cells, where = len(parts.cell), parts.job_cell
+    sum_s, is_own = parts.sums_of("sum_s", float), parts.process[parts.log] >= 0
+    return {
+        "sum_s": np.bincount(where, sum_s, n_cells),
+        "own_s": np.bincount(where[is_own], sum_s[is_own], n_cells),
+        "operations": whole_sums(where, parts.sums_of("operations", np.int64), n_cells),
+        "bytes": whole_sums(where, parts.sums_of("bytes", np.int64), n_cells),
+        "files": _n_files(parts),
+    }
+
+
+def whole_sums(where: np.ndarray, numbers: np.ndarray, n_sums: int) -> np.ndarray:
+    """Return sums of whole numbers; an OverflowError if one has more than 63 bits."""
+    largest = np.bincount(where, numbers, n_sums).max(initial=0)
+    if largest >= np.iinfo(np.int64).max:
+        raise OverflowError(f"the sum of a counter is too large: {largest:.3g}")
+    sums = np.zeros(n_sums, np.int64)
+    np.add.at(sums, where, numbers)
+    return sums
+
+
+def _n_files(parts: Parts) -> np.ndarray:
+    """Return the distinct files of each job's cells: logs of one may share files."""
+    has_ids = np.array([one.file_ids is not None for one in parts.logs], bool)
+    has_ids = has_ids[parts.log]
+    counts = np.where(has_ids, 0, parts.sums_of("files", np.int64))
+    n_files = whole_sums(parts.job_cell, counts, len(parts.cell))
+    by_cell = [some for one in parts.logs for some in one.file_ids or ()]
+    cell = np.repeat(parts.job_cell[has_ids], [len(some) for some in by_cell])
+    ids = np.array(list(itertools.chain.from_iterable(by_cell)), np.uint64)
+    order = np.lexsort([ids, cell])
+    cell, ids = cell[order], ids[order]
+    is_new = np.ones(len(ids), bool)
+    is_new[1:] = (cell[1:] != cell[:-1]) | (ids[1:] != ids[:-1])
+    return n_files + np.bincount(cell[is_new], minlength=len(n_files))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Which phases there are, and which cells and classes each of them has.
+
+    Parameters
+    ----------
+    job, epoch : ndarray of int, shape (n_phases,)
+        Of each job the whole job and its epochs.
+    job_cell, row : ndarray of int, shape (n_phase_cells,)
+        Cells of jobs, and the row below that each adds to; most cells are here twice if
+        there are epochs.
+    phase, class_number : ndarray of int, shape (n_rows,)
+        A row for each class of each phase, in this order.
+    column : ndarray of int, shape (n_rows,)
+        The place of the class among those of its phase that count, or -1.
+    classes : list of (tier, interface, operation)
+        The distinct ones, sorted.
+    """
+
+    job: np.ndarray
+    epoch: np.ndarray
+    job_cell: np.ndarray
+    row: np.ndarray
+    phase: np.ndarray
+    class_number: np.ndarray
+    column: np.ndarray
+    classes: list[JobClass]
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """Return the phases of jobs."""
+        classes = sorted({cell[1:] for cell in parts.cells})
+        number = {one: position for position, one in enumerate(classes)}
+        of_cell = np.array([number[cell[1:]] for cell in parts.cells], np.int64)
+        epochs = np.array([cell[0] for cell in parts.cells], np.int64)
+        epochs, epoch_of = np.unique(np.append(epochs, WHOLE_JOB), return_inverse=True)
+        whole = np.arange(len(parts.n_processes)) * len(epochs)  # it is the first
+        in_epoch = np.flatnonzero(epoch_of[parts.cell] > 0)
+        of_epoch = whole[parts.cell_job] + epoch_of[parts.cell]
+        phases = np.unique(np.concatenate([whole, of_epoch[in_epoch]]))
+        job_cell = np.append(np.arange(len(parts.cell)), in_epoch)
+        phase = np.append(whole[parts.cell_job], of_epoch[in_epoch])
+        key = np.searchsorted(phases, phase) * len(classes)
+        key += of_cell[parts.cell[job_cell]]
+        rows, row = np.unique(key, return_inverse=True)
+        phase, class_number = np.divmod(rows, max(len(classes), 1))
+        is_counted = np.array([one[1] != MPI_IO for one in classes], bool)
+        is_counted = is_counted[class_number]
+        n_before = np.cumsum(is_counted) - is_counted
+        first = np.searchsorted(phase, phase)  # the first row of its phase
+        column = np.where(is_counted, n_before - n_before[first], -1)
+        job, epoch = np.divmod(phases, len(epochs))
+        return cls(
+            job, epochs[epoch], job_cell, row, phase, class_number, column, classes
+        )
+
+    def counted(self) -> list[tuple[JobClass, ...]]:
+        """Return the classes of each phase that count."""
+        found: list[list[JobClass]] = [[] for _ in self.job]
+        rows = self.column >= 0
+        for phase, number in zip(
+            self.phase[rows].tolist(), self.class_number[rows].tolist(), strict=True
+        ):
+            found[phase].append(self.classes[number])
+        return [tuple(classes) for classes in found]
+
+
+def _phases(
+    parts: Parts, layout: _Layout, times: Mapping[str, np.ndarray], own_s: np.ndarray
+) -> Phases:
+    """Return the times of the processes in each phase; `own_s` is by cell of a job."""
+    n_processes = parts.n_processes[layout.job]
+    first, n_rows = np.cumsum(n_processes) - n_processes, int(n_processes.sum())
+    width = max(1, int(layout.column.max(initial=0)) + 1)
+    column = layout.column[layout.row]
+    is_counted = column >= 0
+    phase = layout.phase[layout.row]
+    sum_s = np.bincount(
+        (phase * width + column)[is_counted],
+        own_s[layout.job_cell[is_counted]],
+        len(first) * width,
+    ).reshape(-1, width)
+    chosen, phase_cell = _rows_of_phases(times, layout, is_counted, len(parts.cell))
+    place = first[phase[phase_cell]] + times["rank"][chosen]
+    place = place * width + column[phase_cell]
+    least_s, most_s = (
+        np.bincount(place, times[name][chosen], n_rows * width).reshape(-1, width)
+        for name in ("least_s", "most_s")
     )
-    shape = (group.n_processes, len(classes))
-    least_s, most_s = np.zeros(shape), np.zeros(shape)
-    of_row = column[times["cell"]] if len(cells) else np.zeros(0, np.int64)
-    inside = (of_row >= 0) & (times["rank"] >= 0)
-    where = (times["rank"][inside], of_row[inside])
-    np.add.at(least_s, where, times["least_s"][inside])
-    np.add.at(most_s, where, times["most_s"][inside])
-    total_least_s, total_most_s = (np.zeros(group.n_processes) for _ in range(2))
-    rows = (totals["epoch"] == epoch) | (epoch == WHOLE_JOB)
-    rows &= totals["rank"] >= 0
-    np.add.at(total_least_s, totals["rank"][rows], totals["least_s"][rows])
-    np.add.at(total_most_s, totals["rank"][rows], totals["most_s"][rows])
-    sum_s = np.zeros(len(classes))
-    np.add.at(sum_s, column[column >= 0], sums_s[column >= 0])
-    recorded = ProcessTimes(least_s, most_s, total_least_s, total_most_s, sum_s)
-    if not lost.any():
-        return Phase(epoch, classes, recorded, recorded)
-    # Which class a process has lost is unknown, and it may have no row of that class.
-    most_s = np.where(lost[:, np.newaxis], np.nan, most_s)
-    total_most_s = np.where(lost, np.nan, total_most_s)
-    times = replace(recorded, most_s=most_s, total_most_s=total_most_s)
-    return Phase(epoch, classes, times, recorded)
+    totals_s = _totals(parts, layout, first, n_rows)
+    recorded = ProcessTimes(least_s, most_s, *totals_s, sum_s, first)
+    lost = _lost_processes(parts, layout, recorded)
+    exact = recorded
+    if lost.any():
+        # Which class a process has lost is unknown; it may have no row of that class.
+        is_class = (
+            np.arange(width)
+            < np.bincount(layout.phase[layout.column >= 0], minlength=len(first))[
+                recorded.phase, np.newaxis
+            ]
+        )
+        exact = replace(
+            recorded,
+            most_s=np.where(lost[:, np.newaxis] & is_class, np.nan, most_s),
+            total_most_s=np.where(lost, np.nan, recorded.total_most_s),
+        )
+    return Phases(layout.job, layout.epoch, layout.counted(), exact, recorded)
+
+
+def _rows_of_phases(
+    times: Mapping[str, np.ndarray],
+    layout: _Layout,
+    is_counted: np.ndarray,
+    n_cells: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of `_times` with what they add to: a cell of a phase that counts.
+
+    A row without a process adds to none, one of an epoch to this and the whole job.
+    """
+    is_own = times["rank"] >= 0
+    rows, phase_cells = [], []
+    in_epoch = layout.epoch[layout.phase[layout.row]] != WHOLE_JOB
+    for some in (is_counted & ~in_epoch, is_counted & in_epoch):
+        of_cell = np.full(n_cells, -1)
+        of_cell[layout.job_cell[some]] = np.flatnonzero(some)
+        phase_cell = of_cell[times["job_cell"]]
+        rows.append(np.flatnonzero(is_own & (phase_cell >= 0)))
+        phase_cells.append(phase_cell[rows[-1]])
+    return np.concatenate(rows), np.concatenate(phase_cells)
+
+
+def _totals(
+    parts: Parts, layout: _Layout, first: np.ndarray, n_rows: int
+) -> list[np.ndarray]:
+    """Return least and most of the counted times of each process in each phase."""
+    rows = parts.rows_of("totals")
+    job = parts.job[rows["log"]]
+    is_whole = layout.epoch == WHOLE_JOB
+    number = {
+        key: phase
+        for phase, key in enumerate(
+            zip(layout.job.tolist(), layout.epoch.tolist(), strict=True)
+        )
+        if key[1] != WHOLE_JOB
+    }
+    keys = zip(job.tolist(), rows["epoch"].tolist(), strict=True)
+    of_epoch = np.full(len(job), -1)
+    if number:
+        of_epoch = np.array([number.get(key, -1) for key in keys], np.int64)
+    whole = np.flatnonzero(is_whole)[job]
+    chosen = np.append(np.arange(len(job)), np.flatnonzero(of_epoch >= 0))
+    phase = np.append(whole, of_epoch[of_epoch >= 0])
+    is_own = rows["rank"][chosen] >= 0
+    chosen, place = chosen[is_own], first[phase[is_own]]
+    place = place + rows["rank"][chosen]
+    return [
+        np.bincount(place, rows[name][chosen], n_rows) for name in ("least_s", "most_s")
+    ]
+
+
+def _lost_processes(parts: Parts, layout: _Layout, times: ProcessTimes) -> np.ndarray:
+    """Return which processes may have spent more time than their logs hold, by row."""
+    first = np.cumsum(parts.n_processes) - parts.n_processes
+    lost = np.zeros(int(parts.n_processes.sum()), bool)
+    for log, process, job in zip(
+        parts.logs, parts.process.tolist(), parts.job.tolist(), strict=True
+    ):
+        if process != NO_PROCESS and loses_time(log.facts):
+            begin = first[job] + process
+            lost[begin : begin + log.facts["n_processes"]] = True
+    return lost[first[layout.job[times.phase]] + times.rank]
 
 
 def _facts(
     group: LogGroup,
     logs: Mapping[Path, tuple[LogFacts, Summary]],
-    whole: Phase,
+    parts: Sequence[Summary],
+    of_processes: Sequence[Summary],
     processes_per_node: int | None,
 ) -> dict[str, Any]:
-    """Return the row of table ``jobs``."""
-    parts = [logs[path][1] for path in group.logs]
-    facts = [part.facts for part in parts]
-    of_processes = _of_processes(group, parts)
+    """Return the row of table ``jobs``, but what the times and remarks are."""
     started_s, run_time_s = _run_span(of_processes)
-    hosts = sorted({one["metadata"].get("host", "") for one in facts} - {""})
+    hosts = {part.facts["metadata"].get("host", "") for part in parts} - {""}
     all_named = all(part.facts["metadata"].get("host") for part in of_processes)
     n_nodes = float(len(hosts)) if all_named else np.nan
     if processes_per_node:
         n_nodes = float(-(-group.n_processes // processes_per_node))
     first = main_log(group, logs)
-    _, (_, whole_most_s), *_ = whole.slowest()
     return {
-        "job": group.name,
         "exe": first.program,
         "user": user_of(first),
-        "host": ", ".join(hosts),
+        "host": ", ".join(sorted(hosts)),
         "started_s": started_s,
         "run_time_s": run_time_s,
         "n_processes": group.n_processes,
         "n_logs": len(parts),
         "n_nodes": n_nodes,
         "grouped_by": group.grouped_by,
-        "times_are": whole.times_are,
-        "remarks": remarks_of(group, parts, whole_most_s),
     }
 
 
-def _time_rows(cells: Sequence[tuple], times: Mapping[str, np.ndarray]) -> dict:
-    """Return the rows of table ``job_times``."""
-    names = ("epoch", "tier", "interface", "operation")
-    rows = {}
-    for k, name in enumerate(names):
-        of_cell = np.array([cell[k] for cell in cells], object if k else np.int64)
-        rows[name] = of_cell[times["cell"]]
-    rows["counted"] = rows["interface"] != MPI_IO
-    kept = ("rank", "least_s", "most_s", "largest_s", "operations", "bytes")
-    rows |= {name: times[name] for name in kept}
-    rows["most_s"] = np.where(times["is_lost"], np.nan, times["most_s"])
-    return rows
-
-
-def _process_rows(phases: Sequence[Phase]) -> dict:
-    """Return the rows of table ``job_processes``: sharp bounds of each process."""
-    n_processes = phases[0].n_processes
-    ranks = np.arange(n_processes)
-    can_be_slowest = [
-        np.isin(ranks, phase.slowest()[0]) | (phase.times_are == LOWER_BOUNDS)
-        for phase in phases
-    ]
+def _time_columns(parts: Parts, times: Mapping[str, np.ndarray]) -> Columns:
+    """Return the columns of table ``job_times``."""
+    cell = parts.cell[times["job_cell"]]
+    epochs = np.array([one[0] for one in parts.cells], np.int64)
+    classes = class_columns([one[1:] for one in parts.cells], cell)
+    is_counted = np.array([one[2] != MPI_IO for one in parts.cells], bool)
+    kept = ("rank", "least_s", "largest_s", "operations", "bytes")
     return {
-        "epoch": np.repeat([phase.epoch for phase in phases], n_processes),
-        "rank": np.tile(ranks, len(phases)),
-        "least_s": np.concatenate([phase.times.total_least_s for phase in phases]),
-        "most_s": np.concatenate([phase.times.total_most_s for phase in phases]),
-        "can_be_slowest": np.concatenate(can_be_slowest),
+        "job": parts.cell_job[times["job_cell"]],
+        "epoch": epochs[cell],
+        **classes,
+        "counted": is_counted[cell],
+        **{name: times[name] for name in kept},
+        "most_s": np.where(times["is_lost"], np.nan, times["most_s"]),
+    }
+
+
+def class_columns(classes: Sequence[JobClass], rows: np.ndarray) -> dict[str, Texts]:
+    """Return tier, interface and operation of each row, which has a class's number."""
+    return {
+        name: coded([one[k] for one in classes]).of(rows)
+        for k, name in enumerate(JOB_CLASS)
+    }
+
+
+def _process_columns(phases: Phases) -> Columns:
+    """Return the columns of table ``job_processes``: sharp bounds of each process."""
+    times = phases.times
+    is_lost = (phases.times_are == LOWER_BOUNDS)[times.phase]
+    return {
+        "job": phases.job[times.phase],
+        "epoch": phases.epoch[times.phase],
+        "rank": times.rank,
+        "least_s": times.total_least_s,
+        "most_s": times.total_most_s,
+        "can_be_slowest": phases.slowest.are_candidates | is_lost,
     }
 
 
@@ -336,139 +501,60 @@ def _run_time_bounds(parts: Sequence[Summary]) -> tuple[float, float]:
     return max(run_time_s - clock_s, 0.0), run_time_s + clock_s
 
 
-def _percent(part_s: float, whole_s: float) -> float:
-    """Return a part in percent; missing if the whole is not known to be above 0."""
-    return 100 * part_s / whole_s if whole_s > 0 else np.nan
+def _percent(part_s: np.ndarray, whole_s: np.ndarray) -> np.ndarray:
+    """Return parts in percent; missing if the whole is not known to be above 0."""
+    is_known = whole_s > 0
+    return np.where(is_known, 100 * part_s / np.where(is_known, whole_s, 1.0), np.nan)
 
 
-def _slowest_rows(phases: Sequence[Phase], parts: Sequence[Summary]) -> dict:
-    """Return the rows of table ``job_slowest``, without words."""
-    run_least_s, run_most_s = _run_time_bounds(parts)
-    rows: dict[str, list] = {
-        name: []
-        for name in (
-            "epoch",
-            "times_are",
-            "n_slowest",
-            "slowest_ranks",
-            "least_s",
-            "most_s",
-            "run_least_percent",
-            "run_most_percent",
-        )
-    }
-    for phase in phases:
-        ranks, (least_s, most_s), *_ = phase.slowest()
-        values = (
-            phase.epoch,
-            phase.times_are,
-            len(ranks),
-            rank_words(ranks, phase.n_processes),
-            least_s,
-            most_s,
-            _percent(least_s, run_most_s),
-            _percent(most_s, run_least_s),
-        )
-        for name, value in zip(rows, values, strict=True):
-            rows[name].append(value)
-    return rows
+def _slowest_columns(phases: Phases, run_times_s: np.ndarray) -> Columns:
+    """Return the columns of table ``job_slowest``, without words.
 
-
-def _breakdown_rows(
-    phases: Sequence[Phase], cells: Sequence[tuple], sums: Mapping[str, np.ndarray]
-) -> dict:
-    """Return the rows of table ``job_breakdown``: of the slowest process, and sums."""
-    names = ("epoch", "tier", "interface", "operation", "counted", "least_s", "most_s")
-    counts = ("sum_s", "operations", "bytes", "files")
-    rows: dict[str, list] = {name: [] for name in (*names, *counts)}
-    of_epoch: dict[int, list[int]] = {WHOLE_JOB: list(range(len(cells)))}
-    for position, cell in enumerate(cells):
-        if cell[0] != WHOLE_JOB:
-            of_epoch.setdefault(cell[0], []).append(position)
-    for phase in phases:
-        _, _, least_s, most_s = phase.slowest()
-        bounds = dict(
-            zip(phase.classes, zip(least_s, most_s, strict=True), strict=True)
-        )
-        of_class: dict[Class, list[int]] = {}
-        for position in of_epoch[phase.epoch]:
-            of_class.setdefault(cells[position][1:], []).append(position)
-        for one in sorted(of_class):
-            # The slowest process is not told from others by times that do not count.
-            least, most = bounds.get(one, (0.0, np.nan))
-            values = (phase.epoch, *one, one[1] != MPI_IO, least, most)
-            values += tuple(sums[name][of_class[one]].sum() for name in counts)
-            for name, value in zip(rows, values, strict=True):
-                rows[name].append(value)
-    return rows
-
-
-def _sums(
-    group: LogGroup, parts: Sequence[Summary], cells: Sequence[tuple]
-) -> dict[str, np.ndarray]:
-    """Return time, operations, bytes and distinct files of each cell of all logs.
-
-    `own_s` is the time without helpers. Files of two epochs are never the same.
+    `run_times_s` has the least and the most of each job's run time.
     """
-    number = {cell: position for position, cell in enumerate(cells)}
-    kinds = {"sum_s": float, "own_s": float, "operations": object, "bytes": object}
-    sums = {name: np.zeros(len(cells), kind) for name, kind in kinds.items()}
-    files = np.zeros(len(cells), np.int64)
-    ids: dict[int, list[np.ndarray]] = {}
-    for part, process in zip(parts, group.processes, strict=True):
-        of_log = np.array([number[tuple(cell)] for cell in part.cells], np.int64)
-        for name in ("sum_s", "operations", "bytes"):
-            sums[name][of_log] += np.array(part.sums[name], sums[name].dtype)
-        if process != NO_PROCESS:
-            sums["own_s"][of_log] += np.array(part.sums["sum_s"])
-        if part.file_ids is None:
-            files[of_log] += np.array(part.sums["files"], np.int64)
-            continue
-        for cell, some in zip(of_log.tolist(), part.file_ids, strict=True):
-            ids.setdefault(cell, []).append(some)
-    for cell, some in ids.items():
-        files[cell] += len(np.unique(np.concatenate(some)))
-    return sums | {"files": files}
-
-
-def _file_rows(parts: Sequence[Summary], most_files: int) -> dict:
-    """Return the rows of table ``job_files``: the paths that cost most."""
-    counts = ("time_s", "opens", "reads", "writes", "bytes_read", "bytes_written")
-    rows: dict[str, list] = {
-        name: [] for name in ("kind", "position", "path", "tier", *counts)
+    slowest, times = phases.slowest, phases.times
+    run_least_s, run_most_s = run_times_s[phases.job].T
+    n_slowest = np.add.reduceat(slowest.are_candidates, times.first, dtype=np.int64)
+    ranks = times.rank[slowest.are_candidates]
+    first = np.cumsum(n_slowest) - n_slowest
+    words = [
+        rank_words(ranks[begin : begin + n], n_processes)
+        for begin, n, n_processes in zip(
+            first.tolist(), n_slowest.tolist(), times.n_processes.tolist(), strict=True
+        )
+    ]
+    return {
+        "job": phases.job,
+        "epoch": phases.epoch,
+        "times_are": coded(phases.times_are.tolist()),
+        "n_slowest": n_slowest,
+        "slowest_ranks": words,
+        "least_s": slowest.least_s,
+        "most_s": slowest.most_s,
+        "run_least_percent": _percent(slowest.least_s, run_most_s),
+        "run_most_percent": _percent(slowest.most_s, run_least_s),
     }
-    for kind in ("file", "folder"):
-        found: dict[tuple[str, str], list] = {}
-        for part in parts:
-            table = getattr(part, f"{kind}s")
-            values = zip(*(table[name] for name in counts), strict=True)
-            for key, one in zip(
-                zip(table["path"], table["tier"], strict=True), values, strict=True
-            ):
-                before = found.get(key, [0] * len(counts))
-                found[key] = [a + b for a, b in zip(before, one, strict=True)]
-        top = sorted(found, key=lambda key: (-found[key][0], key))[:most_files]
-        for position, key in enumerate(top):
-            for name, value in zip(
-                rows, (kind, position, *key, *found[key]), strict=True
-            ):
-                rows[name].append(value)
-    return rows
 
 
-def _size_rows(parts: Sequence[Summary]) -> dict:
-    """Return the rows of table ``job_sizes``."""
-    sums: dict[tuple[str, str], np.ndarray] = {}
-    for part in parts:
-        for tier, operation, calls in part.sizes:
-            key = (tier, operation)
-            sums[key] = sums.get(key, 0) + np.array(calls, np.int64)
-    rows: dict[str, list] = {
-        name: [] for name in ("tier", "operation", "position", "size", "calls")
+def _breakdown_columns(
+    phases: Phases, layout: _Layout, sums: Mapping[str, np.ndarray]
+) -> Columns:
+    """Return the columns of table ``job_breakdown``: of the slowest process, and sums.
+
+    The slowest process is not told from others by times that do not count.
+    """
+    phase, column = layout.phase, layout.column
+    is_counted, n_rows = column >= 0, len(column)
+    known = phases.slowest
+    columns = {
+        "job": phases.job[phase],
+        "epoch": phases.epoch[phase],
+        **class_columns(layout.classes, layout.class_number),
+        "counted": is_counted,
+        "least_s": np.where(is_counted, known.class_least_s[phase, column], 0.0),
+        "most_s": np.where(is_counted, known.class_most_s[phase, column], np.nan),
+        "sum_s": np.bincount(layout.row, sums["sum_s"][layout.job_cell], n_rows),
     }
-    for (tier, operation), calls in sorted(sums.items()):
-        for position, size in enumerate(SIZES):
-            values = (tier, operation, position, size, int(calls[position]))
-            for name, value in zip(rows, values, strict=True):
-                rows[name].append(value)
-    return rows
+    for name in ("operations", "bytes", "files"):
+        columns[name] = whole_sums(layout.row, sums[name][layout.job_cell], n_rows)
+    return columns

@@ -49,7 +49,7 @@ class Settings:
 
     def as_json(self) -> dict[str, Any]:
         """Return what determines the tables, for JSON; `settings_of` reads it."""
-        values = {name: value for name, value in vars(self).items() if name != "pages"}
+        values = dict(vars(self))
         if self.tiers != AUTO:
             values["tiers"] = prefixes_of(self.tiers)
         return values | {"logs": list(self.logs)}
@@ -60,7 +60,7 @@ class Settings:
         That is neither which logs there are, nor what is made of all chunks.
         """
         others = {"logs": [], "vanished": KEEP, "anonymous": False}
-        return self.as_json() | others
+        return self.as_json() | others | {"pages": 0, "goal_s": None}
 
 
 def is_of_logs(config: Mapping[str, Any]) -> bool:

@@ -4,10 +4,11 @@ The result holds numbers and texts only, so it can be written as JSON and kept: 
 that was read once is not read again.
 """
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class Summary:
         The classes that the log has, by epoch.
     sums : dict of lists, one entry a cell
         ``sum_s``, ``operations``, ``bytes`` of all processes, ``files``.
-    file_ids : list of ndarray of uint64, or None
+    file_ids : list of lists of int, or None
         The files of each cell, if the log is of one process: logs of one job may name
         the same file.
     times : dict of lists
@@ -77,7 +78,7 @@ class Summary:
     facts: dict[str, Any]
     cells: list[tuple[int, str, str, str]]
     sums: dict[str, list]
-    file_ids: list[np.ndarray] | None
+    file_ids: list[list[int]] | None
     times: dict[str, list]
     totals: dict[str, list]
     files: dict[str, list]
@@ -87,16 +88,12 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary for JSON."""
-        ids = self.file_ids and [some.tolist() for some in self.file_ids]
-        return asdict(self) | {"file_ids": ids}
+        return vars(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Return the summary of what `as_json` has returned."""
-        summary = cls(**values)
-        if summary.file_ids is not None:
-            summary.file_ids = [np.array(ids, np.uint64) for ids in summary.file_ids]
-        return summary
+        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -433,32 +430,54 @@ def _listed_processes(log: AnyLog) -> np.ndarray:
 
 
 def of_each_process(
-    rows: Mapping[str, Sequence], key: str, n_processes: int
+    logs: Sequence[Summary], table: Literal["times", "totals"]
 ) -> dict[str, np.ndarray]:
-    """Return rows of a summary with a row of each process instead of `EACH_OTHER`.
+    """Return rows of logs with a row of each process instead of `EACH_OTHER`.
 
-    `rows` are `Summary.times` with key ``cell``, or `Summary.totals` with ``epoch``.
-    Rank and key are whole numbers, the others floats with NaN for None.
+    They are sorted by log, rank, and cell or epoch. Beside the columns of
+    `Summary.times` or `Summary.totals`, ``log`` is the position of the log. Rank, cell
+    and epoch are whole numbers, the others floats with NaN for None.
     """
-    found = {
-        name: np.array(values, np.int64 if name in ("rank", key) else float)
-        for name, values in rows.items()
-    }
-    of_others = np.flatnonzero(found["rank"] == EACH_OTHER)
-    kept = np.flatnonzero(found["rank"] != EACH_OTHER)
-    take, ranks = [kept], [found["rank"][kept]]
-    for one in of_others:
-        listed = ranks[0][found[key][kept] == found[key][one]]
-        others = np.setdiff1d(np.arange(n_processes), listed)
-        take.append(np.full(len(others), one))
-        ranks.append(others)
-    take, rank = np.concatenate(take), np.concatenate(ranks)
-    order = np.lexsort([found[key][take], rank])
-    found["rank"] = rank[order]
-    return {
-        name: values if name == "rank" else values[take[order]]
-        for name, values in found.items()
-    }
+    key = {"times": "cell", "totals": "epoch"}[table]
+    tables = [getattr(log, table) for log in logs]
+    n_rows = [len(rows["rank"]) for rows in tables]
+    found = {"log": np.repeat(np.arange(len(logs)), n_rows)}
+    for name in tables[0] if tables else ():
+        kind = np.int64 if name in ("rank", key) else float
+        values = itertools.chain.from_iterable(rows[name] for rows in tables)
+        found[name] = np.array(list(values), kind)
+    n_processes = np.array([log.facts["n_processes"] for log in logs], np.int64)
+    take, rank = _expanded(found["log"], found["rank"], found[key], n_processes)
+    order = np.lexsort([found[key][take], rank, found["log"][take]])
+    found = {name: values[take[order]] for name, values in found.items()}
+    return found | {"rank": rank[order]}
+
+
+def _expanded(
+    log: np.ndarray, rank: np.ndarray, key: np.ndarray, n_processes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of each process, which can come from one row, and their ranks.
+
+    A row of `EACH_OTHER` stands for the processes without a row of its log and key.
+    `n_processes` has an entry a log.
+    """
+    kept, others = np.flatnonzero(rank != EACH_OTHER), np.flatnonzero(rank < 0)
+    distinct, key = np.unique(key, return_inverse=True)
+    pair = log * len(distinct) + key
+    others = others[np.argsort(pair[others])]
+    n_each = n_processes[log[others]]
+    first = np.cumsum(n_each) - n_each
+    of_other = np.repeat(np.arange(len(others)), n_each)
+    ranks = np.arange(len(of_other)) - first[of_other]
+    is_free = np.ones(len(of_other), bool)
+    if len(others):
+        at = np.searchsorted(pair[others], pair[kept]).clip(max=len(others) - 1)
+        listed = pair[others[at]] == pair[kept]
+        is_free[first[at[listed]] + rank[kept][listed]] = False
+    return (
+        np.concatenate([kept, others[of_other[is_free]]]),
+        np.concatenate([rank[kept], ranks[is_free]]),
+    )
 
 
 def _hides_calls(log: AnyLog) -> bool:
@@ -515,7 +534,7 @@ def _with_none(values: np.ndarray) -> list:
 
 def _sums(
     log: AnyLog, parts: dict[str, _Lanes], cell_of: dict, n_cells: int
-) -> tuple[dict[str, list], list[np.ndarray] | None]:
+) -> tuple[dict[str, list], list[list[int]] | None]:
     """Return the sums of all processes by cell, and the files of one process."""
     sum_s = np.zeros(n_cells)
     n_operations = np.zeros(n_cells, np.int64)
@@ -541,9 +560,7 @@ def _sums(
         "bytes": n_bytes.tolist(),
         "files": n_files.tolist(),
     }
-    if log.n_processes > 1:
-        return sums, None
-    return sums, [np.array(of_cell, np.uint64) for of_cell in ids]
+    return sums, ids if log.n_processes == 1 else None
 
 
 def _sizes(log: AnyLog, places: _Places, names_of: dict) -> list:

@@ -6,36 +6,32 @@ processes are bounds, so are the estimates.
 """
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
-import pandas as pd
 
-from tierscope.analysis.search import Sufficient, least_of_fourth, least_sufficient
-from tierscope.analysis.whatif import Goal, improve, slowest_after, upper_envelope
-from tierscope.core.columns import OPERATIONS, RULE, TABLES
-from tierscope.core.tables import empty_table
+from tierscope.analysis.whatif import improve
+from tierscope.core.columns import OPERATIONS
+from tierscope.core.io_class import total_s
 from tierscope.core.words import changes_words, class_label
 from tierscope.logs.bounds import (
     ROUNDING,
     ProcessTimes,
-    least_maximum,
-    or_unbounded,
     slowest_bounds,
     slowest_candidates,
     slowest_class_bounds,
 )
+from tierscope.logs.joining.texts import Texts
 
 PERCENTS = (25, 50, 100, 200)
-GRID_PERCENTS = np.arange(0, 401, 25)
 # A class with a smaller part of the slowest process's time is not estimated.
 LEAST_SHARE = 0.01
 # Tiers without a server that could be improved: paths of no tier, and no paths.
 NO_TIERS = ("other", "unnamed")
-_N_IMPROVED = 4  # classes of a combination
-_CELLS_AT_ONCE = 50_000
+_ROWS_AT_ONCE = 10_000
 _META = [operation for operation in OPERATIONS if operation.endswith("meta")]
 
 JobClass = tuple[str, str, str]  # tier, interface, operation
@@ -56,15 +52,28 @@ class ImprovedSlowest:
     saved_most_s: np.ndarray
 
 
-def improved_slowest(times: ProcessTimes, percents: np.ndarray) -> ImprovedSlowest:
+@dataclass(frozen=True)
+class Improvement:
+    """Classes of a phase (positions) that are improved together, and their labels."""
+
+    labels: tuple[str, ...]
+    classes: tuple[int, ...]
+
+
+def improved_slowest(
+    times: ProcessTimes, percents: np.ndarray, phases: np.ndarray | None = None
+) -> ImprovedSlowest:
     """Bound the slowest process's time after each improvement, by the rule.
 
     Parameters
     ----------
     times : ProcessTimes
-        The times of all processes of a job in an epoch.
+        The times of all processes of some phases.
     percents : ndarray of int, shape (n_improvements, n_classes)
-        Improvements in percent, 0 or more, by class.
+        Improvements in percent, 0 or more, by class; 0 in columns behind those of the
+        phase.
+    phases : ndarray of int, shape (n_improvements,), optional
+        The phase that each improvement is of; by default all are of the first.
 
     Returns
     -------
@@ -80,55 +89,99 @@ def improved_slowest(times: ProcessTimes, percents: np.ndarray) -> ImprovedSlowe
     P, so at least what P saves is saved. Let Q be the slowest process before. After,
     the slowest takes at least as long as Q, so at most what Q saves is saved.
     """
-    if _are_equal(times):
-        before_s = slowest_after(times.least_s, np.zeros_like(percents[:1]))[1]
-        after_s = slowest_after(times.least_s, percents)[1]
+    if phases is None:
+        phases = np.zeros(len(percents), np.int64)
+    bounds_s = np.zeros((4, len(percents)))
+    are_equal = times.are_equal[phases]
+    for which, bound in ((are_equal, _Exact(times)), (~are_equal, _Bounds.of(times))):
+        for some in _parts(times, phases, np.flatnonzero(which)):
+            factors = improve(np.ones((len(some), percents.shape[1])), percents[some])
+            bounds_s[:, some] = bound.improved(factors, phases[some])
+    return ImprovedSlowest(*bounds_s)
+
+
+def _parts(
+    times: ProcessTimes, phases: np.ndarray, chosen: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Yield the improvements that are chosen, a few rows of processes at once."""
+    if len(chosen):
+        part = np.cumsum(times.n_processes[phases[chosen]]) // _ROWS_AT_ONCE
+        yield from np.split(chosen, np.flatnonzero(np.diff(part)) + 1)
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """Times of which each phase's bounds are equal."""
+
+    times: ProcessTimes
+
+    def improved(
+        self, factors: np.ndarray, phases: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        """Return the four bounds of `ImprovedSlowest` for the factors of classes."""
+        columns = _used(self.times.sum_s[phases] > 0)
+        times = self.times.take(phases, columns)
+        before_s = times.largest(total_s(times.least_s))
+        factors = np.take(factors.T[columns], times.phase, axis=1).T
+        after_s = times.largest(total_s(times.least_s * factors))
         saved_s = np.maximum(before_s - after_s, 0.0)
-        return ImprovedSlowest(after_s, after_s, saved_s, saved_s)
-    times = _unbounded(times)
-    before = slowest_bounds(times), slowest_candidates(times)
-    factors = improve(np.ones(percents.shape), percents)
-    rows = [_improved(times, row, *before) for row in factors]
-    return ImprovedSlowest(*np.reshape(rows, (-1, 4)).T)
+        return after_s, after_s, saved_s, saved_s
 
 
-def _improved(
-    times: ProcessTimes,
-    factors: np.ndarray,
-    before_s: tuple[float, float],
-    candidates: np.ndarray,
-) -> tuple[float, float, float, float]:
-    """Return the four bounds of `ImprovedSlowest` for the factors of the classes."""
-    least_s, most_s = _weighted(times, factors)
-    # With the most of today, a larger improvement never makes this longer.
-    slowest_s = least_maximum(
-        least_s, times.total_most_s, (factors * times.sum_s).sum()
-    )
-    slowest_s = min(slowest_s, most_s.max())
-    saved_least_s, saved_most_s = _weighted(times, 1 - factors)
-    are_slowest = most_s >= (1 - ROUNDING) * slowest_s
-    saved_s = min(before_s[1] - slowest_s, saved_most_s[candidates].max())
-    surely_saved_s = saved_least_s[are_slowest].min()
-    if np.isfinite(most_s.max()):
-        surely_saved_s = max(surely_saved_s, before_s[0] - most_s.max())
-    saved_s = max(saved_s, 0.0)
-    return slowest_s, most_s.max(), min(max(surely_saved_s, 0.0), saved_s), saved_s
+@dataclass(frozen=True)
+class _Bounds:
+    """Times that are bounds, and what is known of their slowest processes."""
+
+    times: ProcessTimes
+    slowest_s: tuple[np.ndarray, np.ndarray]
+    are_candidates: np.ndarray
+    have_time: np.ndarray  # classes of a phase that can have any
+
+    @classmethod
+    def of(cls, times: ProcessTimes) -> Self:
+        """Return times without improvements."""
+        times = times.unbounded
+        known = slowest_bounds(times), slowest_candidates(times)
+        return cls(times, *known, times.largest(times.most_s) > 0)
+
+    def improved(
+        self, factors: np.ndarray, phases: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        """Return the four bounds of `ImprovedSlowest` for the factors of classes."""
+        have_time = self.have_time[phases]
+        columns, rows = (
+            _used(have_time),
+            self.times.rows_of(phases),
+        )
+        times, factors = self.times.take(phases, columns), factors[:, columns]
+        # Any weight serves a class without time, and 0 needs no set of its own.
+        have_time = have_time[:, columns]
+        least_s, most_s = _weighted(times, factors * have_time)
+        largest_s, sum_s = times.largest(most_s), total_s(factors * times.sum_s)
+        filled = self.times.filled
+        # With the most of today, a larger improvement never makes this longer.
+        levels_s = sum_s[times.phase] - filled.below_s[rows]
+        levels_s = times.largest(levels_s / filled.n_above[rows])
+        slowest_s = np.maximum(times.largest(least_s), levels_s)
+        slowest_s = np.minimum(slowest_s, filled.largest_s[phases])
+        slowest_s = np.minimum(slowest_s, largest_s)
+        saved_least_s, saved_most_s = _weighted(times, (1 - factors) * have_time)
+        are_slowest = most_s >= (1 - ROUNDING) * slowest_s[times.phase]
+        before_s, before_most_s = (bound[phases] for bound in self.slowest_s)
+        saved_s = np.where(self.are_candidates[rows], saved_most_s, -np.inf)
+        saved_s = np.minimum(before_most_s - slowest_s, times.largest(saved_s))
+        saved_s = np.maximum(saved_s, 0.0)
+        surely_s = times.smallest(np.where(are_slowest, saved_least_s, np.inf))
+        is_known = np.isfinite(largest_s)
+        known_s = before_s - np.where(is_known, largest_s, np.inf)
+        surely_s = np.maximum(np.maximum(surely_s, known_s), 0.0)
+        return slowest_s, largest_s, np.minimum(surely_s, saved_s), saved_s
 
 
-def _are_equal(times: ProcessTimes) -> bool:
-    """Return whether all bounds are equal to the last bit."""
-    return np.array_equal(times.least_s, times.most_s) and np.array_equal(
-        times.total_least_s, times.total_most_s
-    )
-
-
-def _unbounded(times: ProcessTimes) -> ProcessTimes:
-    """Return times with infinity for bounds that are missing."""
-    return replace(
-        times,
-        most_s=or_unbounded(times.most_s),
-        total_most_s=or_unbounded(times.total_most_s),
-    )
+def _used(flags: np.ndarray) -> np.ndarray:
+    """Return the classes that some phase uses, but one at least."""
+    used = np.flatnonzero(flags.any(axis=0))
+    return used if len(used) else np.zeros(1, np.int64)
 
 
 def _weighted(
@@ -136,90 +189,149 @@ def _weighted(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bound a weighted sum of the classes of each process.
 
-    `weights` has a number from 0 to 1 by class. The sum is largest if the class with
-    the largest weight takes as much time as it can, then the two with the largest
-    weights together, and so on; some times attain the bounds of all these sets at once.
-    Likewise it is smallest if they take as little as they can.
+    `weights` has a number from 0 to 1 by phase and class. The sum is largest if the
+    class with the largest weight takes as much time as it can, then the two with the
+    largest weights together, and so on; some times attain the bounds of all these sets
+    at once. Likewise it is smallest if they take as little as they can.
     """
-    least_s, most_s = np.zeros((2, len(times.least_s)))
-    levels = np.unique(weights[weights > 0])[::-1]
-    for level, lower in itertools.pairwise([*levels, 0.0]):
-        least_of_set_s, most_of_set_s = _of_set(times, weights >= level)
-        least_s += (level - lower) * least_of_set_s
-        most_s += (level - lower) * most_of_set_s
+    least_s, most_s = np.zeros((2, len(times.phase)))
+    for level, lower in itertools.pairwise(_levels(weights).T):
+        chosen = weights >= level[:, np.newaxis]
+        chosen = np.take(chosen.T, times.phase, axis=1).T
+        step = (level - lower)[times.phase]
+        is_step = step > 0  # some phases have fewer levels
+        for sums_s, bounds_s in zip(
+            (least_s, most_s), of_set(times, chosen), strict=True
+        ):
+            np.multiply(step, bounds_s, out=bounds_s, where=is_step)
+            np.add(sums_s, bounds_s, out=sums_s, where=is_step)
     return np.minimum(least_s, most_s), most_s
 
 
-def _of_set(times: ProcessTimes, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bound the time of each process in some classes together."""
-    others = ~chosen
-    least_s = np.maximum(
-        times.least_s[:, chosen].sum(axis=1),
-        times.total_least_s - times.most_s[:, others].sum(axis=1),
-    )
-    most_s = np.minimum(
-        times.most_s[:, chosen].sum(axis=1),
-        times.total_most_s - times.least_s[:, others].sum(axis=1),
-    )
-    return least_s, most_s
+def _levels(weights: np.ndarray) -> np.ndarray:
+    """Return the different weights above 0 of each row, descending, and a 0 at least.
 
-
-def estimate_job(
-    job: str, epoch: int, times: ProcessTimes, classes: Sequence[JobClass]
-) -> pd.DataFrame:
-    """Estimate what improvements of classes would bring to a job in an epoch.
-
-    Table ``job_estimates``: 25, 50, 100 and 200 % more throughput of each counted class
-    with at least 1 % of the slowest process's time, of each pair of these, of all
-    metadata of a tier ("metadata server of gfs"), and of everything on a tier. Empty
-    without time.
+    A row with fewer of them has more zeros.
     """
-    improvements = _improvements(times, classes)
-    percents = np.zeros((len(improvements) * len(PERCENTS), len(classes)), np.int64)
-    rows = []
-    for (labels, columns), percent in itertools.product(improvements, PERCENTS):
-        percents[len(rows), columns] = percent
-        rows.append(
-            {
-                "improvement": changes_words((label, percent) for label in labels),
-                "n_classes": len(columns),
-                "improvement_percent": percent,
-            }
-        )
-    if not rows:
-        return empty_table("job_estimates")
-    table = pd.DataFrame(rows).assign(job=job, epoch=epoch, method=RULE)
-    estimates = improved_slowest(times, percents)
-    for name in ("least_s", "most_s", "saved_least_s", "saved_most_s"):
-        table[name] = _or_missing(getattr(estimates, name))
-    return table[list(TABLES["job_estimates"])]
+    descending = -np.sort(-weights, axis=1)
+    is_new = np.diff(descending, axis=1, prepend=np.inf) != 0
+    is_new &= descending > 0
+    place = np.cumsum(is_new, axis=1) - 1
+    levels = np.zeros((len(weights), is_new.sum(axis=1).max(initial=0) + 1))
+    row, column = np.nonzero(is_new)
+    levels[row, place[row, column]] = descending[row, column]
+    return levels
 
 
+def of_set(times: ProcessTimes, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bound the time of each process in some classes together.
+
+    `chosen` has a flag for each class, of each process or of all of them.
+    """
+    least_s, least_of_others_s = _divided(times.least_s, chosen)
+    most_s, most_of_others_s = _divided(times.most_s, chosen)
+    return (
+        np.maximum(least_s, times.total_least_s - most_of_others_s),
+        np.minimum(most_s, times.total_most_s - least_of_others_s),
+    )
+
+
+def _divided(values_s: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums of the chosen classes and of the others."""
+    return (
+        total_s(np.where(chosen, values_s, 0.0)),
+        total_s(np.where(chosen, 0.0, values_s)),
+    )
+
+
+def estimate_jobs(
+    times: ProcessTimes, classes: Sequence[tuple[JobClass, ...]]
+) -> dict[str, np.ndarray | Texts]:
+    """Estimate what improvements of classes would bring to jobs in epochs.
+
+    Parameters
+    ----------
+    times : ProcessTimes
+        The times of all processes of some phases.
+    classes : sequence of tuples of (tier, interface, operation)
+        The counted classes of each phase, in the order of `times`.
+
+    Returns
+    -------
+    dict of ndarray or Texts
+        The columns of table ``job_estimates``, with `phase` in place of the job and the
+        epoch: 25, 50, 100 and 200 % more throughput of each counted class with at least
+        1 % of the slowest process's time, of each pair of these, of all metadata of a
+        tier ("metadata server of gfs"), and of everything on a tier. No row is of a
+        phase without time.
+    """
+    phases, improvements = [], []
+    sizes_s, slowest_s = slowest_sizes(times), _slowest_size(times)
+    shown = (sizes_s >= LEAST_SHARE * slowest_s[:, np.newaxis]) & (sizes_s > 0)
+    for phase, (of_phase, *flags) in enumerate(
+        zip(classes, shown.tolist(), (times.sum_s > 0).tolist(), strict=True)
+    ):
+        found = _improvements(of_phase, *map(tuple, flags))
+        phases += [phase] * len(found)
+        improvements += found
+    n_rows = len(improvements) * len(PERCENTS)
+    percents = np.zeros((n_rows, times.least_s.shape[1]), np.int16)
+    percent = np.tile(PERCENTS, len(improvements))
+    n_classes = np.array([len(one.classes) for one in improvements], np.int64)
+    row = np.repeat(np.arange(len(improvements)), n_classes)
+    column = np.array([i for one in improvements for i in one.classes], np.int64)
+    for place, of_all in enumerate(PERCENTS):
+        percents[row * len(PERCENTS) + place, column] = of_all
+    phase = np.repeat(np.array(phases, np.int64), len(PERCENTS))
+    estimates = improved_slowest(times, percents, phase)
+    return {
+        "phase": phase,
+        "improvement": _words_of(improvements),
+        "n_classes": np.repeat(n_classes, len(PERCENTS)),
+        "improvement_percent": percent,
+        **{name: or_missing(bound) for name, bound in vars(estimates).items()},
+    }
+
+
+def _words_of(improvements: Sequence[Improvement]) -> Texts:
+    """Return improvements by each of `PERCENTS` in words."""
+    number: dict[tuple[str, ...], int] = {}
+    codes = [number.setdefault(one.labels, len(number)) for one in improvements]
+    words = [
+        changes_words((label, percent) for label in labels)
+        for labels in number
+        for percent in PERCENTS
+    ]
+    places = np.arange(len(PERCENTS))
+    codes = np.array(codes, np.int64)[:, np.newaxis] * len(PERCENTS) + places
+    return Texts(words, codes.ravel())
+
+
+@lru_cache(maxsize=1 << 12)
 def _improvements(
-    times: ProcessTimes, classes: Sequence[JobClass]
-) -> list[tuple[list[str], list[int]]]:
-    """Return the labels and classes (positions) of what is improved together."""
-    sizes_s = slowest_sizes(times)
-    shown = np.flatnonzero(sizes_s >= LEAST_SHARE * _slowest_size(times))
-    shown = [int(i) for i in shown if sizes_s[i] > 0]
+    classes: tuple[JobClass, ...], shown: tuple[bool, ...], has_time: tuple[bool, ...]
+) -> list[Improvement]:
+    """Return what is improved together; flags say which classes count for what."""
     labels = [class_label(*job_class) for job_class in classes]
-    found = [([labels[i]], [i]) for i in shown]
+    kept = [i for i in range(len(classes)) if shown[i]]
+    found = [Improvement((labels[i],), (i,)) for i in kept]
     found += [
-        ([labels[i], labels[j]], [i, j]) for i, j in itertools.combinations(shown, 2)
+        Improvement((labels[i], labels[j]), (i, j))
+        for i, j in itertools.combinations(kept, 2)
     ]
     for tier in dict.fromkeys(tier for tier, _, _ in classes):
         of_tier = [i for i, (name, _, _) in enumerate(classes) if name == tier]
-        used = [i for i in of_tier if times.sum_s[i] > 0]
+        used = tuple(i for i in of_tier if has_time[i])
         if not used or tier in NO_TIERS:
             continue
-        if meta := [i for i in used if classes[i][2] in _META]:
-            found.append(([f"metadata server of {tier}"], meta))
-        found.append(([f"everything on {tier}"], used))
+        if meta := tuple(i for i in used if classes[i][2] in _META):
+            found.append(Improvement((f"metadata server of {tier}",), meta))
+        found.append(Improvement((f"everything on {tier}",), used))
     return found
 
 
 def slowest_sizes(times: ProcessTimes) -> np.ndarray:
-    """Return how large each class of the slowest process can be, in seconds.
+    """Return how large each class of each phase's slowest process can be, in seconds.
 
     It is the least where the most is unknown.
     """
@@ -227,207 +339,12 @@ def slowest_sizes(times: ProcessTimes) -> np.ndarray:
     return np.where(np.isfinite(most_s), most_s, least_s)
 
 
-def _slowest_size(times: ProcessTimes) -> float:
+def _slowest_size(times: ProcessTimes) -> np.ndarray:
     """Return how long the slowest process can take, or the least if unknown."""
     least_s, most_s = slowest_bounds(times)
-    return most_s if np.isfinite(most_s) else least_s
+    return np.where(np.isfinite(most_s), most_s, least_s)
 
 
-def _or_missing(bounds_s: np.ndarray) -> np.ndarray:
+def or_missing(bounds_s: np.ndarray) -> np.ndarray:
     """Return bounds with NaN for those that are infinite."""
     return np.where(np.isfinite(bounds_s), bounds_s, np.nan)
-
-
-def improved_classes(times: ProcessTimes) -> list[int]:
-    """Return the classes that combinations improve: the four largest, ascending.
-
-    A class counts with what it can be in the slowest process; of equal ones, with its
-    sum over the processes, since after an improvement another one can be the slowest.
-    """
-    sizes_s = slowest_sizes(times)
-    largest = np.lexsort([-times.sum_s, -sizes_s])[:_N_IMPROVED]
-    return sorted(int(i) for i in largest if sizes_s[i] + times.sum_s[i] > 0)
-
-
-def combinations_for_goal(
-    job: str,
-    epoch: int,
-    times: ProcessTimes,
-    classes: Sequence[JobClass],
-    goal_s: float,
-) -> pd.DataFrame:
-    """Find the least improvements of the largest classes that meet a goal.
-
-    Parameters
-    ----------
-    job : str
-        The job's name.
-    epoch : int
-        The epoch, -1 for no epoch.
-    times : ProcessTimes
-        The times of all its processes.
-    classes : sequence of (tier, interface, operation)
-        The counted classes, in the order of `times`.
-    goal_s : float
-        The largest time of the slowest process that meets the goal, above 0.
-
-    Returns
-    -------
-    DataFrame, shape (n_combinations, 10)
-        Table ``job_combinations``. The four largest classes of the slowest process
-        (`improved_classes`) take 0, 25, ... 400 %; the others stay as they are. A
-        combination is minimal: with one step less of any class the goal is not met. It
-        is certain if the goal is met whatever the processes' times are within their
-        bounds. Those that are not are minimal among those that could meet it. Sorted by
-        cost, the sum of the improvements in percent; of equal cost, certain ones come
-        first. ``position`` counts from 1.
-
-    Raises
-    ------
-    ValueError
-        If the goal is not above 0.
-    """
-    goal = Goal("io_time", goal_s)
-    chosen = improved_classes(times)
-    certain, possible = _least_sufficient(_merged(times, chosen), goal)
-    percents = tuple(GRID_PERCENTS.tolist())
-    minimal = [
-        Sufficient((0,), percents, least[np.newaxis]).minimal()
-        for least in (certain, possible)
-    ]
-    minimal = np.unique(np.concatenate(minimal), axis=0)
-    minimal = minimal[(minimal[:, len(chosen) :] == 0).all(axis=1)]  # no fillers
-    first, second, third, fourth = np.searchsorted(GRID_PERCENTS, minimal.T)
-    are_certain = certain[first, second, third] <= fourth
-    improvements = np.zeros((len(minimal), len(classes)), np.int64)
-    improvements[:, chosen] = minimal[:, : len(chosen)]
-    estimates = improved_slowest(times, improvements)
-    table = pd.DataFrame(
-        {
-            "improvement": [_in_words(classes, row) for row in improvements.tolist()],
-            "cost": minimal.sum(axis=1).astype(float),
-            "certain": are_certain,
-            "least_s": estimates.least_s,
-            "most_s": _or_missing(estimates.most_s),
-        }
-    )
-    table = table.assign(job=job, epoch=epoch, method=RULE, goal_s=goal.seconds)
-    order = ["cost", "certain"]
-    table = table.sort_values(order, ascending=[True, False], kind="stable")
-    table = table.assign(position=np.arange(1, len(table) + 1))
-    return table.reset_index(drop=True)[list(TABLES["job_combinations"])]
-
-
-def _in_words(classes: Sequence[JobClass], percents: Sequence[int]) -> str:
-    """Return improvements of classes in words."""
-    return changes_words(
-        (class_label(*job_class), percent)
-        for job_class, percent in zip(classes, percents, strict=True)
-        if percent
-    )
-
-
-def _merged(times: ProcessTimes, chosen: Sequence[int]) -> ProcessTimes:
-    """Return times of four classes, and of all others together as a fifth.
-
-    Classes without time fill up the four.
-    """
-    others = [i for i in range(times.least_s.shape[1]) if i not in set(chosen)]
-
-    def merge(values_s: np.ndarray) -> np.ndarray:
-        merged_s = np.zeros((*values_s.shape[:-1], _N_IMPROVED + 1))
-        merged_s[..., : len(chosen)] = values_s[..., chosen]
-        merged_s[..., -1] = values_s[..., others].sum(axis=-1)
-        return merged_s
-
-    return replace(
-        times,
-        least_s=merge(times.least_s),
-        most_s=merge(times.most_s),
-        sum_s=merge(times.sum_s),
-    )
-
-
-def _least_sufficient(times: ProcessTimes, goal: Goal) -> tuple[np.ndarray, np.ndarray]:
-    """Return which combinations meet a goal certainly, and which could.
-
-    `times` are of `_merged`. Both arrays are as of
-    `tierscope.analysis.search.least_sufficient`.
-    """
-    if _are_equal(times):
-        kept_s = times.least_s[upper_envelope(times.least_s)]
-        least = least_sufficient([kept_s], goal, GRID_PERCENTS)
-        return least, least
-    times = _unbounded(times)
-    # A process that meets the goal as it is meets it after any improvement.
-    _, most_s = _of_all_sets(times, times.total_most_s > goal.seconds)
-    least_s, _ = _of_all_sets(times, times.total_least_s > goal.seconds)
-    held_s = np.minimum(times.total_most_s, goal.seconds).sum()
-    certain = _Bounded(most_s, np.zeros_like(times.sum_s), 0.0, goal)
-    possible = _Bounded(least_s, times.sum_s, held_s, goal)
-    return certain.search(), possible.search()
-
-
-def _of_all_sets(times: ProcessTimes, kept: np.ndarray) -> np.ndarray:
-    """Return the bounds of some processes in every set of classes.
-
-    Shape (2, n_sets, n_different): least and most; a set is a binary number with a one
-    for each of its classes. Equal processes are there once.
-    """
-    n_classes = times.least_s.shape[1]
-    bounds_s = {
-        name: getattr(times, name)[kept]
-        for name in ("least_s", "most_s", "total_least_s", "total_most_s")
-    }
-    rows_s = pd.DataFrame(np.column_stack(list(bounds_s.values())))
-    different = ~rows_s.duplicated().to_numpy()
-    some = replace(times, **{name: of[different] for name, of in bounds_s.items()})
-    sets = (np.arange(1 << n_classes)[:, np.newaxis] >> np.arange(n_classes)) & 1
-    of_sets_s = np.stack([_of_set(some, chosen == 1) for chosen in sets], axis=1)
-    return np.nan_to_num(of_sets_s, posinf=1e300)  # infinity times zero is no number
-
-
-@dataclass(frozen=True)
-class _Bounded:
-    """Combinations of improvements of processes whose times are bounds.
-
-    A combination meets the goal if no process exceeds it, and if the time of all
-    processes (`sum_s`, by class) is not more than they can hold within the goal.
-    `of_sets_s` is a half of `_of_all_sets`.
-    """
-
-    of_sets_s: np.ndarray
-    sum_s: np.ndarray
-    held_s: float
-    goal: Goal
-    positions: tuple[np.ndarray, ...] = ()
-
-    def search(self) -> np.ndarray:
-        """Return the least sufficient improvements (`least_of_fourth`)."""
-        pairs_at_once = max(1, _CELLS_AT_ONCE // (self.of_sets_s.shape[1] + 1))
-        return least_of_fourth(self.start, len(GRID_PERCENTS), pairs_at_once)
-
-    def start(self, first: np.ndarray, second: np.ndarray) -> Self:
-        """Return the combinations with these improvements of two classes."""
-        return replace(self, positions=(first, second))
-
-    def keep(self, rows: np.ndarray) -> Self:
-        """Return some of them."""
-        return replace(self, positions=tuple(part[rows] for part in self.positions))
-
-    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
-        """Return which of them meet the goal with improvements of the other two."""
-        percents = GRID_PERCENTS[np.column_stack([*self.positions, third, fourth])]
-        factors = improve(np.ones(percents.shape), percents)
-        factors = np.column_stack([factors, np.ones(len(factors))])
-        fits = (factors * self.sum_s).sum(axis=1) <= (1 + ROUNDING) * self.held_s
-        order = np.argsort(-factors, axis=1, kind="stable")
-        descending = np.take_along_axis(factors, order, axis=1)
-        steps = descending - np.column_stack([descending[:, 1:], np.zeros(len(order))])
-        sets = np.cumsum(1 << order, axis=1)
-        times_s = sum(
-            steps[:, [i]] * self.of_sets_s[sets[:, i]] for i in range(sets.shape[1])
-        )
-        slowest_s = times_s.max(axis=1, initial=0.0)
-        # Sums in another order must not make more improvement look worse.
-        return fits & self.goal.is_met((1 - ROUNDING) * slowest_s)

@@ -81,7 +81,7 @@ INTERNAL = {
     "unread_logs": REFUSALS,
 }
 _MOST_PID = 1 << 62
-_MOST_JOBS = 256  # that are joined at once
+_MOST_JOBS = 2000  # that are joined at once
 _MOST_BYTES = 16 << 20  # of their summaries
 
 

@@ -35,6 +35,7 @@ from tierscope.logs.chunks.chunk import (
 from tierscope.logs.chunks.datasets import ChunkPart, rewrite, write_datasets
 from tierscope.logs.chunks.folders import folder_written_whole, remove_others
 from tierscope.logs.chunks.store import kept_summaries
+from tierscope.logs.combinations import write_combinations
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs, unused_name
 from tierscope.logs.jobs import OF_JOBS, tables_of_jobs
 from tierscope.logs.settings import Settings
@@ -112,6 +113,7 @@ def gather(
         }
         write_datasets(_parts(found, across), others, folder)
         shutil.rmtree(across)
+        write_combinations(folder, settings.pages, settings.goal_s)
         if without_names:
             rewrite(folder, without_names)
     for folder in (kept, *{chunk.parent for chunk in chunks}):

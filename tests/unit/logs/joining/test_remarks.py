@@ -3,7 +3,7 @@
 import pytest
 from job_logs import write_job_log
 from tierscope.logs.grouping import LogGroup
-from tierscope.logs.remarks import remarks_of
+from tierscope.logs.joining.remarks import remarks_of
 from tierscope.logs.summary import summarise
 from tierscope.logs.tiers import AUTO, tiers_of
 from tierscope.trace.log import read_any_log
