@@ -13,14 +13,16 @@ from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.tables import check_table, write_table
 from tierscope.core.validation import ConfigError
-from tierscope.logs.analyse import log_facts, tables_of
+from tierscope.logs.analyse import tables_of
+from tierscope.logs.chunks.listing import list_logs
+from tierscope.logs.chunks.store import ReadLogs
 from tierscope.logs.combinations import combinations_of_jobs
-from tierscope.logs.grouping import group_logs
+from tierscope.logs.grouping import LogFacts, group_logs
 from tierscope.logs.jobs import JOB_TABLES, tables_of_jobs
 from tierscope.logs.join import join
 from tierscope.logs.joining.sentences import bottleneck
 from tierscope.logs.reading import read_logs
-from tierscope.logs.settings import find_logs, settings_of
+from tierscope.logs.settings import settings_of
 from tierscope.trace.posix_records import POSIX_RECORD
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
@@ -152,12 +154,14 @@ def odd_fleet(folder):
 
 def test_jobs_together_have_the_tables_of_each_alone_to_the_last_bit(tmp_path):
     settings = settings_of("x", [f"{odd_fleet(tmp_path / 'logs')}/*"], **OF_EPOCHS)
-    paths, kept = find_logs(settings.logs), tmp_path / "kept"
-    read = read_logs(paths, list(settings.tiers), settings.epochs, kept)
-    logs = {
-        (facts := log_facts(path, summary)).path: (facts, summary)
-        for path, summary in read.summaries.items()
-    }
+    chunks = list_logs(settings.logs, tmp_path / "lists", keep_vanished=False).chunks
+    listed = [log for logs in chunks.values() for log in logs]
+    with ReadLogs(tmp_path / "kept") as read:
+        read_logs(listed, settings.tiers, settings.epochs, keep=read.add)
+        logs = {
+            Path(path): (LogFacts(Path(path), **facts), read.summary(path))
+            for path, facts in read.facts.items()
+        }
     groups = group_logs([facts for facts, _ in logs.values()])
     assert [len(group.logs) for group in groups].count(2) == 1
     together, refused = tables_of_jobs(groups, logs, settings)
