@@ -7,7 +7,9 @@ import pytest
 from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.logs import reading, worker
-from tierscope.logs.reading import ReadingError, read_logs, workers_for
+from tierscope.logs.chunks.listing import ListedLog
+from tierscope.logs.reading import ReadingError, ReadLog, read_logs, workers_for
+from tierscope.logs.summary import Summary
 from tierscope.logs.tiers import tiers_of
 from tierscope.trace.log import LogError
 from tierscope.trace.posix_records import POSIX_RECORD
@@ -28,6 +30,13 @@ def read_any_log(path):
     if "half" in path:
         os.write(1, b'{{"log": "')
         os._exit(3)
+    if "stop" in path:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if "slow" in path:
+        import time
+        end_s = time.process_time() + 2
+        while time.process_time() < end_s:
+            pass
     if "noise" in path:
         os.write(1, b"a library's words\\xff\\n")
     if "bytes" in path:
@@ -47,42 +56,33 @@ def logs_in(folder, *names):
     ]
 
 
+def listed(paths):
+    """Return logs as they are listed; their sizes mean nothing here."""
+    return [ListedLog(path, 1, 0) for path in paths]
+
+
+def read(paths, **options):
+    """Return what was read of each log, and why others are refused, by path."""
+    found = {}
+    read_logs(listed(paths), TIERS, None, keep=found.__setitem__, **options)
+    refused = {path: one for path, one in found.items() if isinstance(one, str)}
+    return {path: found[path] for path in paths if path not in refused}, refused
+
+
 def test_each_log_is_read_or_refused_with_a_reason(tmp_path):
     paths = logs_in(tmp_path, "a.darshan", "b.darshan")
     for name, content in (("empty", b""), ("foreign", b"a log of another kind" * 9)):
         (tmp_path / name).write_bytes(content)
         paths.append(str(tmp_path / name))
     paths.append(str(tmp_path / "missing"))
-    found = read_logs(paths, TIERS, None, tmp_path / "kept")
-    assert list(found.summaries) == paths[:2]
-    assert found.refusals == {
+    found, refused = read(paths)
+    assert list(found) == paths[:2]
+    assert isinstance(found[paths[0]], ReadLog)
+    assert refused == {
         paths[2]: "is empty, expected a Darshan log.",
         paths[3]: "is not a Darshan log.",
         paths[4]: "cannot be read: No such file or directory.",
     }
-
-
-def test_a_copy_of_a_log_is_refused(tmp_path):
-    (path,) = logs_in(tmp_path, "a.darshan")
-    copy = tmp_path / "z.darshan"
-    copy.write_bytes((tmp_path / "a.darshan").read_bytes())
-    found = read_logs([path, str(copy)], TIERS, None, tmp_path / "kept")
-    assert list(found.summaries) == [path]
-    assert found.refusals == {str(copy): f"has the same content as {path}."}
-
-
-def test_a_log_is_not_read_again_unless_the_settings_change(tmp_path):
-    paths, kept = logs_in(tmp_path, "a.darshan"), tmp_path / "kept"
-    read_logs(paths, TIERS, None, kept)
-    (file,) = kept.rglob("*.json")
-    changed = json.loads(file.read_text())
-    changed["facts"]["exe"] = "not read again"
-    file.write_text(json.dumps(changed))
-    again = read_logs(paths, TIERS, None, kept)
-    assert again.summaries[paths[0]].facts["exe"] == "not read again"
-    other = read_logs(paths, tiers_of({"x": "/gfs"}), None, kept)
-    assert other.summaries[paths[0]].facts["exe"] != "not read again"
-    assert len(list(kept.rglob("*.json"))) == 2
 
 
 def test_a_worker_that_dies_costs_one_log(tmp_path, monkeypatch):
@@ -91,9 +91,9 @@ def test_a_worker_that_dies_costs_one_log(tmp_path, monkeypatch):
     script = tmp_path / "worker.py"
     script.write_text(CRASHING.format(parent=str(reading._PACKAGE_PARENT)))
     start_instead(monkeypatch, sys.executable, str(script))
-    found = read_logs(paths, TIERS, None, tmp_path / "kept", n_workers=2)
-    assert list(found.summaries) == [paths[0], paths[3], paths[7]]
-    assert found.refusals == {
+    found, refused = read(paths, n_workers=2)
+    assert list(found) == [paths[0], paths[3], paths[7]]
+    assert refused == {
         paths[1]: "its reader was ended by signal 11.",
         paths[2]: "its reader failed: RuntimeError: a defect of ours",
         paths[4]: "its reader failed: exit 3",
@@ -110,8 +110,8 @@ def test_names_of_thousands_of_bytes_are_read(tmp_path):
     path = b"/gfs/" + b"folder/" * 700
     names = [(number, path + b"%d" % number) for number in range(20)]
     log = build_log(tmp_path / "a", {"POSIX": (4, records)}, names, n_processes=1)
-    found = read_logs([str(log)], TIERS, None, tmp_path / "kept")
-    summary = found.summaries[str(log)]
+    found, _ = read([str(log)])
+    summary = Summary.from_json(json.loads(found[str(log)].summary))
     assert summary.times["least_s"] == [20.0]
     assert {cell[1] for cell in summary.cells} == {"gfs"}
 
@@ -128,24 +128,21 @@ def test_no_log_is_blamed_if_no_worker_starts(tmp_path, monkeypatch):
     paths = logs_in(tmp_path, "a", "b", "c")
     start_instead(monkeypatch, sys.executable, "-c", "import no_such_module")
     with pytest.raises(ReadingError, match=r"cannot read logs: .*no_such_module"):
-        read_logs(paths, TIERS, None, tmp_path / "kept")
+        read(paths)
 
 
-def test_no_log_is_blamed_if_nothing_can_be_kept(tmp_path):
-    paths = logs_in(tmp_path, "a", "b", "c")
-    (tmp_path / "kept").write_text("a file, where a folder is needed")
-    with pytest.raises(ReadingError, match=r"cannot be written: Not a directory"):
-        read_logs(paths, TIERS, None, tmp_path / "kept")
-
-
-def test_a_broken_summary_is_made_again(tmp_path):
-    paths, kept = logs_in(tmp_path, "a", "b"), tmp_path / "kept"
-    first = read_logs(paths, TIERS, None, kept)
-    for file, content in zip(kept.rglob("*.json"), ('{"facts": ', "{}"), strict=True):
-        file.write_text(content)
-    again = read_logs(paths, TIERS, None, kept)
-    assert list(again.summaries) == paths
-    assert again.summaries[paths[0]].times == first.summaries[paths[0]].times
+def test_a_log_whose_file_system_does_not_answer_is_refused(tmp_path, monkeypatch):
+    """A stopped worker neither computes nor reads, as one that waits for a server."""
+    paths = logs_in(tmp_path, "a", "stop", "b", "slow", "c")
+    script = tmp_path / "worker.py"
+    script.write_text(CRASHING.format(parent=str(reading._PACKAGE_PARENT)))
+    start_instead(monkeypatch, sys.executable, str(script))
+    found, refused = read(paths, n_workers=1, timeout_s=1.0)
+    assert list(found) == [paths[0], *paths[2:]]
+    assert refused == {
+        paths[1]: "its file system does not answer: its reader has waited for 1.00 s "
+        "(log_timeout_s)."
+    }
 
 
 def test_a_folder_that_cannot_be_looked_into_is_refused(tmp_path, monkeypatch):
@@ -160,19 +157,17 @@ def test_a_folder_that_cannot_be_looked_into_is_refused(tmp_path, monkeypatch):
 def test_progress_counts_every_log(tmp_path):
     said = []
     paths = logs_in(tmp_path, "a", "b", "c")
-    read_logs(paths, TIERS, None, tmp_path, progress=lambda *now: said.append(now))
+    read(paths, progress=lambda *now: said.append(now))
     assert said == [(1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize(
     ("free_mib", "expected"), [(40_000, 8), (9_000, 2), (8_000, 1), (10, 1)]
 )
-def test_few_workers_where_memory_is_short(tmp_path, free_mib, expected):
+def test_few_workers_where_memory_is_short(free_mib, expected):
     """A log of 100 MiB needs 4,000 MiB besides the 200 MiB of Python."""
-    log = tmp_path / "log"
-    with log.open("wb") as file:
-        file.truncate(100 << 20)
-    assert workers_for([str(log)], free_mib << 20, 8) == expected
+    log = ListedLog("log", 100 << 20, 0)
+    assert workers_for([log], free_mib << 20, 8) == expected
 
 
 def test_a_digest_is_of_the_content(tmp_path):

@@ -201,25 +201,25 @@ def group_logs(
     return [_as_group(cluster, taken, process_of) for cluster in clusters]
 
 
-def name_finder(pattern: str) -> Callable[[LogFacts], str | None]:
+def name_finder(pattern: str) -> Callable[[Path], str | None]:
     """Return a function that finds the group of a pattern in a log's path."""
     compiled = re.compile(pattern)
 
-    def find(log: LogFacts) -> str | None:
-        found = compiled.search(str(log.path))
+    def find(path: Path) -> str | None:
+        found = compiled.search(str(path))
         return found[1 if compiled.groups else 0] if found else None
 
     return find
 
 
 def _by_pattern(
-    logs: Sequence[LogFacts], job_of: Callable[[LogFacts], str | None]
+    logs: Sequence[LogFacts], job_of: Callable[[Path], str | None]
 ) -> list[_Cluster]:
     """Return the logs of one process by name of their job; others are alone."""
     named: dict[str, list[LogFacts]] = defaultdict(list)
     clusters = []
     for log in logs:
-        name = job_of(log)
+        name = job_of(log.path)
         if log.n_processes > 1:
             clusters.append(_Cluster([log], "one log of all processes", name or ""))
         elif name is None:
@@ -391,7 +391,7 @@ def _belongs(first: LogFacts, run: _Overlap, is_alike: bool) -> bool:
 def _as_group(
     cluster: _Cluster,
     taken: dict[str, int],
-    process_of: Callable[[LogFacts], str | None] | None,
+    process_of: Callable[[Path], str | None] | None,
 ) -> LogGroup:
     """Return a cluster with its name and processes."""
     logs = cluster.logs
@@ -413,7 +413,7 @@ def _as_group(
 
 
 def _owners(
-    logs: Sequence[LogFacts], process_of: Callable[[LogFacts], str | None] | None
+    logs: Sequence[LogFacts], process_of: Callable[[Path], str | None] | None
 ) -> tuple[list[int | str], list[str]]:
     """Return what identifies the process of each log: a rank or a text; and remarks."""
     if process_of:
@@ -453,10 +453,10 @@ def ranks_and_firsts(
 
 
 def _owners_by_pattern(
-    logs: Sequence[LogFacts], process_of: Callable[[LogFacts], str | None]
+    logs: Sequence[LogFacts], process_of: Callable[[Path], str | None]
 ) -> tuple[list[int | str], list[str]]:
     """Return the process that a pattern finds; numbers from 0 on are ranks."""
-    found = [process_of(log) for log in logs]
+    found = [process_of(log.path) for log in logs]
     named = {name for name in found if name is not None}
     remarks = ["processes by pattern"]
     if others := found.count(None):

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -44,7 +45,7 @@ def related_logs(logs: pd.DataFrame, group: str | Mapping[str, str]) -> np.ndarr
 def _by_pattern(paths: pd.Series, pattern: str) -> np.ndarray:
     """Return a number for each name that a pattern finds in paths."""
     find = name_finder(pattern)
-    names = [find(os.fsdecode(path)) for path in paths]
+    names = [find(Path(os.fsdecode(path))) for path in paths]
     keys = [
         f"log {i}" if name is None else f"job {as_utf8(name)}"
         for i, name in enumerate(names)
@@ -55,9 +56,9 @@ def _by_pattern(paths: pd.Series, pattern: str) -> np.ndarray:
 def _overlaps(logs: pd.DataFrame) -> pd.Series:
     """Return a number for the logs of a user that overlap, one with the other."""
     ordered = logs.sort_values(["uid", "started_s"])
-    ended_s = ordered[["started_s", "ended_s"]].max(axis=1).fillna(np.inf)
+    ended_s = ordered[["started_s", "ended_s"]].max(axis=1).astype(float)
     latest_s = ended_s.groupby(ordered["uid"]).cummax()
-    before_s = latest_s.groupby(ordered["uid"]).shift(fill_value=-np.inf)
+    before_s = latest_s.groupby(ordered["uid"]).shift().fillna(-np.inf)
     return (ordered["started_s"] > before_s).cumsum().reindex(logs.index)
 
 

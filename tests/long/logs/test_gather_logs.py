@@ -2,7 +2,7 @@
 
 import pytest
 import tierscope
-from analyse_logs import summary, unused
+from gather_logs import summary, unused
 from job_logs import write_job_log
 from tierscope.logs.settings import settings_of
 
