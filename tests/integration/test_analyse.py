@@ -127,19 +127,25 @@ def test_pages_are_made_of_the_fleet_and_of_the_most_costly_jobs(fleet):
 
 
 def test_a_new_log_is_read_and_the_others_are_not(fleet):
-    kept = fleet.folder / "results" / "fleet" / "read-logs"
-    before = {path: path.stat().st_mtime_ns for path in kept.rglob("*.json")}
-    assert "Nothing to be done" in fleet.snakemake("analyse", config="fleet.yaml")
-    write_job_log(
-        fleet.folder / "fleet logs" / "new.darshan",
-        [("POSIX", 0, "/gfs/new", READ)],
-        job_id=999,
-    )
+    folder = fleet.folder / "results" / "fleet"
+    made = [*folder.glob("chunks/*/*"), *folder.glob("*/*.parquet/*/*.parquet")]
+    made += [folder / "fleet_report.html", *folder.glob("jobs/*/*")]
+    before = {path: path.stat().st_mtime_ns for path in made}
+    output = fleet.snakemake("analyse", config="fleet.yaml")
+    assert "Reading Darshan logs" not in output
+    assert {path: path.stat().st_mtime_ns for path in made} == before
+    log = fleet.folder / "fleet logs" / "anna_train_id999_3-1-1-1.darshan"
+    write_job_log(log, [("POSIX", 0, "/gfs/new", READ)], job_id=999)
     fleet.snakemake("analyse", config="fleet.yaml")
     assert len(tables_of(fleet, "fleet")["jobs"]) == 41
-    after = {path: path.stat().st_mtime_ns for path in kept.rglob("*.json")}
-    assert len(after) == len(before) + 1
-    assert before.items() <= after.items()
+    log.unlink()
+    output = fleet.snakemake("analyse", config="fleet.yaml")
+    assert "1 log has vanished. What was read of them stays (vanished: keep)." in output
+    assert len(tables_of(fleet, "fleet")["jobs"]) == 41
+    config = yaml.safe_load((fleet.folder / "fleet.yaml").read_text())
+    configured(fleet, config.pop("experiment"), **config, vanished="drop")
+    fleet.snakemake("analyse", config="fleet.yaml")
+    assert len(tables_of(fleet, "fleet")["jobs"]) == 40
 
 
 def test_an_anonymous_analysis_names_nobody(finished):
@@ -165,7 +171,7 @@ def test_an_anonymous_analysis_names_nobody(finished):
         path
         for path in folder.rglob("*")
         if path.is_file()
-        and "read-logs" not in path.parts
+        and not {"read-logs", "chunks"} & set(path.parts)
         and path.suffix in (".html", ".svg", ".txt", ".parquet")
     ]
     assert len(shown) > 15

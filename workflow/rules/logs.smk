@@ -8,9 +8,8 @@ plans them again once it is there, and runs only what depends on a change.
 import json
 import time
 
-from tierscope.logs.analyse import CHUNKS, LISTING, READ_LOGS
-from tierscope.logs.jobs import JOB_TABLES
-from tierscope.logs.reading import BYTES_PER_LOG_BYTE, WORKER_BYTES
+from tierscope.core.columns.logs import TABLES as TABLES_OF_JOBS
+from tierscope.logs.settings import CHUNKS, LISTING, READ_LOGS, worker_bytes
 
 LISTS = f"{RESULTS}/{LISTING}"
 LISTED = f"{LISTS}/chunks.json"
@@ -60,8 +59,7 @@ def chunk_threads(wildcards):
 def chunk_memory(wildcards, threads):
     """Return the memory that a chunk needs, in MiB."""
     largest = listed()["chunks"][wildcards.chunk]["largest_bytes"]
-    each = (WORKER_BYTES + BYTES_PER_LOG_BYTE * largest) // MIB
-    return CHUNK_MIB + threads * each
+    return CHUNK_MIB + threads * worker_bytes(largest) // MIB
 
 
 def n_logs(wildcards):
@@ -127,7 +125,7 @@ rule gather_logs:
         chunks=chunk_folders,
         library=library("gather_logs"),
     output:
-        **{name: directory(f"{TABLES}/{name}.parquet") for name in JOB_TABLES},
+        **{name: directory(f"{TABLES}/{name}.parquet") for name in TABLES_OF_JOBS},
         summary=f"{RESULTS}/summary.txt",
     log:
         f"{LOGS}/gather_logs.log",

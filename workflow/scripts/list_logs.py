@@ -38,7 +38,7 @@ def summary(facts: Mapping, n_vanished: int) -> str:
     ]
     if n_vanished:
         words = count_words(n_vanished, "log has", "logs have")
-        lines.append(f"{words} vanished; their jobs stay (vanished: keep).")
+        lines.append(f"{words} vanished. What was read of them stays (vanished: keep).")
     return "\n".join(lines)
 
 

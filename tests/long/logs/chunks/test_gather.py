@@ -61,6 +61,8 @@ def logs(tmp_path):
     again = {"exe": "copy", "job_id": 3, "uid": 9, "read_s": 1.0}
     write_log(folder, "dora_copy_id3-2", "11-3", 960, **again)
     shutil.copy(alone, folder / "dora_copy_id3-1_11-3-100-200_1.darshan")
+    bare = {"exe": "bare", "job_id": 6, "uid": 30}
+    write_log(folder, "fred_bare_id6-1", "11-7", 6.5 * DAY_S, **bare)
     (folder / "carl_ior_id77-9_11-5-1-1_1.darshan").touch()
     (folder / os.fsdecode(b"l\xe9_x_id4-1_11-5-1-1_1.darshan")).touch()
     return folder
@@ -120,6 +122,7 @@ def test_jobs_across_chunks_are_joined(logs, tmp_path):
         "ior-77-2": 1,
         "ior-77-3": 1,
         "copy-3": 2,
+        "bare-6": 1,
     }
     assert jobs.loc["solve-5", "n_processes"] == 2
     assert jobs.loc["solve-5", "run_time_s"] == 690
@@ -143,7 +146,7 @@ def test_a_table_is_a_folder_with_a_file_of_each_chunk_by_month(logs, tmp_path):
     }
     assert files["2026-10/across.parquet"] == files["2026-11/across.parquet"] == 1
     assert files["2026-11/2026-11-02.parquet"] == 1  # its job has another name
-    assert 2 in files.values()  # a chunk's own file
+    assert files["2026-11/2026-11-07.parquet"] == 2  # the chunk's own file
     fleet = read_table(folder / "fleet.parquet" / "2026-10" / "all.parquet", "fleet")
     assert set(fleet["month"]) == {"2026-10"}
 
@@ -176,7 +179,7 @@ def test_vanished_logs_keep_their_jobs_beside_new_ones(logs, tmp_path):
 
 def test_a_filter_that_keeps_no_job_of_any_chunk_is_refused(logs, tmp_path):
     words = (
-        "none of the 6 jobs meets, expected values that jobs have: executable is ior, "
+        "none of the 7 jobs meets, expected values that jobs have: executable is ior, "
     )
     with pytest.raises(ConfigError, match=words):
         analysed(tmp_path, logs, 1, filter={"executable": "wrf"})
@@ -204,7 +207,7 @@ def test_tables_without_names_are_by_month_too(logs, tmp_path):
     paths = [tmp_path / "chunks" / name for name in chunks]
     gather(paths, settings, without_names=anonymise, **names)
     named, nobody = tables_in(folder), tables_in(tmp_path / "nobody")
-    assert set(nobody["jobs"]["user"]) == {f"user-{n}" for n in range(1, 5)}
+    assert set(nobody["jobs"]["user"]) == {f"user-{n}" for n in range(1, 6)}
     assert np.isclose(
         named["fleet"]["io_hours"].sum(), nobody["fleet"]["io_hours"].sum()
     )

@@ -12,11 +12,17 @@ from tierscope.logs.chunks.chunk import Progress, read_chunk
 from tierscope.logs.chunks.gather import gather
 from tierscope.logs.chunks.listing import list_logs
 from tierscope.logs.jobs import JOB_TABLES
-from tierscope.logs.settings import KEEP, LOGS, Settings, settings_of
+from tierscope.logs.settings import (
+    CHUNKS,
+    KEEP,
+    LISTING,
+    LOGS,
+    READ_LOGS,
+    TABLES,
+    Settings,
+    settings_of,
+)
 from tierscope.logs.tiers import AUTO
-
-# The folders of an analysis, below that of its results.
-LISTING, READ_LOGS, CHUNKS, TABLES = "listing", "read-logs", "chunks", "tables"
 
 
 def analyse(

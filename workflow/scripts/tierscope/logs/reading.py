@@ -26,12 +26,9 @@ from tierscope.core.imports import digest_of_modules
 from tierscope.core.words import number_words
 from tierscope.logs import worker
 from tierscope.logs.chunks.listing import ListedLog
-from tierscope.logs.settings import LOG_TIMEOUT_S
+from tierscope.logs.settings import LOG_TIMEOUT_S, worker_bytes
 from tierscope.logs.tiers import TierPrefix
 
-# Of a worker that reads a log: what Python and its libraries need, and per byte of log.
-WORKER_BYTES = 200 << 20
-BYTES_PER_LOG_BYTE = 40  # 36 were measured: records of one process compress well
 _PACKAGE_PARENT = Path(__file__).parents[2]
 _LOOK_S = 1.0  # how often a worker that does not answer is looked at
 _END_S = 1.0  # in which a killed worker ends, unless the system holds it
@@ -124,8 +121,7 @@ def read_logs(
 def workers_for(logs: Iterable[ListedLog], free_bytes: int, most: int) -> int:
     """Return how many workers fit into memory if each reads the largest log."""
     largest = max((log.size_bytes for log in logs), default=0)
-    each = WORKER_BYTES + BYTES_PER_LOG_BYTE * max(largest, 0)
-    return max(1, min(most, free_bytes // each))
+    return max(1, min(most, free_bytes // worker_bytes(largest)))
 
 
 def _as_lists(tiers: Sequence[TierPrefix] | str) -> object:

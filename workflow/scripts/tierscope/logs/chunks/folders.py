@@ -1,26 +1,61 @@
-"""Folders that are written whole."""
+"""Folders that are written whole, by whoever started last."""
 
 import os
 import platform
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_STARTED = ".started"  # the file with the time at which the writer of a folder started
 
 
 @contextmanager
 def folder_written_whole(path: Path) -> Iterator[Path]:
     """Give a new folder beside a path, and rename it if no error occurs.
 
-    An older folder at the path is replaced. The name holds node and process, so several
-    can write the same path.
+    An older folder at the path is replaced. What a process made that started later, as
+    after a kill that missed this one, stays. The name of the new folder holds node and
+    process, so several can write the same path.
     """
     temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
     temporary.mkdir(parents=True)
+    started_ns = time.time_ns()
+    (temporary / _STARTED).write_text(str(started_ns))
     try:
         yield temporary
-        shutil.rmtree(path, ignore_errors=True)
-        temporary.rename(path)
+        if _started_ns(path) <= started_ns:
+            _replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _started_ns(path: Path) -> int:
+    """Return when the writer of a folder started, 0 if there is none."""
+    try:
+        return int((path / _STARTED).read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _replace(temporary: Path, path: Path) -> None:
+    """Rename a folder to the path of another one, which is removed."""
+    old = temporary.with_name(f"{temporary.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if path.exists():
+        path.rename(old)
+    temporary.rename(path)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def remove_others(folder: Path, kept: set[str]) -> None:
+    """Remove what is in a folder, other than some names and what is being written."""
+    for path in folder.iterdir():
+        if path.stem in kept or path.name.startswith("."):
+            continue
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -33,7 +33,7 @@ from tierscope.logs.chunks.chunk import (
     prefix_rows,
 )
 from tierscope.logs.chunks.datasets import ChunkPart, rewrite, write_datasets
-from tierscope.logs.chunks.folders import folder_written_whole
+from tierscope.logs.chunks.folders import folder_written_whole, remove_others
 from tierscope.logs.chunks.store import kept_summaries
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs, unused_name
 from tierscope.logs.jobs import OF_JOBS, tables_of_jobs
@@ -116,6 +116,8 @@ def gather(
         shutil.rmtree(across)
         if without_names:
             rewrite(folder, without_names)
+    for folder in (kept, *{chunk.parent for chunk in chunks}):
+        remove_others(folder, set(found.names))  # what was of chunks that are no more
 
 
 def _found_in(chunks: Sequence[Path]) -> _Found:

@@ -174,10 +174,3 @@ def kept_summaries(folder: Path, chunk: str, paths: Collection[str]) -> dict:
         os.fsdecode(row["log"]): Summary.from_json(json.loads(row["summary"]))
         for row in table.to_pylist()
     }
-
-
-def drop_kept(folder: Path, chunks: Collection[str]) -> None:
-    """Remove what was read of chunks that are no more."""
-    for path in folder.glob(f"*{_SUFFIX}"):
-        if path.stem not in chunks:
-            path.unlink()

@@ -1,0 +1,118 @@
+"""An analysis of logs on a real Slurm, one batch job a chunk, and what fails there."""
+
+import os
+import sys
+from pathlib import Path
+
+import pandas as pd
+import sessions
+import tierscope
+import yaml
+from integration.conftest import Project
+from job_logs import write_job_log
+from sessions import HANG_S
+from slurm.cluster import ENDED, wait_until
+from tierscope.core.tables import read_table
+from tierscope.logs.jobs import JOB_TABLES
+
+HERE = Path(__file__).parent
+READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
+YEARS = range(2020, 2025)
+YEAR_S = 365.25 * 86_400
+TIERS = {"gfs": "/gfs"}
+# A reader of logs waits at its start as long as there is a file `hold`.
+HOLDING = """
+import sys, time
+from pathlib import Path
+if "tierscope.logs.worker" in sys.orig_argv:
+    while Path("hold").exists():
+        time.sleep(0.1)
+"""
+
+
+class AnalysisProject(Project):
+    """A project whose chunks of logs are jobs of a Slurm cluster."""
+
+    def __init__(self, folder, cluster):
+        folder.mkdir()
+        super().__init__(folder, "slurm")
+        self.cluster = cluster
+        (folder / "holding").mkdir()
+        (folder / "holding" / "sitecustomize.py").write_text(HOLDING)
+        path = f"{Path(sys.executable).parent}{os.pathsep}{cluster.environment['PATH']}"
+        modules = [str(folder / "holding"), os.environ.get("PYTHONPATH", "")]
+        own = {"PATH": path, "PYTHONPATH": os.pathsep.join(filter(None, modules))}
+        self.environment = cluster.environment | own
+
+    def command(self, *arguments, **options):
+        """Return the command line, with frequent status checks."""
+        _, *words = super().command(*arguments, **options)
+        often = ["--slurm-init-seconds-before-status-checks", "1"]
+        return [sys.executable, str(HERE / "impatient_snakemake.py"), *words, *often]
+
+    def nodes_in_use(self):
+        """Return the nodes on which jobs run."""
+        return [job.nodes for job in self.cluster.jobs() if job.state == "RUNNING"]
+
+
+def write_logs(folder):
+    """Write logs of five years: a job each, and one that goes over a new year."""
+    for year in YEARS:
+        started_s = (year - 1970) * YEAR_S
+        name = f"anna_train_id{year}_7-1-10-1_1.darshan"
+        times = {"started_s": started_s, "ended_s": started_s + 60}
+        rows = [("POSIX", rank, f"/gfs/{year}", READ) for rank in range(2)]
+        path = folder / f"{year}/7/1" / name
+        write_job_log(path, rows, n_processes=2, job_id=year, **times)
+    for day, at_s in (("2020/12/31", -60), ("2021/1/1", 60)):
+        started_s = 1_609_459_200 + at_s
+        name = f"ben_solve_id7-{60 + at_s}_{day[5:].replace('/', '-')}-10-1_1.darshan"
+        times = {"started_s": started_s, "ended_s": started_s + 600}
+        rows = [("POSIX", 0, f"/gfs/{at_s}", READ)]
+        write_job_log(folder / day / name, rows, exe="solve", job_id=7, **times)
+
+
+def by_row(table):
+    """Return a table with sorted rows."""
+    return table.sort_values(list(table), ignore_index=True)
+
+
+def test_chunks_are_jobs_and_survive_a_lost_node_and_a_killed_start(
+    slurm_cluster, tmp_path, monkeypatch
+):
+    project = AnalysisProject(tmp_path / "project", slurm_cluster)
+    write_logs(project.folder / "logs")
+    config = {"experiment": "years", "logs": ["logs"], "tiers": TIERS, "pages": 1}
+    (project.folder / "years.yaml").write_text(yaml.safe_dump(config))
+    (project.folder / "hold").touch()
+    running = project.start("analyse", config="years.yaml")
+    try:
+        assert wait_until(lambda: len(project.nodes_in_use()) >= 2)
+        node = project.nodes_in_use()[0]
+        slurm_cluster.set_down(node)
+        assert wait_until(lambda: node not in project.nodes_in_use())
+        slurm_cluster.resume(node)
+        running.kill()
+        running.communicate(timeout=HANG_S)
+        (project.folder / "hold").unlink()
+        output = project.snakemake("analyse", config="years.yaml")
+    finally:
+        (project.folder / "hold").unlink(missing_ok=True)
+        sessions.end_all()
+        left = [job.id for job in slurm_cluster.jobs() if job.state not in ENDED]
+        slurm_cluster.cancel(*left)
+    assert "7 of 7 logs can be used. Jobs: 6." in output
+    assert "7 of 7 logs, 7 of 7 jobs joined" in output  # one of them in two chunks
+    assert sum("read_chunk" in job.comment for job in slurm_cluster.jobs()) >= len(
+        YEARS
+    )
+    monkeypatch.chdir(project.folder)
+    expected = tierscope.analyse("logs", TIERS)
+    tables = project.folder / "results" / "years" / "tables"
+    for name in JOB_TABLES:
+        found = read_table(tables / f"{name}.parquet", name)
+        pd.testing.assert_frame_equal(by_row(found), by_row(expected[name]), obj=name)
+    jobs = expected["jobs"].set_index("job")["n_logs"]
+    assert jobs["solve-7"] == 2
+    again = project.snakemake("analyse", config="years.yaml")
+    assert "Reading Darshan logs" not in again

@@ -1,0 +1,53 @@
+"""Folders that several processes may write at a time."""
+
+import pytest
+from tierscope.logs.chunks.folders import folder_written_whole, remove_others
+
+
+def write(path, text):
+    with folder_written_whole(path) as folder:
+        (folder / "a").write_text(text)
+
+
+def test_a_folder_replaces_an_older_one(tmp_path):
+    path = tmp_path / "some" / "folder"
+    write(path, "old")
+    (path / "left").touch()
+    write(path, "new")
+    assert (path / "a").read_text() == "new"
+    assert not (path / "left").exists()
+    assert [*path.parent.iterdir()] == [path]
+
+
+def test_after_an_error_the_older_folder_is_there(tmp_path):
+    path = tmp_path / "folder"
+    write(path, "old")
+    with pytest.raises(FileNotFoundError), folder_written_whole(path) as folder:
+        (folder / "no" / "a").write_text("half")
+    assert (path / "a").read_text() == "old"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_what_a_later_writer_has_made_stays(tmp_path, monkeypatch):
+    path = tmp_path / "folder"
+    with folder_written_whole(path) as folder:
+        (folder / "a").write_text("of the first, which is slow")
+        with monkeypatch.context() as other:
+            other.setattr("os.getpid", lambda: 1)
+            write(path, "of the second")
+    assert (path / "a").read_text() == "of the second"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_others_are_removed_unless_they_are_being_written(tmp_path):
+    for name in ("2026", "2025", ".2024.node.1"):
+        (tmp_path / name).mkdir()
+    for name in ("2026.parquet", "2025.parquet", ".2024.parquet.node.1"):
+        (tmp_path / name).touch()
+    remove_others(tmp_path, {"2026"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".2024.node.1",
+        ".2024.parquet.node.1",
+        "2026",
+        "2026.parquet",
+    ]
