@@ -85,7 +85,7 @@ if __name__ == "__main__":
         [Path(chunk) for chunk in snakemake.input.chunks],
         settings,
         kept=Path(params.kept),
-        tables=Path(params.tables),
+        tables=Path(snakemake.output.jobs).parent,
         without_names=anonymise if settings.anonymous else None,
     )
     tables = {

@@ -45,9 +45,8 @@ def summary(facts: Mapping, n_vanished: int) -> str:
 if __name__ == "__main__":
     log_to(snakemake.log[0])
     params = snakemake.params
-    listing = list_logs(
-        params.logs, Path(params.lists), keep_vanished=params.vanished == KEEP
-    )
+    lists = Path(snakemake.output.listed).parent
+    listing = list_logs(params.logs, lists, keep_vanished=params.vanished == KEEP)
     facts = facts_of(listing, Path(params.chunks))
     write_text(snakemake.output.listed, json.dumps(facts, indent=1))
     print(summary(facts, listing.n_vanished))
