@@ -44,7 +44,9 @@ def chunk_threads(wildcards):
     useful = -(-found["chunks"][wildcards.chunk]["n_logs"] // LOGS_PER_THREAD)
     if try_to(SNAKEMAKE.executor, logger.warning, "local") != "local":
         return min(CHUNK_THREADS, useful)
-    return max(1, min(workflow.cores // max(found["n_changed"], 1), useful))
+    return max(
+        1, min(workflow.cores // (found["n_changed"] or len(found["chunks"])), useful)
+    )
 
 
 def chunk_memory(wildcards, threads):

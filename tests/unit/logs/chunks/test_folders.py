@@ -13,6 +13,7 @@ def test_a_folder_replaces_an_older_one(tmp_path):
     path = tmp_path / "some" / "folder"
     write(path, "old")
     (path / "left").touch()
+    (path.parent / ".folder.node.1").mkdir()  # of a killed process
     write(path, "new")
     assert (path / "a").read_text() == "new"
     assert not (path / "left").exists()

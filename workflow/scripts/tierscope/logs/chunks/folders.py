@@ -15,9 +15,10 @@ _STARTED = ".started"  # the file with the time at which the writer of a folder 
 def folder_written_whole(path: Path) -> Iterator[Path]:
     """Give a new folder beside a path, and rename it if no error occurs.
 
-    An older folder at the path is replaced. What a process made that started later, as
-    after a kill that missed this one, stays. The name of the new folder holds node and
-    process, so several can write the same path.
+    An older folder at the path is replaced, and what killed processes left is removed.
+    What a process made that started later, as after a kill that missed this one, stays.
+    The name of the new folder holds node and process, so several can write the same
+    path.
     """
     temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
@@ -28,6 +29,9 @@ def folder_written_whole(path: Path) -> Iterator[Path]:
         yield temporary
         if _started_ns(path) <= started_ns:
             _replace(temporary, path)
+            for left in path.parent.glob(f".{path.name}.*"):
+                if _started_ns(left) < started_ns:
+                    shutil.rmtree(left, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
