@@ -31,6 +31,7 @@ checkpoint list_logs:
     params:
         logs=list(ANALYSIS.logs),
         vanished=ANALYSIS.vanished,
+        settings=ANALYSIS.of_chunks(),
         chunks=f"{RESULTS}/{CHUNKS}",
         # So that it runs at each start.
         start=0 if IS_JOB else time.time(),

@@ -44,9 +44,8 @@ def chunk_threads(wildcards):
     useful = -(-found["chunks"][wildcards.chunk]["n_logs"] // LOGS_PER_THREAD)
     if try_to(SNAKEMAKE.executor, logger.warning, "local") != "local":
         return min(CHUNK_THREADS, useful)
-    return max(
-        1, min(workflow.cores // (found["n_changed"] or len(found["chunks"])), useful)
-    )
+    side_by_side = found["n_changed"] or len(found["chunks"])
+    return max(1, min(workflow.cores // side_by_side, useful))
 
 
 def chunk_memory(wildcards, threads):

@@ -10,8 +10,11 @@ from tierscope.logs.chunks.listing import Listing, list_logs
 from tierscope.logs.settings import KEEP
 
 
-def facts_of(listing: Listing, folder: Path) -> dict[str, object]:
-    """Return what rules must know of chunks, whose tables are in a folder."""
+def facts_of(listing: Listing, folder: Path, is_new: bool) -> dict[str, object]:
+    """Return what rules must know of chunks, whose tables are in a folder.
+
+    With new settings, all have to be read.
+    """
     chunks = {
         name: {
             "n_logs": len(logs),
@@ -22,7 +25,7 @@ def facts_of(listing: Listing, folder: Path) -> dict[str, object]:
     changed = [
         name
         for name in chunks
-        if name in listing.changed or not (folder / name).exists()
+        if is_new or name in listing.changed or not (folder / name).exists()
     ]
     n_logs = sum(chunks[name]["n_logs"] for name in changed)
     return {"chunks": chunks, "n_changed": len(changed), "n_logs_changed": n_logs}
@@ -47,6 +50,9 @@ if __name__ == "__main__":
     params = snakemake.params
     lists = Path(snakemake.output.listed).parent
     listing = list_logs(params.logs, lists, keep_vanished=params.vanished == KEEP)
-    facts = facts_of(listing, Path(params.chunks))
+    settings, known = json.dumps(params.settings), lists / "settings.json"
+    is_new = not known.exists() or known.read_text() != settings
+    facts = facts_of(listing, Path(params.chunks), is_new)
+    write_text(known, settings)
     write_text(snakemake.output.listed, json.dumps(facts, indent=1))
     print(summary(facts, listing.n_vanished))
