@@ -153,40 +153,45 @@ def _take_copies(found: _Found) -> pd.DataFrame:
 def _regroup(found: _Found, settings: Settings) -> None:
     """Find the jobs across chunks, which replace jobs that chunks took for whole."""
     logs = found.logs
-    owners = list(zip(logs["chunk"], logs["job"], strict=True))
-    copies = zip(owners, logs["is_copy"], strict=True)
-    touched = {owner for owner, is_copy in copies if is_copy}
-    single = logs[(logs["n_processes"] == 1) & (logs["job"] != "")]
-    number = pd.Series(related_logs(single, settings.group), index=single.index)
-    spans = single["chunk"].groupby(number).transform("nunique") > 1
-    spans |= single["is_copy"].groupby(number).transform("any")
-    spanning = single[spans & ~single["is_copy"]]
-    touched |= set(zip(spanning["chunk"], spanning["job"], strict=True))
+    is_used_copy = logs["is_copy"] & (logs["job"] != "")
+    spanning = _spanning(logs, settings)
+    owners = _owners(spanning)
+    touched = {*owners, *_owners(logs[is_used_copy])}
     found.facts = _facts(found, spanning)
-    owner_of = dict(
-        zip(
-            (Path(os.fsdecode(log)) for log in spanning["log"]),
-            zip(spanning["chunk"], spanning["job"], strict=True),
-            strict=True,
-        )
-    )
-    jobs = found.jobs.set_index(["chunk", "job"])
-    groups = group_logs([one for one, _ in found.facts.values()], settings.group)
-    for group in groups:
+    paths = [Path(os.fsdecode(log)) for log in spanning["log"]]
+    owner_of = dict(zip(paths, owners, strict=True))
+    kinds = zip(found.jobs["n_logs"], found.jobs["grouped_by"], strict=True)
+    kind_of = dict(zip(_owners(found.jobs), kinds, strict=True))
+    for group in group_logs([one for one, _ in found.facts.values()], settings.group):
         of = {owner_of[path] for path in group.logs}
-        row = jobs.loc[next(iter(of))]
-        is_same = len(of) == 1 and row["n_logs"] == len(group.logs)
-        if is_same and row["grouped_by"] == group.grouped_by:
+        kind = (len(group.logs), group.grouped_by)
+        if len(of) == 1 and kind_of[next(iter(of))] == kind:
             touched -= of
         else:
             found.groups.append(group)
-    owners = zip(found.jobs["chunk"], found.jobs["job"], strict=True)
-    is_touched = [owner in touched for owner in owners]
+    is_touched = [owner in touched for owner in _owners(found.jobs)]
     rows = [job_row(group, found.facts, settings) for group in found.groups]
     new = pa.Table.from_pylist([row | {"refused": ""} for row in rows], JOBS)
     new = new.to_pandas().assign(chunk=len(found.names))
     kept = found.jobs[~np.array(is_touched, bool)]
     found.jobs = pd.concat([kept, new], ignore_index=True)
+
+
+def _spanning(logs: pd.DataFrame, settings: Settings) -> pd.DataFrame:
+    """Return the logs of one process whose jobs no chunk knows.
+
+    They may belong to logs of other chunks, or to one that is a copy.
+    """
+    single = logs[(logs["n_processes"] == 1) & (logs["job"] != "")]
+    number = pd.Series(related_logs(single, settings.group), index=single.index)
+    spans = single["chunk"].groupby(number).transform("nunique") > 1
+    spans |= single["is_copy"].groupby(number).transform("any")
+    return single[spans & ~single["is_copy"]]
+
+
+def _owners(rows: pd.DataFrame) -> list[tuple[int, str]]:
+    """Return the chunk and the job of each row."""
+    return list(zip(rows["chunk"], rows["job"], strict=True))
 
 
 def _facts(found: _Found, logs: pd.DataFrame) -> dict[Path, tuple[LogFacts, None]]:
