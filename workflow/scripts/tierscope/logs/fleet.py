@@ -112,19 +112,24 @@ def outliers(rows: Sequence[Mapping]) -> list[str]:
     for row in rows:
         if not np.isnan(row["io_least_percent"]):
             alike[row["exe"], row["n_processes"]].append(row["io_least_percent"])
+    usual: dict[tuple, tuple[float, float]] = {}
+    for key, values in alike.items():
+        if len(values) >= FEWEST_LIKE:
+            median = float(np.median(values))
+            deviation = np.median(np.abs(np.array(values) - median))
+            usual[key] = median, _MAD_TO_SD * float(deviation)
     words = []
     for row in rows:
-        percents = np.array(alike[row["exe"], row["n_processes"]])
+        key = row["exe"], row["n_processes"]
         words.append("")
-        if len(percents) < FEWEST_LIKE or np.isnan(row["io_least_percent"]):
+        if key not in usual or np.isnan(row["io_least_percent"]):
             continue
-        median = np.median(percents)
-        deviation = _MAD_TO_SD * np.median(np.abs(percents - median))
+        median, deviation = usual[key]
         most = np.nan_to_num(row["io_most_percent"], nan=np.inf)
         distance = max(row["io_least_percent"] - median, median - most)
         if distance > max(_FAR * deviation, _LEAST_POINTS):
             words[-1] = (
                 f"{row['io_least_percent']:.0f} % of the run time is I/O, "
-                f"{median:.0f} % in the median of {len(percents)} such jobs"
+                f"{median:.0f} % in the median of {len(alike[key])} such jobs"
             )
     return words
