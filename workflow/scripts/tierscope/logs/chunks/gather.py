@@ -113,9 +113,9 @@ def gather(
         }
         write_datasets(_parts(found, across), others, folder)
         shutil.rmtree(across)
-        write_combinations(folder, settings.pages, settings.goal_s)
         if without_names:
             rewrite(folder, without_names)
+        write_combinations(folder, settings.pages, settings.goal_s)
     for folder in (kept, *{chunk.parent for chunk in chunks}):
         remove_others(folder, set(found.names))  # what was of chunks that are no more
 
