@@ -1,9 +1,11 @@
 """Read or analyse many logs in a fresh process: ``KIND FOLDER``; prints JSON.
 
-KIND is ``read`` (two processes only read and sum up), ``analyse`` (from logs to tables,
-with two processes that read) or ``job_stats`` (PyDarshan's command). Printed are the
-seconds, the processor's seconds of this process and of those that it started, the
-number of logs, and the most memory of this process and of one that it started.
+KIND is ``read`` (two processes only read and sum up), ``analyse`` (Snakemake on two
+cores, from logs to tables and then to pages) or ``job_stats`` (PyDarshan's command).
+Printed are the seconds, the processor's seconds of this process and of those that it
+started, the number of logs, and the most memory of one of them. The seconds of an
+analysis are without the start, which a start with nothing to do tells (`start_s`), and
+without figures and pages (`pages_s`).
 """
 
 import csv
@@ -18,29 +20,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from common import ROOT
 from parse_log import peak_memory_mb
-from tierscope.logs.analyse import tables_of
-from tierscope.logs.settings import settings_of
+from tierscope.core.tables import read_table
 from tierscope.logs.tiers import AUTO
 from tierscope.logs.worker import answer
 
 N_WORKERS = 2
 
 
-def sum_up(paths: Sequence[str], settings: dict[str, Any]) -> None:
-    """Sum up logs as a worker of an analysis does."""
-    for path in paths:
-        if "digest" not in (found := answer(path, settings)):
-            raise SystemExit(f"{path}: {found}")
+def sum_up(paths: Sequence[str], settings: dict[str, Any], kept: str) -> None:
+    """Sum up logs as a worker of an analysis does, and keep its answers."""
+    with open(kept, "w") as file:
+        for path in paths:
+            print("\n".join(answer(path, settings)), file=file)
 
 
 def read(paths: Sequence[str], kept: str) -> int:
     """Read and sum up the logs in processes of their own."""
-    settings = {"tiers": AUTO, "epochs": None, "folder": kept, "key": "benchmark"}
+    settings = {"tiers": AUTO, "epochs": None}
     shares = [paths[first::N_WORKERS] for first in range(N_WORKERS)]
     workers = [
-        multiprocessing.Process(target=sum_up, args=(share, settings))
-        for share in shares
+        multiprocessing.Process(
+            target=sum_up, args=(share, settings, f"{kept}/{number}")
+        )
+        for number, share in enumerate(shares)
     ]
     for worker in workers:
         worker.start()
@@ -48,14 +52,55 @@ def read(paths: Sequence[str], kept: str) -> int:
         worker.join()
         if worker.exitcode:
             raise SystemExit(f"a worker ended with {worker.exitcode}.")
-    return len(list(Path(kept).rglob("*.json")))
+    kept_lines = (
+        Path(kept, str(n)).read_bytes().count(b"\n") for n in range(N_WORKERS)
+    )
+    return sum(kept_lines) // len(("answer", "summary"))
 
 
-def analyse(folder: str, kept: str) -> int:
-    """Read and analyse the logs of a folder."""
-    settings = settings_of("year", [folder])
-    tables = tables_of(settings, Path(kept), n_workers=N_WORKERS)
-    return len(tables["logs"])
+def analyse(folder: str, kept: str) -> dict[str, float]:
+    """Analyse the logs of a folder by the command that a user types."""
+    Path(kept, "year.yaml").write_text(
+        json.dumps({"experiment": "year", "logs": [folder]})
+    )
+    tables = "results/year/summary.txt"
+    first_s, start_s, pages_s = (
+        snakemake(kept, target) for target in (tables, tables, "analyse")
+    )
+    n_logs = len(read_table(Path(kept, "results/year/tables/logs.parquet"), "logs"))
+    own = {
+        "seconds": first_s - start_s,
+        "start_s": start_s,
+        "pages_s": pages_s - start_s,
+    }
+    return own | {"n_logs": n_logs}
+
+
+def snakemake(folder: str, target: str) -> float:
+    """Let Snakemake make a target in a folder; return how long that took in seconds."""
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(ROOT / "Snakefile"),
+    ]
+    command += [
+        "--profile",
+        str(ROOT / "profiles" / "local"),
+        "--cores",
+        str(N_WORKERS),
+    ]
+    command += ["--configfile", "year.yaml", "--", target]
+    start = time.perf_counter()
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(
+            f"snakemake {target}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
+    return time.perf_counter() - start
 
 
 def job_stats(paths: Sequence[str], kept: str) -> int:
@@ -75,20 +120,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=Path(folder).parent) as kept:
         start = time.perf_counter()
         if kind == "analyse":
-            n_logs = analyse(folder, kept)
+            found = analyse(folder, kept)
         else:
             n_logs = {"read": read, "job_stats": job_stats}[kind](paths, kept)
-        seconds = time.perf_counter() - start
+            found = {"n_logs": n_logs, "seconds": time.perf_counter() - start}
     own, child = map(
         resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    done = {
-        "seconds": seconds,
+    done = found | {
         "own_s": own.ru_utime + own.ru_stime,
         "child_s": child.ru_utime + child.ru_stime,
-        "n_logs": n_logs,
-        "memory_mb": peak_memory_mb(),
-        "child_mb": child.ru_maxrss * 1024 / 1e6,
+        "memory_mb": max(peak_memory_mb(), child.ru_maxrss * 1024 / 1e6),
     }
     print(json.dumps(done), flush=True)
 
