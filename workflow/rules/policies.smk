@@ -26,6 +26,7 @@ rule compare_policies:
         epochs=f"{TABLES}/epochs.parquet",
         background=background_table(),
         stage_in=peer_tables()[:1],
+        runs=when_launched(run_files("run.json")) if EXPERIMENT.runs_program else [],
         observations=observations(),
         library=library("compare_policies"),
     output:

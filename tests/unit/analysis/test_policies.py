@@ -194,6 +194,64 @@ def test_stage_in_that_was_run_stands_in_place_of_an_estimate():
     assert of(totals, "none")["staging"].tolist() == ["none"] * 2
 
 
+@pytest.fixture
+def of_program():
+    """Return the runs of a program on two nodes that computes: none and pinning."""
+    parts = [
+        tables((10, 10), (0, 0), loader="program"),
+        *(
+            tables((4, 4), (4, 4), cache_rate_percent=rate, **PINNED)
+            for rate in (50, 100)
+        ),
+    ]
+    io_time, epochs = (
+        pd.concat(part, ignore_index=True) for part in zip(*parts, strict=True)
+    )
+    return compare_epochs(io_time, epochs), epochs
+
+
+PINNED = {"loader": "program", "policy": "pinning"}
+
+
+def fill(rate, held_mib, copied_mib, time_s):
+    """Return what a node copied before a run, as `fills_of` returns it."""
+    keys = RUN | PINNED | {"cache_rate_percent": rate}
+    held = {"held_files": 2, "held_bytes": held_mib << 20}
+    return keys | held | {"copied_bytes": copied_mib << 20, "time_s": time_s}
+
+
+def test_staging_of_a_program_goes_by_the_copies_that_were_made(of_program):
+    # Two nodes copied 4 MiB, then 6 MiB more, 20 MiB in 1 + 3 + 2 + 4 s.
+    fills = pd.DataFrame(
+        [fill(50, 4, 4, 1), fill(50, 4, 4, 3), fill(100, 10, 6, 2), fill(100, 10, 6, 4)]
+    )
+    totals = check_table(add_up(*of_program, fills=fills), "policy_totals")
+    last = totals[totals["n_epochs"] == 2].set_index("cache_rate_percent")
+    assert last["staging"].tolist() == ["none", "copies", "copies"]
+    assert last["staging_time_s"].tolist() == [0, 2, 5]  # half a second a MiB
+    assert last["time_s"].tolist() == [24, 2 + 12, 5 + 12]
+    # An open, a read and one of the end for both files of both nodes, and a MiB each.
+    assert last["staging_gfs_operations"].tolist() == [0, 12 + 8, 12 + 20]
+    epochs, summary = of_program[0], summarise(totals)
+    text = summary_text(summary, epochs, provenance="tests")
+    assert "2.00\N{DAGGER}" in text
+    assert "estimated" not in text
+    figure = plot_policies(epochs, totals, summary, provenance=TESTS)
+    notes = " ".join(figure.get_supxlabel().split())
+    assert "from the rate of the copies that were made" in notes
+    assert "estimated" not in notes
+
+
+def test_staging_of_a_program_that_copied_nothing_is_its_io_time(of_program):
+    fills = pd.DataFrame([fill(50, 4, 0, 1), fill(100, 10, 0, 1)])
+    for given in (fills, fills[:0], None):
+        totals = add_up(*of_program, fills=given)
+        last = totals[totals["n_epochs"] == 2].set_index("cache_rate_percent")
+        assert last["staging"].tolist() == ["none", "estimated", "estimated"]
+        # Two nodes read a half, or all: an epoch has 11 s of I/O, and takes 12 s.
+        assert last["staging_time_s"].tolist() == [0, 11, 22]
+
+
 def test_reads_from_peers_are_a_class_of_the_runs_that_make_them():
     io_time, epochs = (
         pd.concat(parts, ignore_index=True)
