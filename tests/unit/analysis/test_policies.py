@@ -512,7 +512,7 @@ def test_summary_keeps_its_columns_with_wide_values_and_has_no_negative_zero(com
     for row in rows:
         for end in ends:
             assert row[end - 1].isdigit()
-            assert row[end] == " "
+            assert row[end : end + 2] == "  "
 
 
 def test_summary_says_which_policies_are_the_reference_of_some_repetitions(compared):
@@ -635,8 +635,13 @@ def test_policies_whose_savings_are_undecided_have_hollow_markers(compared):
     )
     figure = plot_policies(policy_epochs, totals, summary, provenance=TESTS)
     lines = figure.axes[2].lines
+    text = summary_text(summary, policy_epochs, provenance="tests")
+    (row,) = (line.split() for line in text.splitlines() if "monarch" in line)
+    assert (row[3], row[-1]) == ("?12.5", "?2")
     marked = [line for line in lines if line.get_markerfacecolor() == "white"]
-    assert [line.get_marker() for line in marked] == ["^"]
+    # Its line, and the large marker where it would pay off.
+    assert [line.get_marker() for line in marked] == ["^", "^"]
+    assert [line.get_markersize() for line in marked] == [4, 10]
     notes = " ".join(figure.get_supxlabel().split())
     assert "Hollow: undecided whether time is saved or lost (1 of 2)" in notes
 

@@ -264,7 +264,8 @@ def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
         ax.plot(further, further_s, ls=(0, (3, 2)), **line)
         all_s = np.concatenate([saved_s, further_s[1:]])
         if (pays := row["pays_after_epochs"]) <= further[-1]:
-            ax.plot(pays, all_s[int(pays)], marker, ms=10, mec="black", color=colour)
+            large = {"ms": 10, "mec": "black", "color": colour} | hollow
+            ax.plot(pays, all_s[int(pays)], marker, **large)
         if row["staging"] == ESTIMATED:
             starts[_staging_words(row)] = saved_s[0]
         else:
@@ -277,7 +278,7 @@ def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
 
 def _staging_words(row: Mapping[str, Any]) -> str:
     """Return how long staging takes and when it pays off, of a row of the summary."""
-    pays, doubt = row["pays_after_epochs"], ""
+    pays, doubt = row["pays_after_epochs"], " (undecided)" * is_undecided(row)
     words = "never pays off" if np.isnan(pays) else f"pays off after {pays:.0f} epochs"
     staging = f"{seconds_words(row['staging_time_s'])} s of staging"
     return f"{row['policy']}: {staging}, {words}{doubt}"

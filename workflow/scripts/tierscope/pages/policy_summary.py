@@ -21,7 +21,7 @@ from tierscope.figures.policies import cautions, in_order, terminal_lines
 _SCENE = ["dataset", "n_osts", "loader"]
 _HEAD = ("rate ", "policy", "time", "I/O time", "GFS", "copied", "staging ", "pays")
 _ALIGN = "><>>>>>>"
-_GAP = " "  # between columns
+_GAP = "  "  # between columns
 _STAGING = {
     ESTIMATED: (
         "*",
@@ -130,7 +130,7 @@ def _cells(row: dict) -> tuple[str, ...]:
     pays = row["pays_after_epochs"]
     beyond = "~" if pays > row["n_epochs"] else ""
     words = "never" if np.isnan(pays) else f"{beyond}{pays:.0f}"
-    doubt = ""
+    doubt = "?" if is_undecided(row) else ""
     mark, _ = _STAGING.get(row["staging"], (" ", ""))
     time, io_time = (cut_words(row, name) for name in ("time", "io_time"))
     gfs = f"{row['gfs_operations_cut_percent']:z.1f}"
