@@ -9,6 +9,8 @@ SCENE = {
     key: SETTINGS["figures"]["scenario"][key] for key in ("dataset", "n_osts", "loader")
 }
 FILES_AND_DATABASES = {key: SCENE[key] for key in ("dataset", "n_osts")}
+if EXPERIMENT.runs_program:
+    CAPTIONS["policies"] = "policies_of_program"
 LACKING = without_reference(EXPERIMENT.sweep)
 CAN_COMPARE = {
     "policies": has_policies(EXPERIMENT.sweep, SCENE),

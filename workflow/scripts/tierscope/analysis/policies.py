@@ -19,7 +19,6 @@ from tierscope.analysis.staging import (
 )
 from tierscope.core.columns import RUN_EPOCH, TABLES
 from tierscope.core.io_class import ALL_CLASSES, IOClass
-from tierscope.policies import PLACED, of_kind
 
 _CLASSES = {str(io_class): f"{io_class}_s" for io_class in ALL_CLASSES}
 _OPERATIONS = {
@@ -249,16 +248,23 @@ def _pays_after(time_s: np.ndarray, reference_s: np.ndarray, staging_s: float) -
     return float(len(time_s) + np.floor((time_s[-1] - reference_s[-1]) / gain_s) + 1)
 
 
-def warming_policies(breakdown: pd.DataFrame, epoch: int) -> list[str]:
-    """Return the policies that fill the LFS while they run, if epochs follow this one.
+def warming_policies(background: pd.DataFrame | None, epoch: int) -> list[str]:
+    """Return the policies that still fill the LFS in an epoch, while they run.
+
+    Those are the policies with a run whose LFS holds more files, or fewer, when the
+    last epoch begins than when this one does.
 
     Parameters
     ----------
-    breakdown : DataFrame
-        Table ``breakdown``.
+    background : DataFrame or None
+        Table ``background`` of the runs that have copies.
     epoch : int
         The epoch, counted from 0.
     """
-    if breakdown["epoch"].max() <= epoch:
+    if background is None:
         return []
-    return [policy for policy in of_kind(PLACED) if policy in set(breakdown["policy"])]
+    last = background.groupby(RUN)["epoch"].transform("max")
+    later = background[(background["epoch"] >= epoch) & (background["epoch"] < last)]
+    changes = later["placed_files"] - later["evicted_files"]
+    held = changes.groupby([later[key] for key in RUN]).sum()
+    return sorted(set(held[held != 0].index.get_level_values("policy")))
