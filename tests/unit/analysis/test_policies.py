@@ -2,6 +2,7 @@ import math
 
 import pandas as pd
 import pytest
+from descriptions import describe_run
 from tierscope.analysis.policies import (
     ComparisonError,
     add_up,
@@ -10,6 +11,7 @@ from tierscope.analysis.policies import (
     summarise,
 )
 from tierscope.analysis.savings import cut_words, is_undecided, mean_cuts
+from tierscope.analysis.staging import fills_of, staging_of_copies
 from tierscope.core.columns import TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin
@@ -230,8 +232,8 @@ def test_staging_of_a_program_goes_by_the_copies_that_were_made(of_program):
     assert last["staging"].tolist() == ["none", "copies", "copies"]
     assert last["staging_time_s"].tolist() == [0, 2, 5]  # half a second a MiB
     assert last["time_s"].tolist() == [24, 2 + 12, 5 + 12]
-    # An open, a read and one of the end for both files of both nodes, and a MiB each.
-    assert last["staging_gfs_operations"].tolist() == [0, 12 + 8, 12 + 20]
+    # An open and a read of the end for both files of both nodes, and a read a MiB.
+    assert last["staging_gfs_operations"].tolist() == [0, 8 + 8, 8 + 20]
     epochs, summary = of_program[0], summarise(totals)
     text = summary_text(summary, epochs, provenance="tests")
     assert "2.00\N{DAGGER}" in text
@@ -240,6 +242,21 @@ def test_staging_of_a_program_goes_by_the_copies_that_were_made(of_program):
     notes = " ".join(figure.get_supxlabel().split())
     assert "from the rate of the copies that were made" in notes
     assert "estimated" not in notes
+
+
+def test_rate_of_copies_is_that_of_the_runs_that_tell():
+    """One run has no room for a file, one does not tell, one does."""
+    told = {"filled": [{"copied_bytes": 8, "time_s": 4.0}]}
+    runs = [
+        describe_run(
+            point={"cache_rate_percent": rate, "repetition": 0},
+            observed={"lfs_files": [1], "lfs_bytes": [held]} | noted,
+        )
+        for rate, held, noted in ((25, 0, {}), (50, 4, {}), (100, 8, told))
+    ]
+    staging = staging_of_copies(fills_of(runs)).droplevel(list(range(6)))
+    assert staging["staging_time_s"].tolist() == [0, 2, 4]
+    assert set(staging["staging"]) == {"copies"}
 
 
 def test_staging_of_a_program_that_copied_nothing_is_its_io_time(of_program):

@@ -113,14 +113,17 @@ def interval_words(n_repetitions: pd.Series) -> str:
     return f"{words[0].upper()}{words[1:]}. ?: undecided whether time is saved or lost."
 
 
-def best_policy_words(summary: pd.DataFrame) -> str:
+def best_policy_words(summary: pd.DataFrame | None) -> str:
     """Return in a sentence or two which policy saves most time, and how sure that is.
 
     Parameters
     ----------
-    summary : DataFrame
-        Table ``policy_summary`` of one dataset, OST count and loader.
+    summary : DataFrame or None
+        Table ``policy_summary`` of one dataset, OST count and loader; without one
+        nothing is said.
     """
+    if summary is None:
+        return ""
     on_lfs = summary[summary["cache_rate_percent"] > 0]
     best = on_lfs.loc[on_lfs["time_cut_percent"].idxmax()]
     percent = best["time_cut_percent"]

@@ -34,16 +34,17 @@ def fills_of(runs: Iterable[Run]) -> pd.DataFrame:
     -------
     DataFrame, shape (n_nodes_of_all_runs, 13)
         The keys of a run; ``held_files`` and ``held_bytes`` on the LFS; of these, what
-        this fill has copied, ``copied_bytes``, and its time, ``time_s``. Empty if the
-        runs do not tell.
+        this fill has copied, ``copied_bytes``, and its time, ``time_s``; both 0 if the
+        run does not tell.
     """
     rows = []
     for run in runs:
-        seen, keys = run.observed or {}, run_keys(run, run.point)
-        for number, filled in enumerate(seen.get("filled", ())):
-            held = [seen[name][number] for name in ("lfs_files", "lfs_bytes")]
-            made = [filled[name] for name in ("copied_bytes", "time_s")]
-            rows.append([*(keys[key] for key in RUN), *held, *made])
+        seen, keys = run.observed, run_keys(run, run.point)
+        held = list(zip(seen["lfs_files"], seen["lfs_bytes"], strict=True))
+        untold = [{"copied_bytes": 0, "time_s": 0.0}] * len(held)
+        for node, filled in zip(held, seen.get("filled", untold), strict=True):
+            made = filled["copied_bytes"], filled["time_s"]
+            rows.append([*(keys[key] for key in RUN), *node, *made])
     names = ["held_files", "held_bytes", "copied_bytes", "time_s"]
     return pd.DataFrame(rows, columns=[*RUN, *names])
 
@@ -64,15 +65,17 @@ def staging_of_copies(fills: pd.DataFrame) -> pd.DataFrame:
     DataFrame, shape (n_runs, 3); index: keys of a run
         ``staging``; ``staging_time_s`` of the node that holds most; and the opens and
         reads of all nodes, ``staging_gfs_operations``: for each file an open, a read of
-        its end, and at most as many reads as copies make. Without runs that hold
-        nothing at their start, and scenarios that have copied nothing.
+        its end, and one of its bytes, or one a MiB if these are more. Without cache
+        rate 0, and without scenarios that have copied nothing.
     """
     made = fills[fills["copied_bytes"] > 0].groupby(SCENARIO)
     rate = made["time_s"].sum() / made["copied_bytes"].sum()
-    is_fixed = (fills["held_bytes"] > 0) & ~fills["policy"].isin(of_kind(PLACED))
-    fills = fills[is_fixed].join(rate.rename("seconds_a_byte"), on=SCENARIO)
+    fills = fills[staging_kinds(fills) == ESTIMATED].join(
+        rate.rename("seconds_a_byte"), on=SCENARIO
+    )
     fills = fills[fills["seconds_a_byte"].notna()]
-    operations = 3 * fills["held_files"] + fills["held_bytes"] // READ_BYTES
+    n_reads = np.maximum(fills["held_files"], -(-fills["held_bytes"] // READ_BYTES))
+    operations = 2 * fills["held_files"] + n_reads
     fills = fills.assign(
         staging_time_s=fills["held_bytes"] * fills["seconds_a_byte"],
         staging_gfs_operations=operations,

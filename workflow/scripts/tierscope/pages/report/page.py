@@ -141,6 +141,7 @@ def report_context(
     contents = [*(run.run for run in runs), *simulations]
     has_peers = breakdown["io_class"].eq(NET_READ).any()
     warming = warming_policies(background, epoch)
+    further = {"estimates": estimates, "is_warming": bool(warming)}
     return {
         "policy": content_policy(),
         "results": results,
@@ -157,18 +158,9 @@ def report_context(
             for c in (ALL_CLASSES if has_peers else IOClass)
         ],
         "summary": summary_table(
-            breakdown,
-            spread,
-            goals,
-            combinations,
-            titles,
-            epoch,
-            estimates,
-            is_warming=bool(warming),
+            breakdown, spread, goals, combinations, titles, epoch, **further
         ),
-        "best_policy": None
-        if policy_summary is None
-        else best_policy_words(policy_summary),
+        "best_policy": best_policy_words(policy_summary),
         "best_method": BEST_METHOD,
         "interval_method": METHOD,
         "warming": warming,
