@@ -18,6 +18,8 @@ from integration.launches import wait_until_idle
 from integration.programs import HALF, N_FILES, PLACED, Programs
 from native import advice_library
 from sessions import HANG_S
+from tierscope.analysis.staging import fills_of
+from tierscope.core.description import Run
 from tierscope.core.tables import read_table
 
 ALL = "cache-100/rep-0"
@@ -575,7 +577,8 @@ def test_policies_of_a_program_are_compared(sweep):
     assert none.split() == ["0", "%", "none", "reference"]
     # A copy reads as often as the read that it saves. There is no staging.
     saved = r"\??-?[\d.]+ ± [\d.]+"
-    words = rf"50 %  monarch +{saved} +{saved} +0\.0 12\.89 KiB +0\.00 +(~?\d+|never)"
+    pays = r"\??(~?\d+|never)"
+    words = rf"50 %   monarch +{saved} +{saved} +0\.0 +12\.89 KiB +0\.00 +{pays}"
     assert re.fullmatch(words, monarch), monarch
     assert (folder / "figures" / "policies.png").stat().st_size > 10_000
     assert "plot_policies" in sweep.first_plan
@@ -591,6 +594,13 @@ def test_second_start_measures_only_what_lacks(sweep):
     after = sweep.points()
     assert {*after} - {*before} == {("pinning", "rep-0")}
     assert {point: after[point] for point in before} == before
+    (pinned,) = sweep.project.folder.glob(
+        "results/my-sweep/runs/*pinning*/*/*/run.json"
+    )
+    (filled,) = fills_of([Run.read(pinned)]).to_dict("records")
+    assert filled["copied_bytes"] == filled["held_bytes"] > 0
+    assert (filled["policy"], filled["held_files"] > 0) == ("pinning", True)
+    assert filled["time_s"] > 0
     table = sweep.read("statements")
     answers = table[table["policy"] == "pinning"].set_index("statement")["answer"]
     names = ["tier", "seen", "epochs", "cover", "once", "whole"]

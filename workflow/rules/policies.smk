@@ -9,6 +9,8 @@ SCENE = {
     key: SETTINGS["figures"]["scenario"][key] for key in ("dataset", "n_osts", "loader")
 }
 FILES_AND_DATABASES = {key: SCENE[key] for key in ("dataset", "n_osts")}
+if EXPERIMENT.runs_program:
+    CAPTIONS["policies"] = "policies_of_program"
 LACKING = without_reference(EXPERIMENT.sweep)
 CAN_COMPARE = {
     "policies": has_policies(EXPERIMENT.sweep, SCENE),
@@ -26,6 +28,7 @@ rule compare_policies:
         epochs=f"{TABLES}/epochs.parquet",
         background=background_table(),
         stage_in=peer_tables()[:1],
+        runs=when_launched(run_files("run.json")) if EXPERIMENT.runs_program else [],
         observations=observations(),
         library=library("compare_policies"),
     output:

@@ -23,6 +23,10 @@ rule build_report:
         **{table: f"{TABLES}/{table}.parquet" for table in REPORT_TABLES},
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
         policy_claims=f"{COMPARISON}/policy_claims.parquet" if SCORES_CLAIMS else [],
+        policy_summary=(
+            f"{COMPARISON}/policy_summary.parquet" if "policies" in COMPARED else []
+        ),
+        background=background_table(),
         runs=when_launched(if_measured(run_files("run.json"))),
         audits=if_measured(run_files("audit.json")),
         simulations=SIMULATIONS,
@@ -48,6 +52,7 @@ rule build_report:
         description=SYSTEM.description,
         provenance=PROVENANCE,
         epoch=SETTINGS["figures"]["epoch"],
+        scene=SCENE,
         dataset_titles=DATASET_TITLES,
         figures=REPORT_FIGURES,
         anonymous=SETTINGS["report"]["anonymous"],

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tierscope.analysis.breakdown import shown_epoch
+from tierscope.analysis.breakdown import select_scenarios, shown_epoch
 from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims
 from tierscope.core.files import log_to, write_text
@@ -36,6 +36,13 @@ if __name__ == "__main__":
     policy_claims = None
     if given.policy_claims:
         policy_claims = read_table(given.policy_claims, "policy_claims")
+    background = None
+    if given.background:
+        background = read_table(given.background, "background")
+    policy_summary = None
+    if given.policy_summary:
+        policy_summary = read_table(given.policy_summary, "policy_summary")
+        policy_summary = select_scenarios(policy_summary, [params.scene])
     run_facts = None
     if given.run_facts:
         run_facts = read_table(given.run_facts, "run_facts")
@@ -61,6 +68,8 @@ if __name__ == "__main__":
         },
         estimates=estimates,
         policy_claims=policy_claims,
+        policy_summary=policy_summary,
+        background=background,
         run_facts=run_facts,
         anonymous=params.anonymous,
         **tables,

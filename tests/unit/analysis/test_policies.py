@@ -2,6 +2,7 @@ import math
 
 import pandas as pd
 import pytest
+from descriptions import describe_run
 from tierscope.analysis.policies import (
     ComparisonError,
     add_up,
@@ -10,6 +11,7 @@ from tierscope.analysis.policies import (
     summarise,
 )
 from tierscope.analysis.savings import cut_words, is_undecided, mean_cuts
+from tierscope.analysis.staging import fills_of, staging_of_copies
 from tierscope.core.columns import TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin
@@ -192,6 +194,79 @@ def test_stage_in_that_was_run_stands_in_place_of_an_estimate():
     assert adhoc["staging_gfs_operations"].tolist() == [12, 12]  # of both nodes
     assert adhoc["time_s"].tolist() == [5 + 6, 5 + 6 + 6]
     assert of(totals, "none")["staging"].tolist() == ["none"] * 2
+
+
+@pytest.fixture
+def of_program():
+    """Return the runs of a program on two nodes that computes: none and pinning."""
+    parts = [
+        tables((10, 10), (0, 0), loader="program"),
+        *(
+            tables((4, 4), (4, 4), cache_rate_percent=rate, **PINNED)
+            for rate in (50, 100)
+        ),
+    ]
+    io_time, epochs = (
+        pd.concat(part, ignore_index=True) for part in zip(*parts, strict=True)
+    )
+    return compare_epochs(io_time, epochs), epochs
+
+
+PINNED = {"loader": "program", "policy": "pinning"}
+
+
+def fill(rate, held_mib, copied_mib, time_s):
+    """Return what a node copied before a run, as `fills_of` returns it."""
+    keys = RUN | PINNED | {"cache_rate_percent": rate}
+    held = {"held_files": 2, "held_bytes": held_mib << 20}
+    return keys | held | {"copied_bytes": copied_mib << 20, "time_s": time_s}
+
+
+def test_staging_of_a_program_goes_by_the_copies_that_were_made(of_program):
+    # Two nodes copied 4 MiB, then 6 MiB more, 20 MiB in 1 + 3 + 2 + 4 s.
+    fills = pd.DataFrame(
+        [fill(50, 4, 4, 1), fill(50, 4, 4, 3), fill(100, 10, 6, 2), fill(100, 10, 6, 4)]
+    )
+    totals = check_table(add_up(*of_program, fills=fills), "policy_totals")
+    last = totals[totals["n_epochs"] == 2].set_index("cache_rate_percent")
+    assert last["staging"].tolist() == ["none", "copies", "copies"]
+    assert last["staging_time_s"].tolist() == [0, 2, 5]  # half a second a MiB
+    assert last["time_s"].tolist() == [24, 2 + 12, 5 + 12]
+    # An open and a read of the end for both files of both nodes, and a read a MiB.
+    assert last["staging_gfs_operations"].tolist() == [0, 8 + 8, 8 + 20]
+    epochs, summary = of_program[0], summarise(totals)
+    text = summary_text(summary, epochs, provenance="tests")
+    assert "2.00\N{DAGGER}" in text
+    assert "estimated" not in text
+    figure = plot_policies(epochs, totals, summary, provenance=TESTS)
+    notes = " ".join(figure.get_supxlabel().split())
+    assert "from the rate of the copies that were made" in notes
+    assert "estimated" not in notes
+
+
+def test_rate_of_copies_is_that_of_the_runs_that_tell():
+    """One run has no room for a file, one does not tell, one does."""
+    told = {"filled": [{"copied_bytes": 8, "time_s": 4.0}]}
+    runs = [
+        describe_run(
+            point={"cache_rate_percent": rate, "repetition": 0},
+            observed={"lfs_files": [1], "lfs_bytes": [held]} | noted,
+        )
+        for rate, held, noted in ((25, 0, {}), (50, 4, {}), (100, 8, told))
+    ]
+    staging = staging_of_copies(fills_of(runs)).droplevel(list(range(6)))
+    assert staging["staging_time_s"].tolist() == [0, 2, 4]
+    assert set(staging["staging"]) == {"copies"}
+
+
+def test_staging_of_a_program_that_copied_nothing_is_its_io_time(of_program):
+    fills = pd.DataFrame([fill(50, 4, 0, 1), fill(100, 10, 0, 1)])
+    for given in (fills, fills[:0], None):
+        totals = add_up(*of_program, fills=given)
+        last = totals[totals["n_epochs"] == 2].set_index("cache_rate_percent")
+        assert last["staging"].tolist() == ["none", "estimated", "estimated"]
+        # Two nodes read a half, or all: an epoch has 11 s of I/O, and takes 12 s.
+        assert last["staging_time_s"].tolist() == [0, 11, 22]
 
 
 def test_reads_from_peers_are_a_class_of_the_runs_that_make_them():
@@ -454,7 +529,7 @@ def test_summary_keeps_its_columns_with_wide_values_and_has_no_negative_zero(com
     for row in rows:
         for end in ends:
             assert row[end - 1].isdigit()
-            assert row[end] == " "
+            assert row[end : end + 2] == "  "
 
 
 def test_summary_says_which_policies_are_the_reference_of_some_repetitions(compared):
@@ -577,8 +652,13 @@ def test_policies_whose_savings_are_undecided_have_hollow_markers(compared):
     )
     figure = plot_policies(policy_epochs, totals, summary, provenance=TESTS)
     lines = figure.axes[2].lines
+    text = summary_text(summary, policy_epochs, provenance="tests")
+    (row,) = (line.split() for line in text.splitlines() if "monarch" in line)
+    assert (row[3], row[-1]) == ("?12.5", "?2")
     marked = [line for line in lines if line.get_markerfacecolor() == "white"]
-    assert [line.get_marker() for line in marked] == ["^"]
+    # Its line, and the large marker where it would pay off.
+    assert [line.get_marker() for line in marked] == ["^", "^"]
+    assert [line.get_markersize() for line in marked] == [4, 10]
     notes = " ".join(figure.get_supxlabel().split())
     assert "Hollow: undecided whether time is saved or lost (1 of 2)" in notes
 

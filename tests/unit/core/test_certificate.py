@@ -5,6 +5,7 @@ import pytest
 from tierscope.core.certificate import (
     ADVICE,
     BYTES,
+    GFS_BYTES,
     LIBRARIES,
     NO,
     NOT_MEASURED,
@@ -85,16 +86,43 @@ def test_yes_of_a_part_of_the_calls_is_doubted():
     assert doubted(known._replace(answer=NO)) == known._replace(answer=NO)
 
 
-def test_runs_with_one_answer_share_a_line():
+def certificate_of(*said):
+    """Return table `certificate` of runs at 0, 1, 2 ... %, from their statements."""
     rows = [
-        Statement(LIBRARIES, YES, "None."),
-        Statement(LIBRARIES, NO, "liba.so in 1."),
-        Statement(LIBRARIES, NO, "liba.so in 2."),
-        Statement(BYTES, YES, "Device."),
+        one._asdict() | {"policy": "lru", "cache_rate_percent": rate, "repetition": 0}
+        for rate, statements in enumerate(said)
+        for one in statements
     ]
-    assert certificate_lines(pd.DataFrame(rows)) == [
-        "certificate: bytes came from devices: yes. Device.",
-        "certificate: no foreign preload library: no in 2 of 3 runs. liba.so in 1. "
-        "(Others differ in numbers.)",
-        "certificate: no foreign preload library: yes in 1 of 3 runs. None.",
+    return pd.DataFrame(rows)
+
+
+def test_runs_with_one_answer_share_a_line():
+    none = Statement(LIBRARIES, YES, "None.")
+    device = Statement(GFS_BYTES, YES, "Device.")
+    memory = Statement(GFS_BYTES, NO, "Page cache.")
+    libraries = [Statement(LIBRARIES, NO, f"lib{letter}.so in 1.") for letter in "abcd"]
+    runs = [[none, device], [none], [none, memory], *([one] for one in libraries)]
+    assert certificate_lines(certificate_of(*runs)) == [
+        "certificate: bytes of the GFS came from devices: no in 1 of 2 runs that read "
+        "there (lru at 2 %, repetition 0). Page cache.",
+        "certificate: bytes of the GFS came from devices: yes in 1 of 2 runs that read "
+        "there.",
+        "certificate: no foreign preload library: no in 4 of 7 runs (lru at 3 %, "
+        "repetition 0; lru at 4 %, repetition 0; lru at 5 %, repetition 0; 1 more). "
+        "First of them: liba.so in 1.",
+        "certificate: no foreign preload library: yes in 3 of 7 runs.",
+    ]
+
+
+def test_certificate_of_one_run_has_all_its_words():
+    table = certificate_of([Statement(BYTES, YES, "Device.")])
+    line = "certificate: bytes came from devices: yes. Device."
+    assert certificate_lines(table) == [line]
+
+
+def test_answer_of_all_runs_names_none():
+    table = certificate_of(*[[Statement(ADVICE, NOT_MEASURED, "No log tells.")]] * 9)
+    words = "not measured in all 9 runs. No log tells."
+    assert certificate_lines(table) == [
+        f"certificate: every fadvise took effect: {words}"
     ]

@@ -139,11 +139,16 @@ def test_sweep_ends_with_the_certificate_of_its_runs(asked, monkeypatch, capsys)
         return Done
 
     monkeypatch.setattr(program_sweep.subprocess, "run", run)
-    line = "certificate: no foreign preload library: no in 2 of 2 runs. liba.so in 1"
+    lines = [
+        "no foreign preload library: no in all 2 runs. liba.so in 1 of 1.",
+        "the words on each run are in "
+        "results/my_data_set_v2/tables/certificate.parquet.",
+    ]
     assert sweep(asked, "local", ["-n"]) == 0
     assert capsys.readouterr().err == ""
     assert sweep(asked, "local") == 0
-    assert capsys.readouterr().err == f"tierscope sweep: {line} of 1.\n"
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"tierscope sweep: certificate: {line}" for line in lines]
 
 
 def test_runs_of_another_program_are_named_and_their_configuration_stays(

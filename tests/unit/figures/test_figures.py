@@ -383,6 +383,21 @@ def test_titles_name_whatever_else_tells_scenarios_apart():
     assert plain["title"].tolist() == ["small dataset"]
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [draw_improvement, draw_sufficient, draw_cheapest],
+    ids=lambda one: one.__name__,
+)
+def test_figures_of_one_scenario_say_which_of_the_sweep_it_is(draw, monkeypatch):
+    io_time = io_time_of()
+    assert "pinning" not in draw(io_time).get_suptitle()
+    sweep = spread_of(pd.concat([io_time, io_time_of(policy="none")]))
+    monkeypatch.setitem(globals(), "spread_of", lambda shown: sweep)
+    title = draw(io_time).get_suptitle()
+    assert ", pinning" in title
+    assert "none" not in title
+
+
 def test_epochs_are_counted_from_one_in_words():
     assert epoch_words(1) == "second epoch"
     assert epoch_words(6) == "epoch number 7"

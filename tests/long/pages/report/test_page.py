@@ -32,6 +32,7 @@ from tierscope.pages.report.runs import runs_table
 
 WORKFLOW = Path(__file__).parents[4] / "workflow"
 TEMPLATE = "report.html.j2"
+NAN = float("nan")
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><g id="a"/></svg>'
 # Of the only process; sums 4, 2, 3 s.
 SECONDS = {0: (0, 4, 0, 0), 50: (0, 1, 1, 0), 100: (0, 0, 3, 0)}
@@ -333,19 +334,59 @@ def test_time_without_lfs_may_be_that_of_another_policy():
 
 
 @pytest.mark.parametrize(
-    ("policy", "epoch", "is_told"),
-    [("monarch", 0, True), ("monarch", 1, False), ("pinning", 0, False)],
+    ("epoch", "placed", "evicted", "is_told"),
+    [
+        (0, (4, 0, 0), (0, 0, 0), True),
+        (1, (4, 0, 0), (0, 0, 0), False),  # the LFS was full before
+        (1, (4, 2, 0), (0, 0, 0), True),
+        (1, (4, 2, 9), (0, 2, 0), False),  # as many go as come; the last one is later
+        (2, (4, 2, 1), (0, 0, 0), False),  # the last one
+    ],
 )
 def test_policies_that_warm_up_have_the_last_epoch_beside_the_figures(
-    policy, epoch, is_told
+    epoch, placed, evicted, is_told
 ):
-    io_time = io_time_of(policy=policy)
+    io_time = io_time_of(policy="monarch", n_epochs=3)
     io_time["time_s"] /= 1 + io_time["epoch"]
-    context = context_of(io_time, epoch=epoch)
+    keys = scenario_of(policy="monarch") | {"cache_rate_percent": 50, "repetition": 0}
+    background = pd.DataFrame([keys] * 3).assign(
+        epoch=range(3), placed_files=placed, evicted_files=evicted
+    )
+    context = context_of(io_time, epoch=epoch, background=background)
     (row,) = context["summary"].to_dict("records")
-    assert row.get("In the last epoch (s)") == ("1.00" if is_told else None)
-    words = "(monarch) are still warming up in the first epoch"
+    assert row.get("In the last epoch (s)") == ("0.667" if is_told else None)
+    words = f"(monarch) are still warming up in the {('first', 'second')[epoch % 2]}"
     assert (words in Page(render(TEMPLATE, context)).text) == is_told
+
+
+@pytest.mark.parametrize(
+    ("cuts", "words"),
+    [
+        ((1.5, 0.5, 2.5), "saves most time in 3 epochs, staging and copies included: "),
+        ((1.5, 0.5, 2.5), "1.5 % (95 % confidence interval 0.5 to 2.5 %). "),
+        ((1.5, -1, 4), "4.0 %). It is undecided whether that saves or loses time."),
+        ((1.5, NAN, NAN), "1.5 % (one repetition, no interval). It is undecided"),
+        ((-1.5, -4, 1), "loses least time in 3 epochs, staging and copies included: "),
+        ((-1.5, -4, 1), "1.5 % (95 % confidence interval -1.0 to 4.0 %). It is"),
+    ],
+)
+def test_a_report_of_several_policies_says_in_short_which_saves_most(cuts, words):
+    names = [f"time_cut{end}_percent" for end in ("", "_low", "_high")]
+    rows = [
+        {"policy": "none", "cache_rate_percent": 0} | dict.fromkeys(names, 9.0),
+        {"policy": "lru", "cache_rate_percent": 50} | dict.fromkeys(names, -9.0),
+        {"policy": "monarch", "cache_rate_percent": 50}
+        | dict(zip(names, cuts, strict=True)),
+    ]
+    summary = pd.DataFrame(rows).assign(n_epochs=3)
+    pictures = [Picture("policies", "Policies compared", SVG, "Look.")]
+    arguments = {"policy_summary": summary, "pictures": pictures}
+    page = Page(page_of(io_time_of(), **arguments))
+    assert "Of the policies, monarch at a cache rate of 50 % " in page.text
+    assert words in page.text
+    assert page.links.count("#policies") == 2
+    assert "policies/summary.txt" in page.links
+    assert "#policies" not in Page(page_of(io_time_of())).links
 
 
 def test_a_goal_of_execution_time_says_how_it_compares_with_io_time():

@@ -9,13 +9,17 @@ import pandas as pd
 
 from tierscope.analysis.breakdown import break_down
 from tierscope.analysis.savings import PAIR_KEYS, RUN, VARIANT, mean_cuts
+from tierscope.analysis.staging import (
+    ESTIMATED,
+    estimated_seconds,
+    staging_as_run,
+    staging_kinds,
+    staging_of_copies,
+    with_staging,
+)
 from tierscope.core.columns import RUN_EPOCH, TABLES
 from tierscope.core.io_class import ALL_CLASSES, IOClass
-from tierscope.policies import PLACED, of_kind
 
-NO_STAGING, IN_TRAINING = "none", "while training"
-# Staging of a fixed part: estimated as if each node had read it, or made by the runs.
-ESTIMATED, AS_RUN = "estimated", "run"
 _CLASSES = {str(io_class): f"{io_class}_s" for io_class in ALL_CLASSES}
 _OPERATIONS = {
     IOClass.GFS_META: "gfs_opens",
@@ -82,6 +86,7 @@ def add_up(
     policy_epochs: pd.DataFrame,
     epochs: pd.DataFrame,
     stage_in: pd.DataFrame | None = None,
+    fills: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return the times of each run up to each of its epochs, and of its reference.
 
@@ -89,7 +94,8 @@ def add_up(
     it there, like the paper's, so staging is estimated: every node reads its part from
     the GFS with the opens, reads and processes of an epoch of the reference. The
     estimate leaves out writing to the LFS. If runs stage files themselves, really or
-    simulated, their own staging counts.
+    simulated, their own staging counts. For a program files are copied before it
+    starts, so the rate of these copies counts (`staging_of_copies`).
 
     Parameters
     ----------
@@ -99,6 +105,8 @@ def add_up(
         Table ``epochs`` of the same runs.
     stage_in : DataFrame, optional
         Table ``stage_in`` of the runs that have one.
+    fills : DataFrame, optional
+        What the LFS of a program's runs were filled with, as `fills_of` returns it.
 
     Returns
     -------
@@ -117,7 +125,7 @@ def add_up(
     table["background"] = table["background_gfs_opens"] + table["background_gfs_reads"]
     table["time_s"] = table["execution_time_s"] + table["drain_time_s"]
     sums = ["time_s", "io_time_s", "operations", "background", "background_bytes"]
-    epoch_mean = table.groupby(RUN, sort=False)[["time_s", "operations"]].mean()
+    epoch_mean = table.groupby(RUN, sort=False)[sums[:3]].mean()
     table[sums] = table.groupby(RUN, sort=False)[sums].cumsum()
     reference = _reference(table, epoch_mean)
     table = table.merge(reference, how="left", on=[*PAIR_KEYS, "epoch"])
@@ -132,11 +140,13 @@ def add_up(
     table["staging"] = staging_kinds(table)
     is_staged = table["staging"] == ESTIMATED
     parts = (table["n_nodes"] * table["cache_rate_percent"] / 100).where(is_staged, 0)
-    table["staging_time_s"] = parts * table["reference_epoch_s"]
+    table["staging_time_s"] = parts * estimated_seconds(table)
     operations = (parts * table["reference_epoch_operations"]).round()
     table["staging_gfs_operations"] = operations.astype("int64")
     if stage_in is not None:
-        table = _with_stage_in(table, stage_in)
+        table = with_staging(table, staging_as_run(stage_in))
+    if fills is not None:
+        table = with_staging(table, staging_of_copies(fills))
     table["time_s"] += table["staging_time_s"]
     table["n_epochs"] = table["epoch"] + 1
     names = {"operations": "gfs_operations", "background": "background_gfs_operations"}
@@ -169,35 +179,10 @@ def _reference(table: pd.DataFrame, epoch_mean: pd.DataFrame) -> pd.DataFrame:
         "io_time_s": "reference_io_time_s",
         "operations": "reference_gfs_operations",
         "mean_time_s": "reference_epoch_s",
+        "mean_io_time_s": "reference_epoch_io_s",
         "mean_operations": "reference_epoch_operations",
     }
     return reference.rename(columns=names)[[*PAIR_KEYS, "epoch", *names.values()]]
-
-
-def _with_stage_in(table: pd.DataFrame, stage_in: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with real staging instead of estimated staging."""
-    nodes = stage_in.groupby(RUN)
-    as_run = pd.DataFrame(
-        {
-            "staging": AS_RUN,
-            "staging_time_s": nodes["stage_in_time_s"].max(),
-            "staging_gfs_operations": nodes[["gfs_opens", "gfs_reads"]]
-            .sum()
-            .sum(axis=1),
-        }
-    )
-    table = table.set_index(RUN)
-    table.update(as_run)
-    return table.reset_index().astype({"staging_gfs_operations": "int64"})
-
-
-def staging_kinds(table: pd.DataFrame) -> np.ndarray:
-    """Return how the LFS of each row is filled, by its policy and cache rate."""
-    return np.select(
-        [table["cache_rate_percent"] == 0, table["policy"].isin(of_kind(PLACED))],
-        [NO_STAGING, IN_TRAINING],
-        ESTIMATED,
-    )
 
 
 def summarise(totals: pd.DataFrame) -> pd.DataFrame:
@@ -263,16 +248,23 @@ def _pays_after(time_s: np.ndarray, reference_s: np.ndarray, staging_s: float) -
     return float(len(time_s) + np.floor((time_s[-1] - reference_s[-1]) / gain_s) + 1)
 
 
-def warming_policies(breakdown: pd.DataFrame, epoch: int) -> list[str]:
-    """Return the policies that fill the LFS while they run, if epochs follow this one.
+def warming_policies(background: pd.DataFrame | None, epoch: int) -> list[str]:
+    """Return the policies that still fill the LFS in an epoch, while they run.
+
+    Those are the policies with a run whose LFS holds more files, or fewer, when the
+    last epoch begins than when this one does.
 
     Parameters
     ----------
-    breakdown : DataFrame
-        Table ``breakdown``.
+    background : DataFrame or None
+        Table ``background`` of the runs that have copies.
     epoch : int
         The epoch, counted from 0.
     """
-    if breakdown["epoch"].max() <= epoch:
+    if background is None:
         return []
-    return [policy for policy in of_kind(PLACED) if policy in set(breakdown["policy"])]
+    last = background.groupby(RUN)["epoch"].transform("max")
+    later = background[(background["epoch"] >= epoch) & (background["epoch"] < last)]
+    changes = later["placed_files"] - later["evicted_files"]
+    held = changes.groupby([later[key] for key in RUN]).sum()
+    return sorted(set(held[held != 0].index.get_level_values("policy")))

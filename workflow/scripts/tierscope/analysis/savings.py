@@ -11,12 +11,15 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.intervals import (
+    LEVEL_PERCENT,
     METHOD,
+    NO_INTERVAL,
     leaves_sign_open,
     mean_intervals,
     n_words,
 )
 from tierscope.core.columns import RUN_KEYS, SCENARIO_KEYS
+from tierscope.core.words import count_words
 
 RUN = list(RUN_KEYS)
 VARIANT = [*SCENARIO_KEYS, "cache_rate_percent"]
@@ -108,3 +111,38 @@ def interval_words(n_repetitions: pd.Series) -> str:
     if n_repetitions.max() > 1:
         words = f"\N{PLUS-MINUS SIGN}: {METHOD} (Student's t, of pairs), {words}"
     return f"{words[0].upper()}{words[1:]}. ?: undecided whether time is saved or lost."
+
+
+def best_policy_words(summary: pd.DataFrame | None) -> str:
+    """Return in a sentence or two which policy saves most time, and how sure that is.
+
+    Parameters
+    ----------
+    summary : DataFrame or None
+        Table ``policy_summary`` of one dataset, OST count and loader; without one
+        nothing is said.
+    """
+    if summary is None:
+        return ""
+    on_lfs = summary[summary["cache_rate_percent"] > 0]
+    best = on_lfs.loc[on_lfs["time_cut_percent"].idxmax()]
+    percent = best["time_cut_percent"]
+    does = "saves most time" if percent > 0 else "loses least time"
+    words = (
+        f"Of the policies, {best['policy']} at a cache rate of "
+        f"{best['cache_rate_percent']} % {does} in "
+        f"{count_words(best['n_epochs'], 'epoch')}, staging and copies included: "
+        f"{abs(percent):.1f} %{_ends_words(best, percent)}."
+    )
+    if is_undecided(best):
+        words += " It is undecided whether that saves or loses time."
+    return words
+
+
+def _ends_words(best: pd.Series, percent: float) -> str:
+    """Return the interval of the time saved, or lost if `percent` is not above 0."""
+    ends = [best[f"time_cut_{end}_percent"] for end in ("low", "high")]
+    if np.isnan(ends[0]):
+        return f" ({NO_INTERVAL})"
+    low, high = ends if percent > 0 else (-end for end in reversed(ends))
+    return f" ({LEVEL_PERCENT} % confidence interval {low:z.1f} to {high:z.1f} %)"

@@ -227,5 +227,6 @@ def _certify(table: Path) -> None:
     from tierscope.core.tables import read_table
 
     if table.exists():  # not if Snakemake was told to make something else
-        for line in certificate_lines(read_table(table, "certificate")):
+        lines = certificate_lines(read_table(table, "certificate"))
+        for line in [*lines, f"certificate: the words on each run are in {table}."]:
             print(f"tierscope sweep: {line}", file=sys.stderr, flush=True)

@@ -85,7 +85,7 @@ def plot_breakdown(
     -------
     Figure
         Bars at their true cache rate, stacked by I/O class; the line is their sum
-        and the dotted line marks the cache rate with the least I/O time. Diamonds mark
+        and a dotted line marks the cache rate with the least I/O time. Diamonds mark
         the rates that cannot be told from it; all are hollow unless it is the only one
         and was repeated. With repetitions these are means, error bars are their
         intervals and rings mark a spread above the limit. Each panel has its own y

@@ -15,7 +15,6 @@ from tierscope.core.words import (
     goal_words,
     improvement_words,
     is_out_of_reach,
-    scenario_titles,
     ties_words,
 )
 from tierscope.figures.before_after import (
@@ -35,6 +34,7 @@ from tierscope.figures.style import (
     class_handles,
     has_one_rate,
     mark_flagged,
+    named_in_sweep,
     new_figure,
     source_notes,
     spread_handles,
@@ -90,7 +90,7 @@ def plot_cheapest_combination(
         and shows the largest improvements of the grid. If no I/O time meets the goal,
         there is no goal line.
     """
-    scenarios = scenario_titles(improved, dataset_titles)
+    scenarios = named_in_sweep(improved, spread, dataset_titles)
     epoch = int(improved["epoch"].iloc[0])
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     found = cheapest is not None

@@ -11,7 +11,6 @@ from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.provenance import METHOD_WORDS, Origin, method_notes
 from tierscope.core.words import (
     improvement_words,
-    scenario_titles,
 )
 from tierscope.figures.before_after import (
     BEST_AFTER,
@@ -29,6 +28,7 @@ from tierscope.figures.style import (
     class_handles,
     has_one_rate,
     mark_flagged,
+    named_in_sweep,
     new_figure,
     source_notes,
     spread_handles,
@@ -73,7 +73,7 @@ def plot_improvement(
         rings mark a measured spread above the limit.
     """
     epoch = int(improved["epoch"].iloc[0])
-    scenarios = scenario_titles(improved, dataset_titles)
+    scenarios = named_in_sweep(improved, spread, dataset_titles)
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     changed = improved[IMPROVEMENTS].drop_duplicates()
     changed = changed[(changed > 0).any(axis=1)].to_dict("records")

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,12 +19,13 @@ from tierscope.analysis.intervals import (
     mean_intervals,
     paired_difference,
 )
-from tierscope.analysis.policies import ESTIMATED, is_reference
+from tierscope.analysis.policies import is_reference
 from tierscope.analysis.savings import is_undecided
+from tierscope.analysis.staging import BY_COPIES, ESTIMATED
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.scenario import PROGRAM_LOADER
-from tierscope.core.words import scenario_titles, size_words
+from tierscope.core.words import scenario_titles, seconds_words, size_words
 from tierscope.figures.style import class_handles, styled, titled, write_around
 
 SCENE = ["source", "system", "dataset", "n_osts", "loader"]
@@ -48,6 +50,17 @@ _ROOM = 1.3  # length of an axis over the longest bar that is not estimated
 _SWAMPS = 3  # times the range of other lines: beyond it, estimated staging is cut off
 _GENERATED = "The benchmark generates pinned files on the LFS, like the paper's."
 _COPIED = "Pinned files are copied to the LFS before the program starts."
+_BY_RATE = (
+    "The time of their staging is measured: from the rate of the copies that were made."
+)
+_AS_IF_READ = (
+    "Their staging is estimated: every node reads its part from the GFS like an epoch "
+    "without LFS; writing to the LFS is left out."
+)
+_AS_IF_READ_ONLY = (
+    "Their staging is estimated: every node reads its part from the GFS in the I/O "
+    "time of an epoch without LFS; writing to the LFS is left out."
+)
 _SMALL = {"fontsize": 7, "color": "#444444"}
 _TITLES = (
     "I/O time of the slowest process and whole\nepochs, the first on the left",
@@ -251,18 +264,24 @@ def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
         ax.plot(further, further_s, ls=(0, (3, 2)), **line)
         all_s = np.concatenate([saved_s, further_s[1:]])
         if (pays := row["pays_after_epochs"]) <= further[-1]:
-            ax.plot(pays, all_s[int(pays)], marker, ms=10, mec="black", color=colour)
+            large = {"ms": 10, "mec": "black", "color": colour} | hollow
+            ax.plot(pays, all_s[int(pays)], marker, **large)
         if row["staging"] == ESTIMATED:
-            words = f"pays off after {pays:.0f} epochs"
-            words = "never pays off" if np.isnan(pays) else words
-            name, staging_s = row["policy"], row["staging_time_s"]
-            starts[f"{name}: {staging_s:.0f} s of staging, {words}"] = saved_s[0]
+            starts[_staging_words(row)] = saved_s[0]
         else:
             others.append(all_s)
     _limit_savings(ax, starts, others)
     _draw_savings_intervals(ax, sums[sums["n_epochs"] == n_epochs], summary)
     ax.set_ylabel("Seconds saved")
     ax.set_xlim(-0.3, 2 * n_epochs + 0.3)
+
+
+def _staging_words(row: Mapping[str, Any]) -> str:
+    """Return how long staging takes and when it pays off, of a row of the summary."""
+    pays, doubt = row["pays_after_epochs"], " (undecided)" * is_undecided(row)
+    words = "never pays off" if np.isnan(pays) else f"pays off after {pays:.0f} epochs"
+    staging = f"{seconds_words(row['staging_time_s'])} s of staging"
+    return f"{row['policy']}: {staging}, {words}{doubt}"
 
 
 def _draw_savings_intervals(
@@ -351,14 +370,19 @@ def _notes(provenance: Origin, summary: pd.DataFrame, n_repetitions: int) -> lis
             f"{len(compared)}), because the {METHOD} (Student's t, of pairs that share "
             "seeds) holds 0, or there is none."
         )
-    if (summary["staging"] == ESTIMATED).any():
-        is_program = (summary["loader"] == PROGRAM_LOADER).all()
-        notes.append(
-            f"{_COPIED if is_program else _GENERATED} Their staging is estimated: "
-            "every node reads its part from the GFS like an epoch without LFS; writing "
-            "to the LFS is left out."
-        )
+    notes += _staging_notes(summary)
     return notes
+
+
+def _staging_notes(summary: pd.DataFrame) -> list[str]:
+    """Return a note on where the staging time of pinned files is from, if any is."""
+    if (summary["staging"] == BY_COPIES).any():
+        return [f"{_COPIED} {_BY_RATE}"]
+    if not (summary["staging"] == ESTIMATED).any():
+        return []
+    if (summary["loader"] == PROGRAM_LOADER).all():
+        return [f"{_COPIED} {_AS_IF_READ_ONLY}"]
+    return [f"{_GENERATED} {_AS_IF_READ}"]
 
 
 def network_notes(policy_epochs: pd.DataFrame) -> list[str]:

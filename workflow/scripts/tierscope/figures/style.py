@@ -36,6 +36,7 @@ from tierscope.core.columns import SCENARIO
 from tierscope.core.files import written_whole
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin
+from tierscope.core.words import scenario_titles
 
 SLOWEST_LABEL = "I/O time of the slowest process (s)"
 
@@ -148,6 +149,20 @@ def write_around(figure: Figure, title: str, notes: Sequence[str]) -> None:
         fontsize=8.5,
         color="#444444",
     )
+
+
+def named_in_sweep(
+    table: pd.DataFrame,
+    spread: pd.DataFrame,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """Return `scenario_titles` of a table, which tell it from others of the sweep.
+
+    `spread` has all scenarios of the sweep.
+    """
+    shown = table[SCENARIO].drop_duplicates()
+    scenarios = pd.concat([shown, spread[SCENARIO]])
+    return shown.merge(scenario_titles(scenarios, dataset_titles), on=SCENARIO)
 
 
 def source_notes(

@@ -21,11 +21,11 @@ from tierscope.core.words import (
     goal_notes,
     goal_words,
     improvement_words,
-    scenario_titles,
     ties_words,
 )
 from tierscope.figures.cheapest_combination import ONLY_THE_MEAN
 from tierscope.figures.style import (
+    named_in_sweep,
     shades,
     source_notes,
     styled,
@@ -95,7 +95,7 @@ def plot_sufficient_combinations(
         combination. A star marks the cheapest. If none meets the goal, a text says so.
     """
     columns = [f"{io_class}_improvement_percent" for io_class in classes]
-    scenarios = scenario_titles(combinations, dataset_titles)
+    scenarios = named_in_sweep(combinations, spread, dataset_titles)
     epoch = int(combinations["epoch"].iloc[0])
     methods = list(combinations["method"].unique())
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)

@@ -5,8 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.policies import ESTIMATED, is_reference
-from tierscope.analysis.savings import RUN, VARIANT, cut_words, interval_words
+from tierscope.analysis.policies import is_reference
+from tierscope.analysis.savings import (
+    RUN,
+    VARIANT,
+    cut_words,
+    interval_words,
+    is_undecided,
+)
+from tierscope.analysis.staging import BY_COPIES, ESTIMATED
 from tierscope.core.words import scenario_titles, short_number, size_words
 from tierscope.figures.loaders import in_order as loaders_in_order
 from tierscope.figures.policies import cautions, in_order, terminal_lines
@@ -14,6 +21,14 @@ from tierscope.figures.policies import cautions, in_order, terminal_lines
 _SCENE = ["dataset", "n_osts", "loader"]
 _HEAD = ("rate ", "policy", "time", "I/O time", "GFS", "copied", "staging ", "pays")
 _ALIGN = "><>>>>>>"
+_GAP = "  "  # between columns
+_STAGING = {
+    ESTIMATED: (
+        "*",
+        "estimated, not measured: as if every node read its part from the GFS.",
+    ),
+    BY_COPIES: ("\N{DAGGER}", "measured, from the rate of the copies that were made."),
+}
 
 
 def summary_text(
@@ -53,11 +68,11 @@ def summary_text(
                 f"{_reference_words(part)}",
                 *map(_cells, part),
             ]
-    notes = []
-    if (summary["staging"] == ESTIMATED).any():
-        notes.append(
-            "*: estimated, not measured: as if every node read its part from the GFS."
-        )
+    notes = [
+        f"{mark}: {words}"
+        for kind, (mark, words) in _STAGING.items()
+        if (summary["staging"] == kind).any()
+    ]
     if (summary["pays_after_epochs"] > summary["n_epochs"]).any():
         notes.append("~: if all further epochs are like the last.")
     notes += cautions(policy_epochs)
@@ -99,7 +114,7 @@ def _aligned(lines: Sequence[str | Sequence[str]]) -> list[str]:
     return [
         line
         if isinstance(line, str)
-        else " ".join(
+        else _GAP.join(
             f"{cell:{side}{width}}"
             for cell, side, width in zip(line, _ALIGN, widths, strict=False)
         ).rstrip()
@@ -115,9 +130,10 @@ def _cells(row: dict) -> tuple[str, ...]:
     pays = row["pays_after_epochs"]
     beyond = "~" if pays > row["n_epochs"] else ""
     words = "never" if np.isnan(pays) else f"{beyond}{pays:.0f}"
-    mark = "*" if row["staging"] == ESTIMATED else " "
+    doubt = "?" if is_undecided(row) else ""
+    mark, _ = _STAGING.get(row["staging"], (" ", ""))
     time, io_time = (cut_words(row, name) for name in ("time", "io_time"))
     gfs = f"{row['gfs_operations_cut_percent']:z.1f}"
     copied = size_words(row["background_bytes"]) if row["background_bytes"] else ""
     staging = f"{row['staging_time_s']:.2f}{mark}"
-    return *start, time, io_time, gfs, copied, staging, words
+    return *start, time, io_time, gfs, copied, staging, doubt + words

@@ -481,6 +481,7 @@ def _observed(
         "n_bytes": int(manifest["size_bytes"].sum()),
         "written": written,
         "changed": changed,
+        "filled": [node.facts["filled"] for node in nodes],
         "lfs_files": [node.facts["held"]["files"] for node in nodes],
         "lfs_bytes": [node.facts["held"]["bytes"] for node in nodes],
         "damaged": sorted({one for n in nodes for one in n.facts["held"]["damaged"]}),

@@ -29,8 +29,9 @@ _N_NODES = count("Number of nodes of the run.")
 _N_EPOCHS = count("Number of epochs, from the first one on, that the row adds up.")
 _STAGING = text(
     "How the LFS is filled: not at all, `while training`, before it as the `run` did, "
+    "before it with a time by the rate of the `copies` that the scenario's runs made, "
     "or before it with a time that is `estimated`.",
-    words=("none", "while training", "estimated", "run"),
+    words=("none", "while training", "estimated", "copies", "run"),
 )
 _LAW = (
     "Part of the reads that Monarch is expected to serve from the LFS: min(f, 1 - (1 - "

@@ -10,6 +10,8 @@ import pandas as pd
 
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
+from tierscope.analysis.policies import warming_policies
+from tierscope.analysis.savings import best_policy_words
 from tierscope.analysis.scorecard import scorecard_title
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin, source_note
@@ -43,7 +45,7 @@ from tierscope.pages.report.runs import (
     spread_table,
     spread_words,
 )
-from tierscope.pages.report.summary import goal_kind, summary_table, warming_policies
+from tierscope.pages.report.summary import goal_kind, summary_table
 from tierscope.pages.web_page import content_policy
 
 _NUMBERS = ("(%)", "(s)", "(GiB)", "Repetition", "Repetitions")  # ends of columns
@@ -77,6 +79,8 @@ def report_context(
     certificate: pd.DataFrame | None = None,
     estimates: pd.DataFrame | None = None,
     policy_claims: pd.DataFrame | None = None,
+    policy_summary: pd.DataFrame | None = None,
+    background: pd.DataFrame | None = None,
     run_facts: pd.DataFrame | None = None,
     needs: str = "",
     anonymous: bool = False,
@@ -114,6 +118,11 @@ def report_context(
         Table ``estimates`` by the model.
     policy_claims : DataFrame, optional
         Table ``policy_claims``, where policies or loaders are compared.
+    policy_summary : DataFrame, optional
+        Rows of table ``policy_summary`` that figure ``policies`` shows, if it is one of
+        the pictures.
+    background : DataFrame, optional
+        Table ``background`` of the runs that have copies.
     run_facts : DataFrame, optional
         Table ``run_facts``, unless all runs are simulated.
     needs : str, optional
@@ -131,6 +140,8 @@ def report_context(
     table = runs_table(runs, breakdown, dataset_titles, provenance)
     contents = [*(run.run for run in runs), *simulations]
     has_peers = breakdown["io_class"].eq(NET_READ).any()
+    warming = warming_policies(background, epoch)
+    further = {"estimates": estimates, "is_warming": bool(warming)}
     return {
         "policy": content_policy(),
         "results": results,
@@ -147,11 +158,12 @@ def report_context(
             for c in (ALL_CLASSES if has_peers else IOClass)
         ],
         "summary": summary_table(
-            breakdown, spread, goals, combinations, titles, epoch, estimates
+            breakdown, spread, goals, combinations, titles, epoch, **further
         ),
+        "best_policy": best_policy_words(policy_summary),
         "best_method": BEST_METHOD,
         "interval_method": METHOD,
-        "warming": warming_policies(breakdown, epoch),
+        "warming": warming,
         "goal": goal_kind(goals, epoch),
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tierscope.analysis.breakdown import io_time_spread, select_epoch, sums_of_classes
 from tierscope.analysis.intervals import best_rates, interval
-from tierscope.analysis.policies import is_reference, warming_policies
+from tierscope.analysis.policies import is_reference
 from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import (
     Goal,
@@ -39,11 +39,12 @@ def summary_table(
     titles: pd.DataFrame,
     epoch: int,
     estimates: pd.DataFrame | None = None,
+    *,
+    is_warming: bool = False,
 ) -> pd.DataFrame:
     """Return the answers of an epoch, one row per scenario.
 
-    The model's estimate of the cheapest improvement is a column if there is one. The
-    I/O time of the last epoch is a column if there are `warming_policies`.
+    The model's estimate of the cheapest improvement is a column if there is one.
 
     Parameters
     ----------
@@ -55,8 +56,9 @@ def summary_table(
         The epoch, counted from 0.
     estimates : DataFrame, optional
         Table ``estimates`` by the model.
+    is_warming : bool
+        Whether the I/O time of the last epoch is a column, too.
     """
-    is_warming = bool(warming_policies(breakdown, epoch))
     last_epoch = select_epoch(breakdown, breakdown["epoch"].max())
     point_keys = [*SCENARIO, "cache_rate_percent"]
     last = mean_over_repetitions(sums_of_classes(last_epoch)).set_index(point_keys)
