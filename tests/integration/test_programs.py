@@ -18,7 +18,7 @@ from integration.launches import wait_until_idle
 from integration.programs import HALF, N_FILES, PLACED, Programs
 from native import advice_library
 from sessions import HANG_S
-from tierscope.analysis.staging import fills_of
+from tierscope.analysis.comparing.staging import fills_of
 from tierscope.core.description import Run
 from tierscope.core.tables import read_table
 

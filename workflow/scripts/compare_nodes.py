@@ -1,8 +1,8 @@
 """Compare runs of the same processes on several numbers of nodes."""
 
 import pandas as pd
+from tierscope.analysis.comparing.policies import add_up, compare_epochs
 from tierscope.analysis.nodes import count_switches, save_by_epoch, save_up_to
-from tierscope.analysis.policies import add_up, compare_epochs
 from tierscope.core.description import Run, run_keys
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table

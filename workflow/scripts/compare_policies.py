@@ -1,8 +1,8 @@
 """Compare the policies and loaders of an experiment."""
 
+from tierscope.analysis.comparing.policies import add_up, compare_epochs, summarise
+from tierscope.analysis.comparing.staging import fills_of
 from tierscope.analysis.origin import origin_of
-from tierscope.analysis.policies import add_up, compare_epochs, summarise
-from tierscope.analysis.staging import fills_of
 from tierscope.core.description import Run
 from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table, write_table

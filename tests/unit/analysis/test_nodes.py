@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tierscope.analysis.comparing.policies import add_up, compare_epochs
 from tierscope.analysis.nodes import (
     count_switches,
     hit_law,
@@ -8,7 +9,6 @@ from tierscope.analysis.nodes import (
     save_by_epoch,
     save_up_to,
 )
-from tierscope.analysis.policies import add_up, compare_epochs
 from tierscope.core.columns import LATER, TABLES
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table, empty_table

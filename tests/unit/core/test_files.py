@@ -12,6 +12,7 @@ from tierscope.core.files import write_text, written_whole
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 # They keep temporary files apart, which their next start removes, or link them.
 OWN_WAY = {"tfrecord.py", "file.py", "copies.py", "library.py", "local_folder.py"}
+OWN_WAY |= {"folders.py"}  # whole folders
 OF_RULES = [p for p in SCRIPTS.glob("*.py") if "snakemake.log" in p.read_text()]
 CODE = """
 import sys

@@ -31,6 +31,7 @@ def node(number=0, **facts):
         "n_running": 0,
         "counts": {},
         "written": [],
+        "filled": {"copied_bytes": 10, "time_s": 0.5},
         "held": {"files": 1, "bytes": 10, "damaged": []},
         "tier_roots": {"gfs": f"/links-{number}/gfs", "lfs": f"/links-{number}/lfs"},
         "machine": {"cpu_model": "made-up"},

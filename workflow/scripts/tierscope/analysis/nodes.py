@@ -10,8 +10,8 @@ processes a node.
 import numpy as np
 import pandas as pd
 
+from tierscope.analysis.comparing.savings import PAIR_KEYS, RUN, VARIANT, mean_cuts
 from tierscope.analysis.intervals import mean_intervals
-from tierscope.analysis.savings import PAIR_KEYS, RUN, VARIANT, mean_cuts
 from tierscope.core.columns import TABLES
 
 _ON_NODES = [*VARIANT, "n_nodes"]

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.accuracy import ALPHA
+from tierscope.analysis.comparing.savings import paired_cuts
 from tierscope.analysis.intervals import NO_INTERVAL, interval
 from tierscope.analysis.nodes import hit_law, per_record
-from tierscope.analysis.savings import paired_cuts
 from tierscope.core.verdict import (
     Measured,
     NotMeasurable,

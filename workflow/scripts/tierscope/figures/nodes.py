@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tierscope.analysis.comparing.savings import cut_words, interval_words
 from tierscope.analysis.intervals import METHOD, NO_INTERVAL
 from tierscope.analysis.nodes import hit_law, per_record
-from tierscope.analysis.savings import cut_words, interval_words
 from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.policies import terminal_lines

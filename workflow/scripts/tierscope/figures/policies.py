@@ -12,6 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from tierscope.analysis.comparing.policies import is_reference
+from tierscope.analysis.comparing.savings import is_undecided
+from tierscope.analysis.comparing.staging import BY_COPIES, ESTIMATED
 from tierscope.analysis.intervals import (
     LEVEL_PERCENT,
     METHOD,
@@ -19,9 +22,6 @@ from tierscope.analysis.intervals import (
     mean_intervals,
     paired_difference,
 )
-from tierscope.analysis.policies import is_reference
-from tierscope.analysis.savings import is_undecided
-from tierscope.analysis.staging import BY_COPIES, ESTIMATED
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.scenario import PROGRAM_LOADER

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.policies import is_reference
-from tierscope.analysis.savings import (
+from tierscope.analysis.comparing.policies import is_reference
+from tierscope.analysis.comparing.savings import (
     RUN,
     VARIANT,
     cut_words,
     interval_words,
     is_undecided,
 )
-from tierscope.analysis.staging import BY_COPIES, ESTIMATED
+from tierscope.analysis.comparing.staging import BY_COPIES, ESTIMATED
 from tierscope.core.words import scenario_titles, short_number, size_words
 from tierscope.figures.loaders import in_order as loaders_in_order
 from tierscope.figures.policies import cautions, in_order, terminal_lines

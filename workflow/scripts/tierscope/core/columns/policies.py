@@ -28,9 +28,8 @@ from tierscope.core.io_class import NET_READ
 _N_NODES = count("Number of nodes of the run.")
 _N_EPOCHS = count("Number of epochs, from the first one on, that the row adds up.")
 _STAGING = text(
-    "How the LFS is filled: not at all, `while training`, before it as the `run` did, "
-    "before it with a time by the rate of the `copies` that the scenario's runs made, "
-    "or before it with a time that is `estimated`.",
+    "How the LFS is filled: not at all, `while training`, or before it, in a time that "
+    "the `run` took, that the rate of the `copies` made tells, or that is `estimated`.",
     words=("none", "while training", "estimated", "copies", "run"),
 )
 _LAW = (

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from tierscope.analysis.breakdown import select_scenarios
+from tierscope.analysis.comparing.policies import warming_policies
+from tierscope.analysis.comparing.savings import best_policy_words
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
-from tierscope.analysis.policies import warming_policies
-from tierscope.analysis.savings import best_policy_words
 from tierscope.analysis.scorecard import scorecard_title
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin, source_note

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from tierscope.analysis.breakdown import io_time_spread, select_epoch, sums_of_classes
+from tierscope.analysis.comparing.policies import is_reference
 from tierscope.analysis.intervals import best_rates, interval
-from tierscope.analysis.policies import is_reference
 from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import (
     Goal,

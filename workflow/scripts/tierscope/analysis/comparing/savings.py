@@ -1,7 +1,7 @@
 """Savings of runs compared with their references, in percent, over the repetitions.
 
 The reference of a run reads the same files in the same order with nothing on the LFS
-(`tierscope.analysis.policies.is_reference`). So intervals are those of pairs.
+(`tierscope.analysis.comparing.policies.is_reference`). So intervals are those of pairs.
 """
 
 from collections.abc import Mapping, Sequence

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import break_down
-from tierscope.analysis.savings import PAIR_KEYS, RUN, VARIANT, mean_cuts
-from tierscope.analysis.staging import (
+from tierscope.analysis.comparing.savings import PAIR_KEYS, RUN, VARIANT, mean_cuts
+from tierscope.analysis.comparing.staging import (
     ESTIMATED,
     estimated_seconds,
     staging_as_run,

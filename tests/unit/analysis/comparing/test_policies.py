@@ -3,15 +3,15 @@ import math
 import pandas as pd
 import pytest
 from descriptions import describe_run
-from tierscope.analysis.policies import (
+from tierscope.analysis.comparing.policies import (
     ComparisonError,
     add_up,
     compare_epochs,
     is_reference,
     summarise,
 )
-from tierscope.analysis.savings import cut_words, is_undecided, mean_cuts
-from tierscope.analysis.staging import fills_of, staging_of_copies
+from tierscope.analysis.comparing.savings import cut_words, is_undecided, mean_cuts
+from tierscope.analysis.comparing.staging import fills_of, staging_of_copies
 from tierscope.core.columns import TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin

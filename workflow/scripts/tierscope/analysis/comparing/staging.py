@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.savings import RUN
+from tierscope.analysis.comparing.savings import RUN
 from tierscope.core.columns import SCENARIO
 from tierscope.core.description import Run, run_keys
 from tierscope.core.scenario import PROGRAM_LOADER

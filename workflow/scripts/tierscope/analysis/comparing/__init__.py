@@ -1,0 +1,1 @@
+"""Policies compared with reading from the GFS alone: what they save and cost."""
