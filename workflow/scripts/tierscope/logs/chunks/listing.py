@@ -1,9 +1,9 @@
 """Which logs there are, and in which chunk each is read.
 
 A chunk holds the logs of a year, a month, a day, or a part of a day: the longest of
-these with at most `LOGS_PER_CHUNK` logs. So a new day makes new chunks and leaves the
-others as they are, and no chunk is so small that the start of its process counts. The
-day of a log is in its name as Darshan writes it; else it is that of its last change.
+these with at most `LOGS_PER_CHUNK` logs, a year with fewer, so that several processors
+have work. So a new day makes new chunks and leaves the others as they are, and no chunk
+is so small that the start of its process counts. The day of a log is in its name as Darshan writes it; else it is that of its last change.
 """
 
 import glob
@@ -21,9 +21,9 @@ from pathlib import Path
 from tierscope.core.files import write_text
 from tierscope.core.validation import ConfigError
 
-LOGS_PER_CHUNK = 4000
+LOGS_PER_CHUNK, LOGS_PER_YEAR = 20_000, 4000
 MISSING = -1  # size of a log that is named and does not exist
-_PERIODS = ("%Y", "%Y-%m", "%Y-%m-%d")
+_PERIODS = {"%Y": LOGS_PER_YEAR, "%Y-%m": LOGS_PER_CHUNK, "%Y-%m-%d": LOGS_PER_CHUNK}
 _SUFFIX = ".list"
 _DAY = re.compile(r"_id-?\d+(?:-\d+)?_(\d{1,2})-(\d{1,2})-\d+-\d+")  # in a log's name
 _FOLDER = re.compile(r"(?:^|/)(\d{4})/0?(\d{1,2})/0?(\d{1,2})/[^/]*$")
@@ -149,8 +149,11 @@ def _in_chunks(
             counts[f"{day:{period}}"] += len(found)
     chunks: dict[str, list[ListedLog]] = defaultdict(list)
     for day, found in sorted(days.items()):
-        names = [f"{day:{period}}" for period in _PERIODS]
-        fits = (name for name in names if counts[name] <= logs_per_chunk)
+        fits = (
+            name
+            for period, most in _PERIODS.items()
+            if counts[name := f"{day:{period}}"] <= min(most, logs_per_chunk)
+        )
         if name := next(fits, None):
             chunks[name] += found
             continue
