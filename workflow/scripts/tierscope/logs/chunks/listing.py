@@ -3,7 +3,8 @@
 A chunk holds the logs of a year, a month, a day, or a part of a day: the longest of
 these with at most `LOGS_PER_CHUNK` logs, a year with fewer, so that several processors
 have work. So a new day makes new chunks and leaves the others as they are, and no chunk
-is so small that the start of its process counts. The day of a log is in its name as Darshan writes it; else it is that of its last change.
+is so small that the start of its process counts. The day of a log is in its name as
+Darshan writes it; else it is that of its last change.
 """
 
 import glob
