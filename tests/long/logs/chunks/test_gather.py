@@ -161,10 +161,25 @@ def test_the_next_gathering_keeps_what_was_read(logs, tmp_path, monkeypatch):
             keep(log.path, "is empty, expected a Darshan log.")
 
     monkeypatch.setattr("tierscope.logs.chunks.chunk.read_logs", read_empty)
-    again, chunks = analysed(tmp_path / "many", logs, 1000)  # days become one chunk
-    assert len(chunks) == 1
+    again, chunks = analysed(tmp_path / "many", logs, 1000)
+    assert len(chunks) > 4  # they are not merged
     assert_equal(whole, tables_in(again))
     assert sizes == [0, 0]
+
+
+def test_tables_of_logs_that_come_later_are_those_of_a_fresh_start(logs, tmp_path):
+    later = tmp_path / "later"
+    later.mkdir()
+    for log in [*logs.glob("anna*-1_*"), *logs.glob("carl*_11-2-*")]:
+        shutil.move(log, later)
+    analysed(tmp_path / "grown", logs, 11)
+    for log in later.iterdir():
+        shutil.move(log, logs)
+    grown, chunks = analysed(tmp_path / "grown", logs, 11)
+    assert set(chunks) == {"2026", "2026-11"}  # what comes later does not fit
+    fresh, chunks = analysed(tmp_path / "fresh", logs, 11)
+    assert set(chunks) == {"2026-10", "2026-11"}
+    assert_equal(tables_in(fresh), tables_in(grown))
 
 
 def test_vanished_logs_keep_their_jobs_beside_new_ones(logs, tmp_path):

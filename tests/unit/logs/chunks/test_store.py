@@ -49,11 +49,6 @@ def test_changed_logs_and_those_of_other_settings_are_not_taken(folder):
     assert taken(folder, "2026", [A]) == ({A.path: '"key /a"'}, False)
 
 
-def test_logs_are_taken_from_chunks_that_may_have_held_them(folder):
-    assert taken(folder, "2026-11", [A]) == ({A.path: '"key /a"'}, False)
-    assert taken(folder, "2025-11", [A]) == ({}, False)
-
-
 def test_what_was_read_of_a_log_that_cannot_be_read_any_more_is_kept(folder):
     with ReadLogs(folder) as reading:
         reading.add(A.path, read(A, "new"))

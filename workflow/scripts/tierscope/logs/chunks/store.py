@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tierscope.core.files import written_whole
-from tierscope.logs.chunks.listing import ListedLog, are_related
+from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.reading import ReadLog
 from tierscope.logs.summary import Summary
 
@@ -90,24 +90,18 @@ def take_kept(
 ) -> bool:
     """Take what was read before of logs that have not changed since.
 
-    Chunks that held these logs before are looked at, too. Returns whether all was in
-    the chunk's own file, which has nothing else.
+    Returns whether all was in the chunk's file, which has nothing else.
     """
     wanted = {(os.fsencode(log.path), log.size_bytes, log.mtime_ns) for log in logs}
-    own = kept_file(folder, chunk)
-    others = (one for one in sorted(folder.glob(f"*{_SUFFIX}")) if one != own)
-    related = [one for one in others if are_related(chunk, one.stem)]
-    is_same = True
-    for path in filter(Path.exists, (own, *related)):
-        for row in _rows(path):
-            log = os.fsdecode(row["log"])
-            state = (row["log"], row["size_bytes"], row["mtime_ns"])
-            if state in wanted and row["key"] == key and log not in reading:
-                reading.add(log, ReadLog(row["digest"], row["facts"], row["summary"]))
-                is_same &= path == own
-            else:
-                is_same &= path != own
-    return is_same and all(log.path in reading for log in logs)
+    has_more = False
+    for row in _rows(kept_file(folder, chunk)):
+        log = os.fsdecode(row["log"])
+        state = (row["log"], row["size_bytes"], row["mtime_ns"])
+        if state in wanted and row["key"] == key and log not in reading:
+            reading.add(log, ReadLog(row["digest"], row["facts"], row["summary"]))
+        else:
+            has_more = True
+    return not has_more and all(log.path in reading for log in logs)
 
 
 def _rows(path: Path, columns: Collection[str] | None = None) -> Iterator[dict]:
