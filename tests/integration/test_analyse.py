@@ -9,6 +9,7 @@ import tierscope
 import yaml
 from job_logs import write_job_log
 from tierscope.core.tables import read_table
+from tierscope.storage.lease import Lease
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
 EPOCHS = r"\.ep([0-9]+)/"
@@ -146,6 +147,19 @@ def test_a_new_log_is_read_and_the_others_are_not(fleet):
     configured(fleet, config.pop("experiment"), **config, vanished="drop")
     fleet.snakemake("analyse", config="fleet.yaml")
     assert len(tables_of(fleet, "fleet")["jobs"]) == 40
+
+
+def test_a_second_start_of_an_analysis_is_refused_while_one_runs(fleet):
+    lease = fleet.folder / "results" / "fleet" / ".lease"
+    assert not lease.exists()  # a start that has ended holds none
+    first = Lease(lease, "snakemake of analysis fleet in /elsewhere")
+    first.take()
+    output = fleet.snakemake("analyse", config="fleet.yaml", expect=1)
+    assert "snakemake of analysis fleet in /elsewhere (process" in output
+    assert "wait until it has ended" in output
+    assert "Listing Darshan logs" not in output
+    fleet.snakemake("analyse", "--dry-run", config="fleet.yaml")
+    first.give_back()
 
 
 def test_an_anonymous_analysis_names_nobody(finished):
