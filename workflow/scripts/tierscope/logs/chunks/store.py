@@ -3,7 +3,9 @@
 import json
 import os
 import tempfile
+import time
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -27,8 +29,13 @@ _SCHEMA = pa.schema(
         "summary": pa.large_string(),
     }
 )
+_STARTED = b"started_ns"  # of the process that has written a file
 _ROWS_AT_ONCE = 256
 _SUFFIX = ".parquet"
+
+
+class _IsNewer(Exception):
+    """What is kept was written by a process that started later."""
 
 
 class ReadLogs:
@@ -39,6 +46,7 @@ class ReadLogs:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self.started_ns = time.time_ns()
         self._file = tempfile.TemporaryFile(dir=folder)
         self._places: dict[str, tuple[int, int]] = {}
         self.digests: dict[str, str] = {}
@@ -118,29 +126,40 @@ def _rows(path: Path, columns: Collection[str] | None = None) -> Iterator[dict]:
 def keep(
     reading: ReadLogs, folder: Path, chunk: str, logs: Sequence[ListedLog], key: str
 ) -> None:
-    """Keep what was read of a chunk's logs.
+    """Keep what was read of a chunk's logs so far.
 
-    Of a log that cannot be read any more, what was read with other settings is kept.
+    Of a log that is not read, what was read with other settings is kept. What a process
+    has kept that started later stays, as in `folder_written_whole`.
     """
     own, unread = kept_file(folder, chunk), {}
-    refused = {
+    not_read = {
         (os.fsencode(log.path), log.size_bytes, log.mtime_ns)
         for log in logs
         if log.path not in reading
     }
-    if refused and own.exists():
+    if not_read and own.exists():
         for row in _rows(own):
-            if (row["log"], row["size_bytes"], row["mtime_ns"]) in refused:
+            if (row["log"], row["size_bytes"], row["mtime_ns"]) in not_read:
                 unread[row["log"]] = row | {"facts": json.dumps(row["facts"])}
     read = [log for log in logs if log.path in reading]
-    with (
-        written_whole(own) as temporary,
-        pq.ParquetWriter(temporary, _SCHEMA, compression="zstd") as writer,
-    ):
-        for at in range(0, len(read), _ROWS_AT_ONCE):
-            rows = [_row(log, reading, key) for log in read[at : at + _ROWS_AT_ONCE]]
-            writer.write_table(pa.Table.from_pylist(rows, _SCHEMA))
-        writer.write_table(pa.Table.from_pylist(list(unread.values()), _SCHEMA))
+    schema = _SCHEMA.with_metadata({_STARTED: str(reading.started_ns)})
+    with suppress(_IsNewer), written_whole(own) as temporary:
+        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+            for at in range(0, len(read), _ROWS_AT_ONCE):
+                some = read[at : at + _ROWS_AT_ONCE]
+                rows = [_row(log, reading, key) for log in some]
+                writer.write_table(pa.Table.from_pylist(rows, schema))
+            writer.write_table(pa.Table.from_pylist(list(unread.values()), schema))
+        if _started_ns(own) > reading.started_ns:
+            raise _IsNewer
+
+
+def _started_ns(path: Path) -> int:
+    """Return when the process started that has written a file, 0 if there is none."""
+    try:
+        return int((pq.read_schema(path).metadata or {}).get(_STARTED, 0))
+    except (OSError, pa.ArrowException):
+        return 0
 
 
 def _row(log: ListedLog, reading: ReadLogs, key: str) -> dict:
