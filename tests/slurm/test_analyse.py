@@ -9,7 +9,7 @@ import sessions
 import tierscope
 import yaml
 from integration.conftest import Project
-from job_logs import write_job_log
+from job_logs import holding_readers, write_job_log
 from sessions import HANG_S
 from slurm.cluster import ENDED, wait_until
 from tierscope.core.tables import read_table
@@ -20,14 +20,6 @@ READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
 YEARS = range(2020, 2025)
 YEAR_S = 365.25 * 86_400
 TIERS = {"gfs": "/gfs"}
-# A reader of logs waits at its start as long as there is a file `hold`.
-HOLDING = """
-import sys, time
-from pathlib import Path
-if "tierscope.logs.worker" in sys.orig_argv:
-    while Path("hold").exists():
-        time.sleep(0.1)
-"""
 
 
 class AnalysisProject(Project):
@@ -37,11 +29,8 @@ class AnalysisProject(Project):
         folder.mkdir()
         super().__init__(folder, "slurm")
         self.cluster = cluster
-        (folder / "holding").mkdir()
-        (folder / "holding" / "sitecustomize.py").write_text(HOLDING)
         path = f"{Path(sys.executable).parent}{os.pathsep}{cluster.environment['PATH']}"
-        modules = [str(folder / "holding"), os.environ.get("PYTHONPATH", "")]
-        own = {"PATH": path, "PYTHONPATH": os.pathsep.join(filter(None, modules))}
+        own = {"PATH": path} | holding_readers(folder)
         self.environment = cluster.environment | own
 
     def command(self, *arguments, **options):

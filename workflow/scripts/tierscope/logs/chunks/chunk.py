@@ -136,7 +136,7 @@ def read_chunk(
                 progress=lambda done, total: progress("reading", done, total),
             )
             keep(reading, kept, chunk, logs, key)
-        with folder_written_whole(output) as folder:
+        with folder_written_whole(output, reading.started_ns) as folder:
             _write_tables(reading, settings, folder, progress)
 
 
