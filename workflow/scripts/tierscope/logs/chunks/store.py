@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from tierscope.core.files import written_whole
 from tierscope.logs.chunks.listing import ListedLog
+from tierscope.logs.grouping import LogGroup
 from tierscope.logs.reading import ReadLog
 from tierscope.logs.summary import Summary
 
@@ -73,9 +74,9 @@ class ReadLogs:
         """Return whether a log was read."""
         return path in self.digests
 
-    def n_bytes(self, path: str) -> int:
-        """Return the length of a log's summary."""
-        return self._places[path][1]
+    def n_bytes_of(self, group: LogGroup) -> int:
+        """Return the length of the summaries of a job's logs."""
+        return sum(self._places[str(path)][1] for path in group.logs)
 
     def text(self, path: str) -> str:
         """Return the summary of a log as text."""
