@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from pathlib import Path
 
 import numpy as np
 from tierscope.trace.darshan.module_records import MPIIO_RECORD, STDIO_RECORD
@@ -59,3 +60,26 @@ def write_job_log(path, rows, n_processes=1, *, nameless=(), **facts):
     }
     write_any_log(path, records, names, n_processes=n_processes, **settings | facts)
     return path
+
+
+# A reader of logs waits at its start as long as there is a file `hold`, other than the
+# first one if there is a file `free`. One that waits says so by a file `waits`.
+HOLDING = """
+import os, sys, time
+if "tierscope.logs.worker" in sys.orig_argv:
+    try:
+        os.unlink("free")
+    except FileNotFoundError:
+        while os.path.exists("hold"):
+            open("waits", "w").close()
+            time.sleep(0.1)
+"""
+
+
+def holding_readers(folder: Path) -> dict[str, str]:
+    """Return the variables with which readers of logs in a folder can be held."""
+    modules = folder / "holding"
+    modules.mkdir()
+    (modules / "sitecustomize.py").write_text(HOLDING)
+    paths = filter(None, [str(modules), os.environ.get("PYTHONPATH")])
+    return {"PYTHONPATH": os.pathsep.join(paths)}

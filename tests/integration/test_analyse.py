@@ -1,16 +1,21 @@
 """The analysis of Darshan logs: our own, and a fleet, from the command line."""
 
 import json
+import time
+from copy import copy
 
 import numpy as np
 import pandas as pd
 import pytest
+import sessions
 import tierscope
 import yaml
-from job_logs import write_job_log
+from job_logs import holding_readers, write_job_log
 from tierscope.core.tables import read_table
+from tierscope.storage.lease import Lease
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
+MADE = ("chunks", "listing", "read-logs", "tables")
 EPOCHS = r"\.ep([0-9]+)/"
 
 
@@ -25,6 +30,20 @@ def configured(project, name, **values):
     path = project.folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump({"experiment": name, **values}))
     return path
+
+
+def states_in(results):
+    """Return when each file of tables, and of what was read, was changed."""
+    found = (path for part in MADE for path in (results / part).rglob("*"))
+    return {path: path.stat().st_mtime_ns for path in found}
+
+
+def wait_for(path):
+    """Wait until there is a file."""
+    end_s = time.monotonic() + sessions.HANG_S
+    while not path.exists():
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +165,63 @@ def test_a_new_log_is_read_and_the_others_are_not(fleet):
     configured(fleet, config.pop("experiment"), **config, vanished="drop")
     fleet.snakemake("analyse", config="fleet.yaml")
     assert len(tables_of(fleet, "fleet")["jobs"]) == 40
+
+
+def test_a_second_start_of_an_analysis_is_refused_while_one_runs(fleet):
+    lease = fleet.folder / "results" / "fleet" / ".lease"
+    assert not lease.exists()  # a start that has ended holds none
+    first = Lease(lease, "snakemake of analysis fleet in /elsewhere")
+    first.take()
+    output = fleet.snakemake("analyse", config="fleet.yaml", expect=1)
+    assert "snakemake of analysis fleet in /elsewhere (process" in output
+    assert "wait until it has ended" in output
+    assert "Listing Darshan logs" not in output
+    fleet.snakemake("analyse", "--dry-run", config="fleet.yaml")
+    first.give_back()
+
+
+def test_the_start_after_a_kill_finishes_with_equal_tables(finished):
+    """Also if a job of the killed one ends after it."""
+    folder = finished.folder
+    for year in (2024, 2025):
+        for number in range(3):
+            name = f"{year}/7/1/anna_train_id{year}{number}_7-1-{number}-1_1.darshan"
+            rows = [("POSIX", 0, f"/gfs/{year}", READ | {"reads": number})]
+            job_id = 10 * year + number
+            write_job_log(folder / "two years" / name, rows, job_id=job_id)
+    given = {"logs": str(folder / "two years"), "tiers": {"gfs": "/gfs"}}
+    values = given | {"logs": [given["logs"]], "pages": 0}
+    config = configured(finished, "killed", **values)
+    held = copy(finished)
+    held.environment = finished.environment | holding_readers(folder)
+    (folder / "hold").touch()
+    (folder / "free").touch()
+    chunks = folder / "results" / "killed" / "chunks"
+    running = held.start("analyse", "--cores", "1", config=config.name)
+    try:
+        wait_for(folder / "waits")
+        (first,) = chunks.iterdir()
+        left = {*sessions.processes_in(folder)} - {running.pid}
+        assert left
+        running.kill()
+        before = first.stat().st_mtime_ns
+        finished.snakemake("analyse", config=config.name)
+        assert first.stat().st_mtime_ns == before
+        made = states_in(folder / "results" / "killed")
+    finally:
+        (folder / "hold").unlink()
+    for pid in left:
+        sessions.wait_until_ended(pid)
+    assert states_in(folder / "results" / "killed") == made
+    found = tables_of(finished, "killed")
+    expected = tierscope.analyse(**given)
+    del expected["job_combinations"]  # of jobs with a page
+    for name, table in expected.items():
+        frames = (
+            one.sort_values(list(one), ignore_index=True)
+            for one in (found[name], table)
+        )
+        pd.testing.assert_frame_equal(*frames, obj=name)
 
 
 def test_an_anonymous_analysis_names_nobody(finished):

@@ -45,6 +45,7 @@ from tierscope.experiment.snakemake_internals import (
     refuse_prefix,
     try_to,
 )
+from tierscope.experiment.start import StartError
 from tierscope.logs.settings import is_of_logs, read_settings
 
 # Snakemake asks for this type when it puts a table into its report.
@@ -89,6 +90,14 @@ HERE = f"{Path.cwd()}/"  # at the start
 LOGS = f"{RESULTS}/logs"
 TABLES = f"{RESULTS}/{MAIN_SWEEP}"
 SOURCE = "measured" if OF_LOGS else EXPERIMENT.source
+
+
+def refuse_or(step, *arguments):
+    """Do a step of the start, or refuse to start with its line."""
+    try:
+        step(*arguments)
+    except StartError as error:
+        raise WorkflowError(str(error))
 
 
 def from_here(path):

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Point, Scenario
 from tierscope.experiment import launches
-from tierscope.experiment.start import Start, StartError
+from tierscope.experiment.start import Start
 from tierscope.policies import FILES, PROGRAM, kind_of
 from tierscope.storage.emulated.library import emulated_gfs
 
@@ -40,14 +40,6 @@ wildcard_constraints:
     dataset="|".join(EXPERIMENT.datasets),
     calibration="|".join(SETTINGS["model"]["calibrations"]),
     n_osts=r"\d+",
-
-
-def refuse_or(step, *arguments):
-    """Do a step of the start, or refuse to start with its line."""
-    try:
-        step(*arguments)
-    except StartError as error:
-        raise WorkflowError(str(error))
 
 
 def run_files(name, sweep=MAIN_SWEEP, which=lambda scenario: True):

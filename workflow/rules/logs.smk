@@ -113,10 +113,10 @@ onsuccess:
     )
 
 
-# A workflow that imports this one may call them, whatever the configuration is about.
 onstart:
-    pass
+    refuse_or(start_alone, Path(RESULTS), f"analysis {NAME}")
 
 
+# A workflow that imports this one may call it, whatever the configuration is about.
 onerror:
     pass

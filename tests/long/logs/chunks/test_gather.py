@@ -10,6 +10,7 @@ from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.tables import open_table, read_table
 from tierscope.core.validation import ConfigError
+from tierscope.logs.chunks import chunk as chunk_module
 from tierscope.logs.chunks import gather as module
 from tierscope.logs.chunks.chunk import read_chunk
 from tierscope.logs.chunks.gather import gather
@@ -161,10 +162,47 @@ def test_the_next_gathering_keeps_what_was_read(logs, tmp_path, monkeypatch):
             keep(log.path, "is empty, expected a Darshan log.")
 
     monkeypatch.setattr("tierscope.logs.chunks.chunk.read_logs", read_empty)
-    again, chunks = analysed(tmp_path / "many", logs, 1000)  # days become one chunk
-    assert len(chunks) == 1
+    again, chunks = analysed(tmp_path / "many", logs, 1000)
+    assert len(chunks) > 4  # they are not merged
     assert_equal(whole, tables_in(again))
     assert sizes == [0, 0]
+
+
+def test_a_chunk_whose_reading_was_killed_goes_on_where_it_was(
+    logs, tmp_path, monkeypatch
+):
+    asked = []
+
+    def read_some(logs, *arguments, **options):
+        asked.append([log.path for log in logs])
+        read_logs(logs[:n_read], *arguments, **options)
+        if n_read:
+            raise KeyboardInterrupt
+
+    read_logs, n_read = chunk_module.read_logs, 3
+    monkeypatch.setattr(chunk_module, "read_logs", read_some)
+    monkeypatch.setattr(chunk_module, "_KEEP_S", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        analysed(tmp_path / "killed", logs, 1000)
+    n_read = None
+    killed = tables_in(analysed(tmp_path / "killed", logs, 1000)[0])
+    assert asked[1] == asked[0][3:]
+    assert_equal(killed, tables_in(analysed(tmp_path / "whole", logs, 1000)[0]))
+
+
+def test_tables_of_logs_that_come_later_are_those_of_a_fresh_start(logs, tmp_path):
+    later = tmp_path / "later"
+    later.mkdir()
+    for log in [*logs.glob("anna*-1_*"), *logs.glob("carl*_11-2-*")]:
+        shutil.move(log, later)
+    analysed(tmp_path / "grown", logs, 11)
+    for log in later.iterdir():
+        shutil.move(log, logs)
+    grown, chunks = analysed(tmp_path / "grown", logs, 11)
+    assert set(chunks) == {"2026", "2026-11"}  # what comes later does not fit
+    fresh, chunks = analysed(tmp_path / "fresh", logs, 11)
+    assert set(chunks) == {"2026-10", "2026-11"}
+    assert_equal(tables_in(fresh), tables_in(grown))
 
 
 def test_vanished_logs_keep_their_jobs_beside_new_ones(logs, tmp_path):

@@ -8,7 +8,6 @@ from tierscope.core.validation import ConfigError
 from tierscope.logs.chunks import listing
 from tierscope.logs.chunks.listing import (
     ListedLog,
-    are_related,
     day_of,
     find_logs,
     list_logs,
@@ -63,7 +62,7 @@ def test_chunks_are_the_longest_times_that_are_small_enough(tmp_path):
     write(logs, *spring, *autumn)
     found = names_in(list_logs([str(logs)], tmp_path / "lists", logs_per_chunk=6))
     assert found == {"2026": sorted(spring + autumn)}
-    found = names_in(list_logs([str(logs)], tmp_path / "lists", logs_per_chunk=3))
+    found = names_in(list_logs([str(logs)], tmp_path / "more", logs_per_chunk=3))
     assert found == {
         "2026-03": spring,
         **{
@@ -109,6 +108,40 @@ def test_only_lists_that_change_are_written(tmp_path):
     assert sorted(path.stem for path in lists.iterdir()) == ["2026-03", "2026-04"]
 
 
+def test_listed_logs_stay_in_their_chunks_whatever_comes_later(tmp_path):
+    logs, lists = tmp_path / "logs", tmp_path / "lists"
+    seen = {}
+
+    def added(*names):
+        """Return the chunks of new logs; assert that the lists of others stay."""
+        write(logs, *names)
+        found = list_logs([str(logs)], lists, logs_per_chunk=4)
+        for path, state in seen.items():
+            if path.stem not in found.changed:
+                assert (path.read_text(), path.stat().st_mtime_ns) == state
+        for path in lists.iterdir():
+            seen[path] = (path.read_text(), path.stat().st_mtime_ns)
+        assert {path.stem for path in seen} == set(found.chunks)  # none has vanished
+        chunk_of = {
+            name: chunk for chunk, listed in names_in(found).items() for name in listed
+        }
+        assert found.changed == {chunk_of[name] for name in names}
+        return [chunk_of[name] for name in names]
+
+    march = [darshan("anna", day, f"3-{day}") for day in range(1, 9)]
+    assert added(*march[:2]) == ["2026"] * 2
+    assert added(*march[2:4]) == ["2026"] * 2
+    assert added(darshan("anna", 1, "4-1")) == ["2026-04"]  # the year is full
+    assert added(march[4]) == ["2026-03-05"]  # and so is March
+    large = [darshan(f"user{n}", n, "3-5") for n in range(4)]
+    parts = added(*large)
+    assert all(name.startswith("2026-03-05_") for name in parts)
+    assert {name[-3:] for name in parts} == {"of2"}
+    parts = added(*(darshan(f"user{n}", n, "3-5", pid=2) for n in range(4)))
+    assert {name[-3:] for name in parts} == {"of4"}
+    assert added(march[5]) == ["2026-03-06"]
+
+
 def test_vanished_logs_stay_unless_they_are_not_to_or_nobody_names_them(tmp_path):
     logs, lists = tmp_path / "logs", tmp_path / "lists"
     write(logs, "a.darshan", "b.darshan")
@@ -146,12 +179,6 @@ def test_paths_need_not_be_utf_8(tmp_path):
     write(tmp_path / "logs", name)
     found = list_logs([str(tmp_path / "logs")], tmp_path / "lists")
     assert listed_logs(list_path(tmp_path / "lists", "2026")) == found.chunks["2026"]
-
-
-def test_chunks_are_related_if_one_has_the_days_of_the_other():
-    assert are_related("2026-11-05_1of4", "2026-11-05_2of2")
-    assert are_related("2026", "2026-11-05_2of2")
-    assert not are_related("2026-11-05", "2026-11-06")
 
 
 def test_logs_are_found_by_path_folder_and_pattern(tmp_path):

@@ -49,11 +49,6 @@ def test_changed_logs_and_those_of_other_settings_are_not_taken(folder):
     assert taken(folder, "2026", [A]) == ({A.path: '"key /a"'}, False)
 
 
-def test_logs_are_taken_from_chunks_that_may_have_held_them(folder):
-    assert taken(folder, "2026-11", [A]) == ({A.path: '"key /a"'}, False)
-    assert taken(folder, "2025-11", [A]) == ({}, False)
-
-
 def test_what_was_read_of_a_log_that_cannot_be_read_any_more_is_kept(folder):
     with ReadLogs(folder) as reading:
         reading.add(A.path, read(A, "new"))
@@ -66,3 +61,16 @@ def test_what_was_read_of_a_log_that_cannot_be_read_any_more_is_kept(folder):
 def test_a_broken_file_is_as_none(folder):
     kept_file(folder, "2026").write_bytes(b"PAR1 and no more")
     assert taken(folder, "2026", [A, B]) == ({}, False)
+
+
+def test_what_a_process_has_kept_that_started_later_stays(folder):
+    """As after a kill that missed a batch job."""
+    with ReadLogs(folder) as older, ReadLogs(folder) as newer:
+        for reading in (newer, older):
+            reading.add(A.path, read(A, "newer" if reading is newer else "older"))
+            keep(reading, folder, "2026", [A], "key")
+        assert taken(folder, "2026", [A]) == ({A.path: '"newer /a"'}, True)
+        newer.add(B.path, read(B, "newer"))
+        keep(newer, folder, "2026", [A, B], "key")  # its own, which it has added to
+    assert taken(folder, "2026", [A, B])[1]
+    assert [path.name for path in folder.iterdir()] == ["2026.parquet"]

@@ -39,28 +39,28 @@ def chunk(n_logs, **counts):
     return job
 
 
-def test_logs_and_jobs_are_counted_over_chunks_that_have_ended_and_that_run():
+def test_logs_are_counted_over_chunks_that_have_ended_and_that_run():
     time_s = [0]
     progress = AnalysisProgress(lambda: time_s[0])
     assert progress.so_far() == ""
     progress.expect(100)
-    assert progress.so_far() == "0 of 100 logs"
+    assert progress.so_far() == "0 of 100 logs read"
     time_s[0] = 1
     half = chunk(40, reading=(20, 40))
-    assert progress.so_far([half]) == "20 of 100 logs, about 7 s left"
+    assert progress.so_far([half]) == "20 of 100 logs read, about 7 s left"
     half.counts["joining"] = (10, 30)  # so all of its logs are read
     text = progress.so_far([half]).rstrip()
-    assert text.startswith("40 of 100 logs, 10 of 30 jobs joined, about ")
+    assert text.startswith("40 of 100 logs read, 13 joined to jobs, about ")
     progress.finished(chunk(60, reading=(5, 5), joining=(50, 50)))
     text = progress.so_far([half])
-    assert text.startswith("100 of 100 logs, 60 of 80 jobs joined, about ")
+    assert text.startswith("100 of 100 logs read, 73 joined to jobs, about ")
     assert not progress.is_complete
 
 
 def test_chunks_that_are_read_for_other_reasons_count_too():
     progress = AnalysisProgress()
     progress.expect(0)
-    assert progress.so_far([chunk(30)]) == "0 of 30 logs"
+    assert progress.so_far([chunk(30)]) == "0 of 30 logs read"
 
 
 def test_an_analysis_is_shown_by_its_logs_and_is_done_with_its_target(
@@ -83,9 +83,9 @@ def test_an_analysis_is_shown_by_its_logs_and_is_done_with_its_target(
     handler.emit(record("JOB_FINISHED", job_id=3))
     lines = [re.sub(r"^\d\d:\d\d:\d\d +", "", one) for one in file.text.splitlines()]
     assert lines == [
-        "0 of 3 logs  Doing list_logs (0 s)",
+        "0 of 3 logs read  Doing list_logs (0 s)",
         words.strip(),
-        "3 of 3 logs, 2 of 2 jobs joined  Doing read_chunk (0 s)",
-        "3 of 3 logs, 2 of 2 jobs joined  Doing analyse (0 s)",
-        "3 of 3 logs, 2 of 2 jobs joined  Done in 0 s.",
+        "3 of 3 logs read, 3 joined to jobs  Doing read_chunk (0 s)",
+        "3 of 3 logs read, 3 joined to jobs  Doing analyse (0 s)",
+        "3 of 3 logs read, 3 joined to jobs  Done in 0 s.",
     ]

@@ -66,6 +66,23 @@ def _one_line() -> Iterator[None]:
         raise StartError(words) from error
 
 
+def start_alone(results: Path, what: str) -> str:
+    """Refuse a second start on a folder of results; return the name of this one.
+
+    `what` names what is started. It is called before the first job.
+
+    Raises
+    ------
+    StartError
+        If another start uses the results, or they cannot be written.
+    """
+    _end_in_a_thread()
+    me = f"snakemake of {what} in {Path.cwd()}"
+    with _one_line():
+        hold_lease(results / ".lease", me)
+    return me
+
+
 @dataclass(frozen=True)
 class Start:
     """A start of Snakemake on an experiment.
@@ -115,10 +132,8 @@ class Start:
             If another start uses the results or the GFS, finished runs have other
             settings, or a tier or the scheduler cannot be used.
         """
-        _end_in_a_thread()
-        me = f"snakemake of experiment {self.experiment.name} in {Path.cwd()}"
+        me = start_alone(self.results, f"experiment {self.experiment.name}")
         with _one_line():
-            hold_lease(self.results / ".lease", me)
             if self.experiment.simulated:  # submits nothing, reads no file of the tiers
                 return
             executor = self.snakemake.executor()

@@ -1,4 +1,4 @@
-"""How many logs are read and jobs joined, and how long the rest will take."""
+"""How many logs are read and joined to jobs, and how long the rest will take."""
 
 import time
 from collections.abc import Iterable
@@ -51,7 +51,11 @@ class AnalysisProgress:
         return duration(self._now() - self._start_s)
 
     def so_far(self, running: Iterable[SnakemakeJob] = ()) -> str:
-        """Return the logs that are read and the jobs that are joined, of all."""
+        """Return how many of all logs are read and joined to jobs.
+
+        It counts logs in both cases, as only the gathering, which comes last, knows how
+        many jobs there are: those of several chunks are joined in each of them, too.
+        """
         chunks = [job for job in running if job.n_logs]
         n_ended = sum(job.n_logs for job in self._ended)
         total = max(self._n_listed, n_ended + sum(job.n_logs for job in chunks))
@@ -59,11 +63,9 @@ class AnalysisProgress:
             return ""
         read = n_ended + sum(job.n_logs * job.part_of("reading") for job in chunks)
         joined = n_ended + sum(job.n_logs * job.part_of("joining") for job in chunks)
-        parts = [f"{int(read)} of {plural(total, 'log')}"]
-        jobs = [job.counts.get("joining", (0, 0)) for job in (*self._ended, *chunks)]
-        if n_jobs := sum(n for _, n in jobs):
-            n_joined = sum(done for done, _ in jobs)
-            parts.append(f"{n_joined} of {plural(n_jobs, 'job')} joined")
+        parts = [f"{int(read)} of {plural(total, 'log')} read"]
+        if joined >= 1:
+            parts.append(f"{int(joined)} joined to jobs")
         done = (_READING * read + (1 - _READING) * joined) / total
         if self._first_s is not None and _ENOUGH <= done < 1:
             left_s = (self._now() - self._first_s) * (1 - done) / done

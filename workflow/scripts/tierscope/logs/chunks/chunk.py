@@ -6,6 +6,7 @@ gathering needs to find jobs whose logs lie in several chunks: the tables `INTER
 
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -23,7 +24,7 @@ from tierscope.logs.chunks.store import ReadLogs, keep, take_kept
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs
 from tierscope.logs.jobs import OF_JOBS, Frames, tables_of_jobs
 from tierscope.logs.join import main_log, user_of
-from tierscope.logs.reading import read_logs, reading_key
+from tierscope.logs.reading import ReadLog, read_logs, reading_key
 from tierscope.logs.settings import Settings
 from tierscope.logs.summary import Summary
 
@@ -80,6 +81,7 @@ INTERNAL = {
     "prefixes_of_jobs": PREFIXES,
     "unread_logs": REFUSALS,
 }
+_KEEP_S = 300.0  # after which what was read is kept, for a start after a kill
 _MOST_PID = 1 << 62
 _MOST_JOBS = 2000  # that are joined at once
 _MOST_BYTES = 16 << 20  # of their summaries
@@ -115,19 +117,28 @@ def read_chunk(
     progress : callable of (what is done, done, total)
     """
     key = reading_key(settings.tiers, settings.epochs)
+    kept_s = time.monotonic()
+
+    def add(path: str, answer: ReadLog | str) -> None:
+        nonlocal kept_s
+        reading.add(path, answer)
+        if time.monotonic() - kept_s >= _KEEP_S:
+            keep(reading, kept, chunk, logs, key)
+            kept_s = time.monotonic()
+
     with ReadLogs(kept) as reading:
         if not take_kept(reading, kept, chunk, logs, key):
             read_logs(
                 [log for log in logs if log.path not in reading],
                 settings.tiers,
                 settings.epochs,
-                keep=reading.add,
+                keep=add,
                 n_workers=n_workers,
                 timeout_s=settings.log_timeout_s,
                 progress=lambda done, total: progress("reading", done, total),
             )
             keep(reading, kept, chunk, logs, key)
-        with folder_written_whole(output) as folder:
+        with folder_written_whole(output, reading.started_ns) as folder:
             _write_tables(reading, settings, folder, progress)
 
 

@@ -12,18 +12,19 @@ _STARTED = ".started"  # the file with the time at which the writer of a folder 
 
 
 @contextmanager
-def folder_written_whole(path: Path) -> Iterator[Path]:
+def folder_written_whole(path: Path, started_ns: int | None = None) -> Iterator[Path]:
     """Give a new folder beside a path, and rename it if no error occurs.
 
     An older folder at the path is replaced, and what killed processes left is removed.
-    What a process made that started later, as after a kill that missed this one, stays.
+    What was made by work that started later, as after a kill that missed this process,
+    stays; `started_ns` is when this work started, by default now.
     The name of the new folder holds node and process, so several can write the same
     path.
     """
     temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
     temporary.mkdir(parents=True)
-    started_ns = time.time_ns()
+    started_ns = started_ns or time.time_ns()
     (temporary / _STARTED).write_text(str(started_ns))
     try:
         yield temporary

@@ -2,9 +2,13 @@
 
 A chunk holds the logs of a year, a month, a day, or a part of a day: the longest of
 these with at most `LOGS_PER_CHUNK` logs, a year with fewer, so that several processors
-have work. So a new day makes new chunks and leaves the others as they are, and no chunk
-is so small that the start of its process counts. The day of a log is in its name as
-Darshan writes it; else it is that of its last change.
+have work. So no chunk is so small that the start of its process counts. The day of a
+log is in its name as Darshan writes it; else it is that of its last change.
+
+A log that is listed stays in its chunk, so chunks are never merged, divided or renamed.
+A new log goes to the longest period that is small enough with all logs that are listed
+and new. So a new day is added to the chunk of its month while the month is small
+enough; then it is a chunk of its own, beside that of the month's first days.
 """
 
 import glob
@@ -67,7 +71,7 @@ def list_logs(
     keep_vanished : bool
         Whether logs that were listed before and do not exist any more stay listed.
     logs_per_chunk : int
-        The most logs of a chunk, as far as users and jobs allow.
+        The most logs of a new chunk, as far as users and jobs allow.
 
     Raises
     ------
@@ -75,8 +79,11 @@ def list_logs(
         If a pattern or a folder names no log, and no vanished log is kept.
     """
     lists = {path.stem: path for path in folder.glob(f"*{_SUFFIX}")}
-    before = {log.path: log for path in lists.values() for log in listed_logs(path)}
-    known = before if keep_vanished else {}
+    before = {name: listed_logs(path) for name, path in lists.items()}
+    chunk_of = {log.path: name for name, listed in before.items() for log in listed}
+    known = {log.path: log for listed in before.values() for log in listed}
+    if not keep_vanished:
+        known = {}
     found = {path: _listed(path) for path in find_logs(patterns, may_be_none=known)}
     vanished = {
         path: log
@@ -85,7 +92,7 @@ def list_logs(
         and (found[path].size_bytes == MISSING if path in found else _is_gone(path))
     }
     logs = sorted((found | vanished).values(), key=lambda log: log.path)
-    chunks, changed = _in_chunks(logs, logs_per_chunk), set()
+    chunks, changed = _in_chunks(logs, chunk_of, logs_per_chunk), set()
     for name, listed in chunks.items():
         text = "".join(f"{json.dumps(astuple(log))}\n" for log in listed)
         path = list_path(folder, name)
@@ -106,12 +113,6 @@ def listed_logs(path: Path) -> list[ListedLog]:
     """Return the logs of a list, sorted by path."""
     with path.open() as lines:
         return [ListedLog(*json.loads(line)) for line in lines]
-
-
-def are_related(chunk: str, other: str) -> bool:
-    """Return whether two chunks may have held the same logs, one of them before."""
-    days = [name.partition("_")[0] for name in (chunk, other)]
-    return days[0].startswith(days[1]) or days[1].startswith(days[0])
 
 
 def _listed(path: str) -> ListedLog:
@@ -138,9 +139,9 @@ def _is_gone(path: str) -> bool:
 
 
 def _in_chunks(
-    logs: Iterable[ListedLog], logs_per_chunk: int
+    logs: Iterable[ListedLog], chunk_of: Mapping[str, str], logs_per_chunk: int
 ) -> dict[str, list[ListedLog]]:
-    """Return the logs by chunk."""
+    """Return the logs by chunk; those that are listed, by path, stay in theirs."""
     days = defaultdict(list)
     for log in logs:
         days[day_of(log)].append(log)
@@ -155,11 +156,12 @@ def _in_chunks(
             for period, most in _PERIODS.items()
             if counts[name := f"{day:{period}}"] <= min(most, logs_per_chunk)
         )
-        if name := next(fits, None):
-            chunks[name] += found
-            continue
-        for part, log in _parts(found, logs_per_chunk):
-            chunks[f"{day:%Y-%m-%d}_{part}"].append(log)
+        name = next(fits, None)
+        placed = (
+            ((name, log) for log in found) if name else _parts(found, logs_per_chunk)
+        )
+        for new, log in placed:
+            chunks[chunk_of.get(log.path, new)].append(log)
     return {
         name: sorted(found, key=lambda log: log.path) for name, found in chunks.items()
     }
@@ -168,11 +170,12 @@ def _in_chunks(
 def _parts(
     logs: Sequence[ListedLog], logs_per_chunk: int
 ) -> Iterator[tuple[str, ListedLog]]:
-    """Yield the logs of a day with the name of the part in which they are.
+    """Yield the logs of a day with the chunk of the part in which they are.
 
     The logs of a user are in one part; of a user with more logs than fit, those of a
-    job id. The number of parts is a power of two, so it seldom changes.
+    job id. The number of parts is a power of two, so it seldom changes for new logs.
     """
+    day = f"{day_of(logs[0]):%Y-%m-%d}"
     n_parts = 1
     while n_parts * logs_per_chunk < len(logs):
         n_parts *= 2
@@ -181,7 +184,7 @@ def _parts(
     for log, (user, job_id) in zip(logs, keys, strict=True):
         key = user if of_user[user] <= logs_per_chunk else f"{user} {job_id}"
         part = zlib.crc32(os.fsencode(key)) % n_parts
-        yield f"{part + 1}of{n_parts}", log
+        yield f"{day}_{part + 1}of{n_parts}", log
 
 
 def _user_and_id(path: str) -> tuple[str, str]:

@@ -3,7 +3,9 @@
 import json
 import os
 import tempfile
+import time
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -12,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tierscope.core.files import written_whole
-from tierscope.logs.chunks.listing import ListedLog, are_related
+from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.grouping import LogGroup
 from tierscope.logs.reading import ReadLog
 from tierscope.logs.summary import Summary
@@ -28,8 +30,13 @@ _SCHEMA = pa.schema(
         "summary": pa.large_string(),
     }
 )
+_STARTED = b"started_ns"  # of the process that has written a file
 _ROWS_AT_ONCE = 256
 _SUFFIX = ".parquet"
+
+
+class _IsNewer(Exception):
+    """What is kept was written by a process that started later."""
 
 
 class ReadLogs:
@@ -40,6 +47,7 @@ class ReadLogs:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self.started_ns = time.time_ns()
         self._file = tempfile.TemporaryFile(dir=folder)
         self._places: dict[str, tuple[int, int]] = {}
         self.digests: dict[str, str] = {}
@@ -91,24 +99,18 @@ def take_kept(
 ) -> bool:
     """Take what was read before of logs that have not changed since.
 
-    Chunks that held these logs before are looked at, too. Returns whether all was in
-    the chunk's own file, which has nothing else.
+    Returns whether all was in the chunk's file, which has nothing else.
     """
     wanted = {(os.fsencode(log.path), log.size_bytes, log.mtime_ns) for log in logs}
-    own = kept_file(folder, chunk)
-    others = (one for one in sorted(folder.glob(f"*{_SUFFIX}")) if one != own)
-    related = [one for one in others if are_related(chunk, one.stem)]
-    is_same = True
-    for path in filter(Path.exists, (own, *related)):
-        for row in _rows(path):
-            log = os.fsdecode(row["log"])
-            state = (row["log"], row["size_bytes"], row["mtime_ns"])
-            if state in wanted and row["key"] == key and log not in reading:
-                reading.add(log, ReadLog(row["digest"], row["facts"], row["summary"]))
-                is_same &= path == own
-            else:
-                is_same &= path != own
-    return is_same and all(log.path in reading for log in logs)
+    has_more = False
+    for row in _rows(kept_file(folder, chunk)):
+        log = os.fsdecode(row["log"])
+        state = (row["log"], row["size_bytes"], row["mtime_ns"])
+        if state in wanted and row["key"] == key and log not in reading:
+            reading.add(log, ReadLog(row["digest"], row["facts"], row["summary"]))
+        else:
+            has_more = True
+    return not has_more and all(log.path in reading for log in logs)
 
 
 def _rows(path: Path, columns: Collection[str] | None = None) -> Iterator[dict]:
@@ -125,29 +127,40 @@ def _rows(path: Path, columns: Collection[str] | None = None) -> Iterator[dict]:
 def keep(
     reading: ReadLogs, folder: Path, chunk: str, logs: Sequence[ListedLog], key: str
 ) -> None:
-    """Keep what was read of a chunk's logs.
+    """Keep what was read of a chunk's logs so far.
 
-    Of a log that cannot be read any more, what was read with other settings is kept.
+    Of a log that is not read, what was read with other settings is kept. What a process
+    has kept that started later stays, as in `folder_written_whole`.
     """
     own, unread = kept_file(folder, chunk), {}
-    refused = {
+    not_read = {
         (os.fsencode(log.path), log.size_bytes, log.mtime_ns)
         for log in logs
         if log.path not in reading
     }
-    if refused and own.exists():
+    if not_read and own.exists():
         for row in _rows(own):
-            if (row["log"], row["size_bytes"], row["mtime_ns"]) in refused:
+            if (row["log"], row["size_bytes"], row["mtime_ns"]) in not_read:
                 unread[row["log"]] = row | {"facts": json.dumps(row["facts"])}
     read = [log for log in logs if log.path in reading]
-    with (
-        written_whole(own) as temporary,
-        pq.ParquetWriter(temporary, _SCHEMA, compression="zstd") as writer,
-    ):
-        for at in range(0, len(read), _ROWS_AT_ONCE):
-            rows = [_row(log, reading, key) for log in read[at : at + _ROWS_AT_ONCE]]
-            writer.write_table(pa.Table.from_pylist(rows, _SCHEMA))
-        writer.write_table(pa.Table.from_pylist(list(unread.values()), _SCHEMA))
+    schema = _SCHEMA.with_metadata({_STARTED: str(reading.started_ns)})
+    with suppress(_IsNewer), written_whole(own) as temporary:
+        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+            for at in range(0, len(read), _ROWS_AT_ONCE):
+                some = read[at : at + _ROWS_AT_ONCE]
+                rows = [_row(log, reading, key) for log in some]
+                writer.write_table(pa.Table.from_pylist(rows, schema))
+            writer.write_table(pa.Table.from_pylist(list(unread.values()), schema))
+        if _started_ns(own) > reading.started_ns:
+            raise _IsNewer
+
+
+def _started_ns(path: Path) -> int:
+    """Return when the process started that has written a file, 0 if there is none."""
+    try:
+        return int((pq.read_schema(path).metadata or {}).get(_STARTED, 0))
+    except (OSError, pa.ArrowException):
+        return 0
 
 
 def _row(log: ListedLog, reading: ReadLogs, key: str) -> dict:
