@@ -9,7 +9,7 @@ from tierscope.core.validation import ConfigError, check
 from tierscope.logs.tiers import AUTO, TierPrefix, prefixes_of, tiers_of
 
 LOGS = "logs"  # the key that makes a configuration one of logs
-KEEP = "keep"  # logs that vanished
+KEEP, DROP = "keep", "drop"  # logs that vanished
 LOG_TIMEOUT_S = 60.0
 # The folders of an analysis, below that of its results.
 LISTING, READ_LOGS, CHUNKS, TABLES = "listing", "read-logs", "chunks", "tables"
