@@ -132,7 +132,7 @@ def test_a_log_that_cannot_be_looked_at_has_not_vanished(tmp_path, monkeypatch):
     write(logs, "a.darshan", "b.darshan")
     list_logs([str(logs)], lists)
     (logs / "a.darshan").unlink()
-    monkeypatch.setattr(listing, "_is_gone", lambda path: False)
+    monkeypatch.setattr(listing, "is_gone", lambda path: False)
     assert names_in(list_logs([str(logs)], lists)) == {"2026": ["b.darshan"]}
 
 

@@ -3,29 +3,47 @@
 from pathlib import Path
 
 import pytest
+from tierscope.logs.chunks import store
 from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.chunks.store import ReadLogs, keep, kept_file, take_kept
-from tierscope.logs.reading import ReadLog
+from tierscope.logs.reading import ReadingKey, ReadLog
 
+KEY = ReadingKey("settings", "code")
+OTHER, NEW_CODE = ReadingKey("new", "code"), ReadingKey("settings", "new")
+GONE = "cannot be read: No such file or directory."
 A, B = ListedLog("/a", 10, 1), ListedLog("/b\udce9", 20, 2)
 
 
-def read(log, key="key"):
+def read(log, key=KEY):
     """Return what was read of a log."""
-    return ReadLog(f"digest of {log.path[:2]}", {"uid": 1}, f'"{key} {log.path[:2]}"')
+    text = f'"{key.settings} {log.path[:2]}"'
+    return ReadLog(f"digest of {log.path[:2]}", {"uid": 1}, text)
+
+
+@pytest.fixture(autouse=True)
+def gone(monkeypatch):
+    """Return the paths of logs that are gone; a test may add some."""
+    paths = set()
+    monkeypatch.setattr(store, "is_gone", paths.__contains__)
+    return paths
 
 
 @pytest.fixture
 def folder(tmp_path):
     """Return a folder in which two logs of chunk 2026 are kept."""
-    with ReadLogs(tmp_path) as reading:
-        for log in (A, B):
-            reading.add(log.path, read(log))
-        keep(reading, tmp_path, "2026", [A, B], "key")
+    kept(tmp_path, "2026", {A: read(A), B: read(B)})
     return tmp_path
 
 
-def taken(folder: Path, chunk, logs, key="key"):
+def kept(folder: Path, chunk, answers, key=KEY):
+    """Keep what was read of the logs of a chunk."""
+    with ReadLogs(folder) as reading:
+        for log, answer in answers.items():
+            reading.add(log.path, answer)
+        keep(reading, folder, chunk, list(answers), key)
+
+
+def taken(folder: Path, chunk, logs, key=KEY):
     """Return the summaries that are taken by path, and whether these are all."""
     with ReadLogs(folder) as reading:
         is_same = take_kept(reading, folder, chunk, logs, key)
@@ -38,29 +56,50 @@ def taken(folder: Path, chunk, logs, key="key"):
 
 def test_what_was_kept_is_taken_if_nothing_has_changed(folder):
     texts, is_same = taken(folder, "2026", [A, B])
-    assert texts == {A.path: '"key /a"', B.path: '"key /b"'}
+    assert texts == {A.path: '"settings /a"', B.path: '"settings /b"'}
     assert is_same
 
 
 def test_changed_logs_and_those_of_other_settings_are_not_taken(folder):
     changed = ListedLog(A.path, 10, 5)
-    assert taken(folder, "2026", [changed, B]) == ({B.path: '"key /b"'}, False)
-    assert taken(folder, "2026", [A, B], "other") == ({}, False)
-    assert taken(folder, "2026", [A]) == ({A.path: '"key /a"'}, False)
+    assert taken(folder, "2026", [changed, B]) == ({B.path: '"settings /b"'}, False)
+    assert taken(folder, "2026", [A, B], OTHER) == ({}, False)
+    assert taken(folder, "2026", [A, B], NEW_CODE) == ({}, False)
+    assert taken(folder, "2026", [A]) == ({A.path: '"settings /a"'}, False)
 
 
 def test_logs_are_taken_from_chunks_that_may_have_held_them(folder):
-    assert taken(folder, "2026-11", [A]) == ({A.path: '"key /a"'}, False)
+    assert taken(folder, "2026-11", [A]) == ({A.path: '"settings /a"'}, False)
     assert taken(folder, "2025-11", [A]) == ({}, False)
 
 
 def test_what_was_read_of_a_log_that_cannot_be_read_any_more_is_kept(folder):
+    kept(folder, "2026", {A: read(A, OTHER), B: GONE}, OTHER)
+    assert taken(folder, "2026", [A, B], OTHER)[0] == {A.path: '"new /a"'}
+    assert taken(folder, "2026", [A, B])[0] == {B.path: '"settings /b"'}
+    kept(folder, "2026-11", {B: GONE}, OTHER)  # the log is in another chunk now
+    kept_file(folder, "2026").unlink()
+    assert taken(folder, "2026-11", [B])[0] == {B.path: '"settings /b"'}
+
+
+def test_of_a_log_that_is_gone_counts_what_earlier_code_has_read(folder, gone):
+    gone.add(B.path)
+    assert taken(folder, "2026", [A, B], NEW_CODE) == ({B.path: '"settings /b"'}, False)
+    assert taken(folder, "2026", [A, B], OTHER) == ({}, False)
+    gone.add(A.path)
+    both = {A.path: '"settings /a"', B.path: '"settings /b"'}
+    assert taken(folder, "2026", [A, B], NEW_CODE) == (both, True)
+
+
+def test_what_is_kept_again_is_known_to_be_of_earlier_code(folder, gone):
+    gone.add(A.path)
     with ReadLogs(folder) as reading:
-        reading.add(A.path, read(A, "new"))
-        reading.add(B.path, "cannot be read: No such file or directory.")
-        keep(reading, folder, "2026", [A, B], "new")
-    assert taken(folder, "2026", [A, B], "new")[0] == {A.path: '"new /a"'}
-    assert taken(folder, "2026", [A, B])[0] == {B.path: '"key /b"'}
+        take_kept(reading, folder, "2026-11", [A], NEW_CODE)
+        keep(reading, folder, "2026-11", [A], NEW_CODE)
+    kept_file(folder, "2026").unlink()
+    gone.clear()
+    assert taken(folder, "2026-11", [A], NEW_CODE) == ({}, False)
+    assert taken(folder, "2026-11", [A]) == ({A.path: '"settings /a"'}, True)
 
 
 def test_a_broken_file_is_as_none(folder):

@@ -27,6 +27,7 @@ from tierscope.core.words import number_words
 from tierscope.logs import worker
 from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.settings import LOG_TIMEOUT_S, worker_bytes
+from tierscope.logs.summary import FORM
 from tierscope.logs.tiers import TierPrefix
 
 _PACKAGE_PARENT = Path(__file__).parents[2]
@@ -54,11 +55,22 @@ class ReadLog:
     summary: str
 
 
-def reading_key(tiers: Sequence[TierPrefix] | str, epochs: str | None) -> str:
-    """Return a digest of what summaries depend on besides the log."""
-    modules = digest_of_modules(Path(worker.__file__), _PACKAGE_PARENT)
-    values = [_as_lists(tiers), epochs, modules]
-    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+@dataclass(frozen=True)
+class ReadingKey:
+    """What summaries depend on besides the log, as digests.
+
+    `settings` is of the settings and of the form of summaries, `code` of the sources.
+    """
+
+    settings: str
+    code: str
+
+
+def reading_key(tiers: Sequence[TierPrefix] | str, epochs: str | None) -> ReadingKey:
+    """Return the key of what is read now."""
+    values = json.dumps([_as_lists(tiers), epochs, FORM])
+    code = digest_of_modules(Path(worker.__file__), _PACKAGE_PARENT)
+    return ReadingKey(hashlib.sha256(values.encode()).hexdigest(), code)
 
 
 def read_logs(

@@ -82,7 +82,7 @@ def list_logs(
         path: log
         for path, log in known.items()
         if log.size_bytes != MISSING
-        and (found[path].size_bytes == MISSING if path in found else _is_gone(path))
+        and (found[path].size_bytes == MISSING if path in found else is_gone(path))
     }
     logs = sorted((found | vanished).values(), key=lambda log: log.path)
     chunks, changed = _in_chunks(logs, logs_per_chunk), set()
@@ -123,7 +123,7 @@ def _listed(path: str) -> ListedLog:
     return ListedLog(path, status.st_size, status.st_mtime_ns)
 
 
-def _is_gone(path: str) -> bool:
+def is_gone(path: str) -> bool:
     """Return whether a file is there no more."""
     try:
         os.stat(path)

@@ -1,19 +1,20 @@
 """What was read of the logs of a chunk, in a file, so that it is not read again."""
 
+import itertools
 import json
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tierscope.core.files import written_whole
-from tierscope.logs.chunks.listing import ListedLog, are_related
-from tierscope.logs.reading import ReadLog
+from tierscope.logs.chunks.listing import ListedLog, are_related, is_gone
+from tierscope.logs.reading import ReadingKey, ReadLog
 from tierscope.logs.summary import Summary
 
 _SCHEMA = pa.schema(
@@ -21,7 +22,8 @@ _SCHEMA = pa.schema(
         "log": pa.binary(),  # paths need not be UTF-8
         "size_bytes": pa.int64(),
         "mtime_ns": pa.int64(),
-        "key": pa.string(),
+        "settings": pa.string(),
+        "code": pa.string(),
         "digest": pa.string(),
         "facts": pa.large_string(),
         "summary": pa.large_string(),
@@ -34,13 +36,15 @@ _SUFFIX = ".parquet"
 class ReadLogs:
     """What was read of some logs; the summaries lie in a file without a name.
 
-    `refusals` has the reasons by path of logs that cannot be used.
+    `refusals` has the reasons by path of logs that cannot be used, `codes` the digest
+    of the code that has read a log, if that was before.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._file = tempfile.TemporaryFile(dir=folder)
         self._places: dict[str, tuple[int, int]] = {}
+        self.codes: dict[str, str] = {}
         self.digests: dict[str, str] = {}
         self.facts: dict[str, dict] = {}
         self.refusals: dict[str, str] = {}
@@ -51,8 +55,11 @@ class ReadLogs:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add(self, path: str, answer: ReadLog | str) -> None:
-        """Take what was read of a log, or why it is refused."""
+    def add(self, path: str, answer: ReadLog | str, *, code: str = "") -> None:
+        """Take what was read of a log, or why it is refused.
+
+        `code` is that of what was read before.
+        """
         if isinstance(answer, str):
             self.refusals[path] = answer
             return
@@ -60,6 +67,8 @@ class ReadLogs:
         self._places[path] = (self._file.seek(0, os.SEEK_END), len(text))
         self._file.write(text)
         self.digests[path], self.facts[path] = answer.digest, answer.facts
+        if code:
+            self.codes[path] = code
 
     def __contains__(self, path: str) -> bool:
         """Return whether a log was read."""
@@ -86,76 +95,117 @@ def kept_file(folder: Path, chunk: str) -> Path:
 
 
 def take_kept(
-    reading: ReadLogs, folder: Path, chunk: str, logs: Sequence[ListedLog], key: str
+    reading: ReadLogs,
+    folder: Path,
+    chunk: str,
+    logs: Sequence[ListedLog],
+    key: ReadingKey,
 ) -> bool:
     """Take what was read before of logs that have not changed since.
 
-    Chunks that held these logs before are looked at, too. Returns whether all was in
-    the chunk's own file, which has nothing else.
+    Of a log that is gone, what an earlier version of the code has read is taken, too.
+    Chunks that held these logs before are looked at. Returns whether all was in the
+    chunk's own file, which has nothing else.
     """
-    wanted = {(os.fsencode(log.path), log.size_bytes, log.mtime_ns) for log in logs}
-    own = kept_file(folder, chunk)
-    others = (one for one in sorted(folder.glob(f"*{_SUFFIX}")) if one != own)
-    related = [one for one in others if are_related(chunk, one.stem)]
+    wanted, own = set(map(_state, logs)), kept_file(folder, chunk)
     is_same = True
-    for path in filter(Path.exists, (own, *related)):
+    for path in _files(folder, chunk):
         for row in _rows(path):
             log = os.fsdecode(row["log"])
-            state = (row["log"], row["size_bytes"], row["mtime_ns"])
-            if state in wanted and row["key"] == key and log not in reading:
-                reading.add(log, ReadLog(row["digest"], row["facts"], row["summary"]))
-                is_same &= path == own
-            else:
-                is_same &= path != own
+            is_taken = (
+                _state_of(row) in wanted
+                and log not in reading
+                and row["settings"] == key.settings
+                and (row["code"] == key.code or is_gone(log))
+            )
+            if is_taken:
+                facts = json.loads(row["facts"])
+                read = ReadLog(row["digest"], facts, row["summary"])
+                reading.add(log, read, code=row["code"])
+            is_same &= is_taken == (path == own)
     return is_same and all(log.path in reading for log in logs)
 
 
-def _rows(path: Path, columns: Collection[str] | None = None) -> Iterator[dict]:
+def _state(log: ListedLog) -> tuple[bytes, int, int]:
+    """Return the path, size and time of a log."""
+    return os.fsencode(log.path), log.size_bytes, log.mtime_ns
+
+
+def _state_of(row: Mapping[str, Any]) -> tuple[bytes, int, int]:
+    """Return the path, size and time of a row's log."""
+    return row["log"], row["size_bytes"], row["mtime_ns"]
+
+
+def _files(folder: Path, chunk: str) -> list[Path]:
+    """Return the files with logs of a chunk: its own one, then others, new ones first.
+
+    The others are of chunks that held these logs before.
+    """
+    own = kept_file(folder, chunk)
+    related = [
+        path
+        for path in folder.glob(f"*{_SUFFIX}")
+        if path != own and are_related(chunk, path.stem)
+    ]
+    related.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    return [*filter(Path.exists, [own]), *related]
+
+
+def _rows(path: Path) -> Iterator[dict]:
     """Yield the rows of a file of kept logs; none if it is broken."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
-                for row in batch.to_pylist():
-                    yield row | {"facts": json.loads(row["facts"])}
+            if file.schema_arrow.names == _SCHEMA.names:
+                for batch in file.iter_batches(_ROWS_AT_ONCE):
+                    yield from batch.to_pylist()
     except (OSError, pa.ArrowException):  # a machine that stopped may leave such a file
         return
 
 
 def keep(
-    reading: ReadLogs, folder: Path, chunk: str, logs: Sequence[ListedLog], key: str
+    reading: ReadLogs,
+    folder: Path,
+    chunk: str,
+    logs: Sequence[ListedLog],
+    key: ReadingKey,
 ) -> None:
     """Keep what was read of a chunk's logs.
 
-    Of a log that cannot be read any more, what was read with other settings is kept.
+    Of a log that cannot be read any more, what was read with other settings is kept,
+    as these may come again.
     """
-    own, unread = kept_file(folder, chunk), {}
-    refused = {
-        (os.fsencode(log.path), log.size_bytes, log.mtime_ns)
-        for log in logs
-        if log.path not in reading
-    }
-    if refused and own.exists():
-        for row in _rows(own):
-            if (row["log"], row["size_bytes"], row["mtime_ns"]) in refused:
-                unread[row["log"]] = row | {"facts": json.dumps(row["facts"])}
-    read = [log for log in logs if log.path in reading]
+    read = (_row(log, reading, key) for log in logs if log.path in reading)
+    unread = {_state(log) for log in logs if log.path not in reading}
+    rows = itertools.chain(read, _rows_of(unread, _files(folder, chunk)))
     with (
-        written_whole(own) as temporary,
-        pq.ParquetWriter(temporary, _SCHEMA, compression="zstd") as writer,
+        written_whole(kept_file(folder, chunk)) as temporary,
+        pq.ParquetWriter(
+            temporary, _SCHEMA, compression="zstd", write_page_checksum=True
+        ) as writer,
     ):
-        for at in range(0, len(read), _ROWS_AT_ONCE):
-            rows = [_row(log, reading, key) for log in read[at : at + _ROWS_AT_ONCE]]
-            writer.write_table(pa.Table.from_pylist(rows, _SCHEMA))
-        writer.write_table(pa.Table.from_pylist(list(unread.values()), _SCHEMA))
+        while some := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+            writer.write_table(pa.Table.from_pylist(some, _SCHEMA))
 
 
-def _row(log: ListedLog, reading: ReadLogs, key: str) -> dict:
+def _rows_of(states: Collection, files: Sequence[Path]) -> Iterator[dict]:
+    """Yield the rows of some logs, of each log the first one with the same settings."""
+    seen = set()
+    for path in files if states else ():
+        for row in _rows(path):
+            state = _state_of(row)
+            if state in states and (state, row["settings"]) not in seen:
+                seen.add((state, row["settings"]))
+                yield row
+
+
+def _row(log: ListedLog, reading: ReadLogs, key: ReadingKey) -> dict:
     """Return the row of a log."""
     return {
         "log": os.fsencode(log.path),
         "size_bytes": log.size_bytes,
         "mtime_ns": log.mtime_ns,
-        "key": key,
+        "settings": key.settings,
+        "code": reading.codes.get(log.path, key.code),
         "digest": reading.digests[log.path],
         "facts": json.dumps(reading.facts[log.path]),
         "summary": reading.text(log.path),
