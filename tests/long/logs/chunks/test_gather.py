@@ -16,6 +16,7 @@ from tierscope.logs.chunks.chunk import read_chunk
 from tierscope.logs.chunks.gather import gather
 from tierscope.logs.chunks.listing import list_logs
 from tierscope.logs.jobs import JOB_TABLES
+from tierscope.logs.reading import Refusal
 from tierscope.logs.settings import settings_of
 from tierscope.pages.logs.anonymous import anonymise
 
@@ -159,7 +160,7 @@ def test_the_next_gathering_keeps_what_was_read(logs, tmp_path, monkeypatch):
     def read_empty(logs, *arguments, keep, **options):
         for log in logs:
             sizes.append(log.size_bytes)
-            keep(log.path, "is empty, expected a Darshan log.")
+            keep(log.path, Refusal("is empty, expected a Darshan log."))
 
     monkeypatch.setattr("tierscope.logs.chunks.chunk.read_logs", read_empty)
     again, chunks = analysed(tmp_path / "many", logs, 1000)  # days become one chunk

@@ -6,11 +6,11 @@ import pytest
 from tierscope.logs.chunks import store
 from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.chunks.store import ReadLogs, keep, kept_file, take_kept
-from tierscope.logs.reading import ReadingKey, ReadLog
+from tierscope.logs.reading import ReadingKey, ReadLog, Refusal
 
 KEY = ReadingKey("settings", "code")
 OTHER, NEW_CODE = ReadingKey("new", "code"), ReadingKey("settings", "new")
-GONE = "cannot be read: No such file or directory."
+GONE = Refusal("cannot be read: No such file or directory.")
 A, B = ListedLog("/a", 10, 1), ListedLog("/b\udce9", 20, 2)
 
 

@@ -1,4 +1,4 @@
-"""Folders that are written whole, by whoever started last."""
+"""Folders of chunks: written whole, by whoever started last, and removed."""
 
 import os
 import platform
@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+UNREAD = "unread_logs"  # the table of a chunk's refused logs
 _STARTED = ".started"  # the file with the time at which the writer of a folder started
 
 
@@ -63,3 +67,19 @@ def remove_others(folder: Path, kept: set[str]) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the tables of chunks with logs that may be read now, so that they are."""
+    for chunk in folder.glob("[!.]*"):
+        if _may_pass(chunk / f"{UNREAD}.parquet"):
+            shutil.rmtree(chunk, ignore_errors=True)
+
+
+def _may_pass(table: Path) -> bool:
+    """Return whether any reason in a table may pass, or it cannot be read."""
+    try:
+        found = pq.read_table(table, columns=["may_pass"])["may_pass"].to_pylist()
+    except (OSError, pa.ArrowException):
+        return True
+    return any(found)

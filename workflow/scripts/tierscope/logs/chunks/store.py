@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from tierscope.core.files import written_whole
 from tierscope.logs.chunks.listing import ListedLog, are_related, is_gone
-from tierscope.logs.reading import ReadingKey, ReadLog
+from tierscope.logs.reading import ReadingKey, ReadLog, Refusal
 from tierscope.logs.summary import Summary
 
 _SCHEMA = pa.schema(
@@ -36,7 +36,7 @@ _SUFFIX = ".parquet"
 class ReadLogs:
     """What was read of some logs; the summaries lie in a file without a name.
 
-    `refusals` has the reasons by path of logs that cannot be used, `codes` the digest
+    `refusals` has, by path, why logs that cannot be used, `codes` the digest
     of the code that has read a log, if that was before.
     """
 
@@ -47,7 +47,7 @@ class ReadLogs:
         self.codes: dict[str, str] = {}
         self.digests: dict[str, str] = {}
         self.facts: dict[str, dict] = {}
-        self.refusals: dict[str, str] = {}
+        self.refusals: dict[str, Refusal] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -55,12 +55,12 @@ class ReadLogs:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add(self, path: str, answer: ReadLog | str, *, code: str = "") -> None:
+    def add(self, path: str, answer: ReadLog | Refusal, *, code: str = "") -> None:
         """Take what was read of a log, or why it is refused.
 
         `code` is that of what was read before.
         """
-        if isinstance(answer, str):
+        if isinstance(answer, Refusal):
             self.refusals[path] = answer
             return
         text = answer.summary.encode()
