@@ -50,6 +50,7 @@ class Settings:
     def as_json(self) -> dict[str, Any]:
         """Return what determines the tables, for JSON; `settings_of` reads it."""
         values = dict(vars(self))
+        del values["log_timeout_s"]  # how long to wait is not in them
         if self.tiers != AUTO:
             values["tiers"] = prefixes_of(self.tiers)
         return values | {"logs": list(self.logs)}
