@@ -188,6 +188,23 @@ def test_a_filter_that_keeps_no_job_of_any_chunk_is_refused(logs, tmp_path):
         analysed(tmp_path, logs, 1, filter={"executable": "wrf"})
 
 
+def test_errors_of_an_anonymous_analysis_name_nobody(logs, tmp_path):
+    nobody = {"filter": {"executable": "wrf"}, "anonymous": True}
+    with pytest.raises(ConfigError) as error:
+        analysed(tmp_path / "none", logs, 1000, **nobody)
+    assert str(error.value) == (
+        "config: filter: got executable, which none of the 7 jobs meets, expected "
+        "values that jobs have (anonymous: true hides details)"
+    )
+    (empty,) = logs.glob("carl_ior_id77-9*")
+    with pytest.raises(ConfigError) as error:
+        analysed(tmp_path / "empty", empty, 1000, anonymous=True)
+    assert str(error.value) == (
+        "config: logs: got 1 log, which cannot be used, expected one that can "
+        "(anonymous: true hides details)"
+    )
+
+
 def test_refused_jobs_are_named_as_in_the_tables(logs, tmp_path, monkeypatch):
     def join_some(groups, found, **options):
         firsts = [str(group.logs[0]) for group in groups]
