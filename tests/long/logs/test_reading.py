@@ -10,7 +10,7 @@ from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.logs import reading, worker
 from tierscope.logs.chunks.chunk import read_chunk
-from tierscope.logs.chunks.folders import remove_unfinished
+from tierscope.logs.chunks.folders import to_be_tried_again
 from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.reading import (
     ReadingError,
@@ -169,10 +169,9 @@ def test_a_log_that_was_not_read_in_time_is_read_at_the_next_start(
     with monkeypatch.context() as other:
         start_instead(other, sys.executable, str(script))
         read_chunk(listed(paths), settings, chunk="2026", n_workers=1, **places)
-    remove_unfinished(chunks)
-    assert not (chunks / "2026").exists()
+    assert to_be_tried_again(chunks) == {paths[1]}
     read_chunk(listed(paths), settings, chunk="2026", n_workers=1, **places)
-    remove_unfinished(chunks)
+    assert not to_be_tried_again(chunks)
     table = pq.read_table(chunks / "2026" / "read_logs.parquet")
     assert table["log"].to_pylist() == list(map(os.fsencode, paths))
 

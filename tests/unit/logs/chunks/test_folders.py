@@ -9,7 +9,7 @@ from tierscope.logs.chunks.folders import (
     UNREAD,
     folder_written_whole,
     remove_others,
-    remove_unfinished,
+    to_be_tried_again,
 )
 
 
@@ -66,12 +66,11 @@ def test_others_are_removed_unless_they_are_being_written(tmp_path):
     ]
 
 
-def test_chunks_with_logs_that_may_be_read_now_are_removed(tmp_path):
+def test_logs_whose_refusal_may_pass_are_to_be_tried_again(tmp_path):
     for name, may_pass in (("2024", [False]), ("2025", [False, True]), ("2026", [])):
-        table = pa.table({"may_pass": pa.array(may_pass, pa.bool_())})
+        logs = [b"/%d\xe9" % number for number in range(len(may_pass))]
+        table = pa.table({"log": logs, "may_pass": pa.array(may_pass, pa.bool_())})
         write_parquet(table, tmp_path / name / f"{UNREAD}.parquet")
-    (tmp_path / "2023").mkdir()  # broken
-    (tmp_path / ".2022.node.1").mkdir()  # being written
-    remove_unfinished(tmp_path)
-    left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == [".2022.node.1", "2024", "2026"]
+    (tmp_path / "2023").mkdir()
+    write_parquet(pa.table({"log": [b"/b"]}), tmp_path / "2022" / f"{UNREAD}.parquet")
+    assert to_be_tried_again(tmp_path) == {"/1\udce9"}

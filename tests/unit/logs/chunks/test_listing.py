@@ -109,6 +109,19 @@ def test_only_lists_that_change_are_written(tmp_path):
     assert sorted(path.stem for path in lists.iterdir()) == ["2026-03", "2026-04"]
 
 
+def test_a_log_that_is_to_be_read_again_changes_the_list_of_its_chunk(tmp_path):
+    logs, lists = tmp_path / "logs", tmp_path / "lists"
+    write(logs, darshan("anna", 1, "3-5"), darshan("anna", 2, "4-5"))
+    path = str(logs / darshan("anna", 1, "3-5"))
+    list_logs([path], lists)
+    for again, changed, n_tries in (([path], {"2026"}, 1), ([], set(), 1)):
+        found = list_logs([path], lists, again=again)
+        assert (found.changed, found.chunks["2026"][0].n_tries) == (changed, n_tries)
+    os.utime(path)
+    found = list_logs([path], lists, again=[path])
+    assert [log.n_tries for logs in found.chunks.values() for log in logs] == [0]
+
+
 def test_vanished_logs_stay_unless_they_are_not_to_or_nobody_names_them(tmp_path):
     logs, lists = tmp_path / "logs", tmp_path / "lists"
     write(logs, "a.darshan", "b.darshan")

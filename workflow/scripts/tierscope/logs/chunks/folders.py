@@ -5,7 +5,7 @@ import platform
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,17 +85,14 @@ def _age_s(path: Path) -> float:
         return 0
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove the tables of chunks with logs that may be read now, so that they are."""
-    for chunk in folder.glob("[!.]*"):
-        if _may_pass(chunk / f"{UNREAD}.parquet"):
-            shutil.rmtree(chunk, ignore_errors=True)
+def to_be_tried_again(folder: Path) -> frozenset[str]:
+    """Return the logs that chunks have refused for a reason that may pass.
 
-
-def _may_pass(table: Path) -> bool:
-    """Return whether any reason in a table may pass, or it cannot be read."""
-    try:
-        found = pq.read_table(table, columns=["may_pass"])["may_pass"].to_pylist()
-    except (OSError, pa.ArrowException):
-        return True
-    return any(found)
+    `folder` has a folder of tables of each chunk.
+    """
+    found: list[bytes] = []
+    for table in folder.glob(f"[!.]*/{UNREAD}.parquet"):
+        with suppress(OSError, pa.ArrowException):  # broken or of an earlier version
+            rows = pq.read_table(table, columns=["log", "may_pass"])
+            found += rows.filter(rows["may_pass"])["log"].to_pylist()
+    return frozenset(map(os.fsdecode, found))

@@ -13,8 +13,8 @@ import os
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -33,11 +33,16 @@ _USER = re.compile(r"([^/]*?)_[^/]*_id(-?\d+)[-_][^/]*$")
 
 @dataclass(frozen=True)
 class ListedLog:
-    """A log as it was found; one that was written since then has other values."""
+    """A log as it was found; one that was written since then has other values.
+
+    `n_tries` counts how often it was refused for a reason that may pass: so the list
+    of a chunk with such a log changes, and the chunk is read again.
+    """
 
     path: str
     size_bytes: int  # or MISSING
     mtime_ns: int
+    n_tries: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ def list_logs(
     folder: Path,
     *,
     keep_vanished: bool = True,
+    again: Collection[str] = (),
     logs_per_chunk: int = LOGS_PER_CHUNK,
 ) -> Listing:
     """Find logs, and write the list of each chunk that is new or has changed.
@@ -66,6 +72,8 @@ def list_logs(
         Where the lists are; `listed_logs` reads them.
     keep_vanished : bool
         Whether logs that were listed before and do not exist any more stay listed.
+    again : collection of str
+        The paths of logs that are to be read again though they have not changed.
     logs_per_chunk : int
         The most logs of a chunk, as far as users and jobs allow.
 
@@ -84,7 +92,10 @@ def list_logs(
         if log.size_bytes != MISSING
         and (found[path].size_bytes == MISSING if path in found else is_gone(path))
     }
-    logs = sorted((found | vanished).values(), key=lambda log: log.path)
+    logs = [
+        _tried(log, before.get(path), path in again)
+        for path, log in sorted((found | vanished).items())
+    ]
     chunks, changed = _in_chunks(logs, logs_per_chunk), set()
     for name, listed in chunks.items():
         text = "".join(f"{json.dumps(astuple(log))}\n" for log in listed)
@@ -121,6 +132,13 @@ def _listed(path: str) -> ListedLog:
     except OSError:
         return ListedLog(path, MISSING, 0)
     return ListedLog(path, status.st_size, status.st_mtime_ns)
+
+
+def _tried(log: ListedLog, before: ListedLog | None, again: bool) -> ListedLog:
+    """Return a log with the number of its tries, if it is the same as before."""
+    if not before or replace(before, n_tries=log.n_tries) != log:
+        return log
+    return replace(before, n_tries=before.n_tries + again)
 
 
 def is_gone(path: str) -> bool:
