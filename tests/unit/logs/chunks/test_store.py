@@ -105,3 +105,12 @@ def test_what_is_kept_again_is_known_to_be_of_earlier_code(folder, gone):
 def test_a_broken_file_is_as_none(folder):
     kept_file(folder, "2026").write_bytes(b"PAR1 and no more")
     assert taken(folder, "2026", [A, B]) == ({}, False)
+
+
+def test_no_byte_that_a_disk_has_changed_is_taken_for_what_was_read(folder):
+    path = kept_file(folder, "2026")
+    whole = path.read_bytes()
+    for at in range(4, len(whole) // 2, 5):  # the second half describes the first one
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        for log, text in taken(folder, "2026", [A, B])[0].items():
+            assert text == f'"settings {log[:2]}"', at
