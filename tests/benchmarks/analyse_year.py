@@ -4,8 +4,8 @@ KIND is ``read`` (two processes only read and sum up), ``analyse`` (Snakemake on
 cores, from logs to tables and then to pages) or ``job_stats`` (PyDarshan's command).
 Printed are the seconds, the processor's seconds of this process and of those that it
 started, the number of logs, and the most memory of one of them. The seconds of an
-analysis are without the start, which a start with nothing to do tells (`start_s`), and
-without figures and pages (`pages_s`).
+analysis are without the start, which a dry run tells (`start_s`), and without figures
+and pages (`pages_s`).
 """
 
 import csv
@@ -60,47 +60,36 @@ def read(paths: Sequence[str], kept: str) -> int:
 
 def analyse(folder: str, kept: str) -> dict[str, float]:
     """Analyse the logs of a folder by the command that a user types."""
-    Path(kept, "year.yaml").write_text(
-        json.dumps({"experiment": "year", "logs": [folder]})
-    )
+    config = {"experiment": "year", "logs": [folder]}
+    Path(kept, "year.yaml").write_text(json.dumps(config))
     tables = "results/year/summary.txt"
-    first_s, start_s, pages_s = (
-        snakemake(kept, target) for target in (tables, tables, "analyse")
-    )
+    start_s = snakemake(kept, "--dry-run", tables)
+    before_s = processor_s()
+    seconds = snakemake(kept, tables)
+    own = {"processor_s": processor_s() - before_s, "seconds": seconds - start_s}
+    pages_s = snakemake(kept, "analyse") - start_s
     n_logs = len(read_table(Path(kept, "results/year/tables/logs.parquet"), "logs"))
-    own = {
-        "seconds": first_s - start_s,
-        "start_s": start_s,
-        "pages_s": pages_s - start_s,
-    }
-    return own | {"n_logs": n_logs}
+    return own | {"start_s": start_s, "pages_s": pages_s, "n_logs": n_logs}
 
 
-def snakemake(folder: str, target: str) -> float:
-    """Let Snakemake make a target in a folder; return how long that took in seconds."""
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--snakefile",
-        str(ROOT / "Snakefile"),
-    ]
-    command += [
-        "--profile",
-        str(ROOT / "profiles" / "local"),
-        "--cores",
-        str(N_WORKERS),
-    ]
-    command += ["--configfile", "year.yaml", "--", target]
+def snakemake(folder: str, *words: str) -> float:
+    """Let Snakemake make targets in a folder; return how long that took in seconds."""
+    command = [sys.executable, "-m", "snakemake", "--snakefile", f"{ROOT}/Snakefile"]
+    command += ["--profile", f"{ROOT}/profiles/local", "--cores", str(N_WORKERS)]
+    command += [*words, "--configfile", "year.yaml"]
     start = time.perf_counter()
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise SystemExit(
-            f"snakemake {target}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-        )
+        raise SystemExit(f"snakemake {words}: {done.stdout[-2000:]}{done.stderr}")
     return time.perf_counter() - start
+
+
+def processor_s() -> float:
+    """Return the processor's seconds of this process and of those that have ended."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def job_stats(paths: Sequence[str], kept: str) -> int:
@@ -124,14 +113,9 @@ def main() -> None:
         else:
             n_logs = {"read": read, "job_stats": job_stats}[kind](paths, kept)
             found = {"n_logs": n_logs, "seconds": time.perf_counter() - start}
-    own, child = map(
-        resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    done = found | {
-        "own_s": own.ru_utime + own.ru_stime,
-        "child_s": child.ru_utime + child.ru_stime,
-        "memory_mb": max(peak_memory_mb(), child.ru_maxrss * 1024 / 1e6),
-    }
+    child = resource.getrusage(resource.RUSAGE_CHILDREN)
+    memory_mb = max(peak_memory_mb(), child.ru_maxrss * 1024 / 1e6)
+    done = {"processor_s": processor_s()} | found | {"memory_mb": memory_mb}
     print(json.dumps(done), flush=True)
 
 

@@ -87,6 +87,9 @@ def test_root_is_not_removed_while_another_node_claims_it(tmp_path, monkeypatch)
     leaving.release()
     assert (tmp_path / "lfs" / MARKER).is_file()
     assert coming.folder.is_dir()
+    monkeypatch.undo()
+    coming.release()
+    assert not (tmp_path / "lfs").exists()
 
 
 def test_root_with_foreign_files_is_neither_used_nor_emptied(tmp_path):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tierscope.core.machine import TierError
 from tierscope.storage.lease import SUFFIX, Lease, LeaseError
-from tierscope.storage.own_folder import FolderError, own_folder
+from tierscope.storage.own_folder import FolderError, make_own, own_folder
 
 MARKER = ".tierscope-local-storage"
 _POLL_S = 0.05
@@ -106,8 +106,8 @@ class LocalStorage:
 
     def _claim(self) -> None:
         """Claim once; a FileNotFoundError if another job removes the root meanwhile."""
-        is_new = not os.path.lexists(self._root)
-        with own_folder(self._root, make=True) as root:
+        is_new = make_own(self._root)
+        with own_folder(self._root) as root:
             present = {name for name in os.listdir(root) if SUFFIX not in name}
             if present and MARKER not in present:
                 raise TierError(
@@ -271,8 +271,15 @@ class LocalStorage:
                     os.unlink(name, dir_fd=root)
         finally:
             removing.give_back()
-        if is_ours:
+        if not is_ours:
+            return
+        try:
             os.rmdir(self._root)  # files that are not ours stay
+        except OSError:
+            if _leases(root):  # the node that comes removes it
+                for name in (MARKER, MADE):
+                    _mark(root, name)
+            raise
 
 
 def _leases(root: int) -> list[str]:

@@ -87,6 +87,8 @@ INTERNAL = {
 _MOST_PID = 1 << 62
 _MOST_JOBS = 2000  # that are joined at once
 _MOST_BYTES = 16 << 20  # of their summaries
+_MOST_ROWS = 200_000  # of their processes, about 1.2 kB each
+USUAL_BYTES = 2000  # of the summary of a log without epochs
 
 
 def read_chunk(
@@ -146,7 +148,7 @@ def _write_tables(
     kept = [g for g, row in zip(groups, rows, strict=True) if row["is_kept"]]
     refused, prefixes, n_done = {}, [], 0
     with TableWriters(folder, OF_JOBS) as writers:
-        for some in _batches(kept, reading):
+        for some in batches(kept, reading.n_bytes_of):
             summaries = {
                 path: (facts[path][0], reading.summary(str(path)))
                 for group in some
@@ -183,16 +185,24 @@ def first_with_content(digests: Mapping[str, str]) -> list[str]:
     return list(first.values())
 
 
-def _batches(groups: Sequence[LogGroup], reading: ReadLogs) -> Iterator[list[LogGroup]]:
-    """Yield some jobs at a time, whose summaries fit into memory."""
-    some, n_bytes = [], 0
+def batches(
+    groups: Sequence[LogGroup], n_bytes_of: Callable[[LogGroup], int]
+) -> Iterator[list[LogGroup]]:
+    """Yield some jobs at a time, whose summaries and processes fit into memory.
+
+    `n_bytes_of` returns the length of a job's summaries. The processes of a job need
+    memory for each of its epochs and classes, of which these bytes tell.
+    """
+    some, n_bytes, n_rows = [], 0, 0
     for group in groups:
-        n_own = sum(reading.n_bytes(str(path)) for path in group.logs)
-        if some and (n_bytes + n_own > _MOST_BYTES or len(some) == _MOST_JOBS):
+        own = n_bytes_of(group)
+        rows = group.n_processes * (1 + own // USUAL_BYTES)
+        is_full = n_bytes + own > _MOST_BYTES or n_rows + rows > _MOST_ROWS
+        if some and (is_full or len(some) == _MOST_JOBS):
             yield some
-            some, n_bytes = [], 0
+            some, n_bytes, n_rows = [], 0, 0
         some.append(group)
-        n_bytes += n_own
+        n_bytes, n_rows = n_bytes + own, n_rows + rows
     if some:
         yield some
 

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,7 +27,9 @@ from tierscope.logs.chunks.chunk import (
     JOBS,
     LOGS,
     PREFIXES,
+    USUAL_BYTES,
     TableWriters,
+    batches,
     job_row,
     prefix_rows,
 )
@@ -44,7 +46,6 @@ SAME_CONTENT = "has the same content as"
 _JOB_ID = re.compile(r"_id(-?\d+)[-_]")  # in the name of a log
 _MOST_KNOWN = 5  # values that an error names
 _NO_NAMES = " (anonymous: true hides details)"
-_MOST_LOGS = 2000  # of jobs across chunks that are joined at once
 _ACROSS = "across"  # the name of their chunk
 _NO_FACTS = [name for name in LOGS.names if name != "facts"]
 _ORDER = ["started_s", "pid", "log"]
@@ -257,7 +258,7 @@ def _join_across(found: _Found, settings: Settings, kept: Path, folder: Path) ->
     }
     refused, prefixes = {}, []
     with TableWriters(folder, OF_JOBS) as writers:
-        for some in _batches(groups):
+        for some in batches(groups, lambda group: USUAL_BYTES * len(group.logs)):
             paths = pd.Series([path for group in some for path in group.logs])
             logs = {}
             for chunk, own in paths.groupby(paths.map(chunk_of)):
@@ -275,19 +276,6 @@ def _join_across(found: _Found, settings: Settings, kept: Path, folder: Path) ->
     new = pa.Table.from_pylist(prefixes, PREFIXES).to_pandas()
     new = new.assign(chunk=len(found.names))
     found.prefixes = pd.concat([found.prefixes, new], ignore_index=True)
-
-
-def _batches(groups: Sequence[LogGroup]) -> Iterator[list[LogGroup]]:
-    """Yield some jobs at a time, with a limited number of logs."""
-    some, n_logs = [], 0
-    for group in groups:
-        if some and n_logs + len(group.logs) > _MOST_LOGS:
-            yield some
-            some, n_logs = [], 0
-        some.append(group)
-        n_logs += len(group.logs)
-    if some:
-        yield some
 
 
 # ---- Refusals and prefixes

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from tierscope.core.files import written_whole
 from tierscope.logs.chunks.listing import ListedLog, are_related, is_gone
+from tierscope.logs.grouping import LogGroup
 from tierscope.logs.reading import ReadingKey, ReadLog, Refusal
 from tierscope.logs.summary import Summary
 
@@ -74,9 +75,9 @@ class ReadLogs:
         """Return whether a log was read."""
         return path in self.digests
 
-    def n_bytes(self, path: str) -> int:
-        """Return the length of a log's summary."""
-        return self._places[path][1]
+    def n_bytes_of(self, group: LogGroup) -> int:
+        """Return the length of the summaries of a job's logs."""
+        return sum(self._places[str(path)][1] for path in group.logs)
 
     def text(self, path: str) -> str:
         """Return the summary of a log as text."""
