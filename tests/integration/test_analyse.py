@@ -239,10 +239,13 @@ def test_an_anonymous_analysis_names_nobody(finished):
         "nobody",
         logs=[str(secret)],
         tiers={"gfs": "/gfs"},
+        group={"job": "(anna)_"},
+        epochs="hush/([0-9]+)",
         anonymous=True,
     )
     finished.snakemake("analyse", config=config.name)
     folder = finished.folder / "results" / "nobody"
+    assert "matches no" not in (folder / "summary.txt").read_text()
     shown = [
         path
         for path in folder.rglob("*")

@@ -72,6 +72,7 @@ def test_chunks_are_jobs_and_survive_a_lost_node_and_a_killed_start(
     project = AnalysisProject(tmp_path / "project", slurm_cluster)
     write_logs(project.folder / "logs")
     config = {"experiment": "years", "logs": ["logs"], "tiers": TIERS, "pages": 1}
+    config["log_timeout_s"] = 30.5
     (project.folder / "years.yaml").write_text(yaml.safe_dump(config))
     (project.folder / "hold").touch()
     running = project.start("analyse", config="years.yaml")
@@ -100,7 +101,10 @@ def test_chunks_are_jobs_and_survive_a_lost_node_and_a_killed_start(
     tables = project.folder / "results" / "years" / "tables"
     for name in set(JOB_TABLES) - {"job_combinations"}:  # which are of jobs with a page
         found = read_table(tables / f"{name}.parquet", name)
-        pd.testing.assert_frame_equal(by_row(found), by_row(expected[name]), obj=name)
+        table = expected[name]
+        if name == "job_combinations":  # of the one job with a page
+            table = table[table["job"].isin(found["job"])]
+        pd.testing.assert_frame_equal(by_row(found), by_row(table), obj=name)
     jobs = expected["jobs"].set_index("job")["n_logs"]
     assert jobs["solve-7"] == 2
     again = project.snakemake("analyse", config="years.yaml")

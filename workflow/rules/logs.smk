@@ -58,6 +58,8 @@ rule read_chunk:
         nodes=1,
         logs=n_logs,
         terminal="progress",
+        # No parameter, as tables do not depend on it. Snakemake has no fractions here.
+        log_timeout_s=str(ANALYSIS.log_timeout_s),
     params:
         settings=ANALYSIS.of_chunks(),
         kept=f"{RESULTS}/{READ_LOGS}",

@@ -1,7 +1,7 @@
 """Gather the tables of all jobs from those of the chunks."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tierscope.analysis.logs.asking import JobTables
@@ -42,6 +42,27 @@ def unused(tables: JobTables, settings: Settings) -> list[str]:
     return [f"{what}." if settings.anonymous else f"{what}: {it}" for what, it in found]
 
 
+def gather_all(
+    chunks: Sequence[Path], settings: Settings, *, kept: Path, tables: Path
+) -> list[str]:
+    """Gather the tables; return which parts of the configuration match nothing.
+
+    The configuration has the names that `anonymous` replaces, so it is compared before.
+    """
+    unmatched: list[str] = []
+
+    def without_names(named: Mapping[str, Path], folder: Path) -> None:
+        unmatched.extend(unused(JobTables(named), settings))
+        anonymise(named, folder)
+
+    change = without_names if settings.anonymous else None
+    gather(chunks, settings, kept=kept, tables=tables, without_names=change)
+    if not settings.anonymous:
+        places = {name: tables / f"{name}.parquet" for name in JOB_TABLES}
+        unmatched += unused(JobTables(places), settings)
+    return unmatched
+
+
 def summary(tables: JobTables) -> str:
     """Return what was read, which tiers were found, and what was refused, in words."""
     n_logs, n_refused = (count(tables, name) for name in ("logs", "refusals"))
@@ -75,13 +96,12 @@ if __name__ == "__main__":
     log_to(snakemake.log[0])
     params = snakemake.params
     settings = settings_of(**params.settings)
-    gather(
+    unmatched = gather_all(
         [Path(chunk) for chunk in snakemake.input.chunks],
         settings,
         kept=Path(params.kept),
         tables=Path(snakemake.output.jobs).parent,
-        without_names=anonymise if settings.anonymous else None,
     )
     tables = JobTables({name: snakemake.output[name] for name in JOB_TABLES})
-    text = "\n".join([summary(tables), *unused(tables, settings)])
+    text = "\n".join([summary(tables), *unmatched])
     write_text(snakemake.output.summary, text + "\n")

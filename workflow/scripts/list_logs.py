@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tierscope.core.files import log_to, write_text
 from tierscope.core.words import count_words
+from tierscope.logs.chunks.folders import to_be_tried_again
 from tierscope.logs.chunks.listing import Listing, list_logs
 from tierscope.logs.settings import KEEP
 
@@ -49,7 +50,12 @@ if __name__ == "__main__":
     log_to(snakemake.log[0])
     params = snakemake.params
     lists = Path(snakemake.output.listed).parent
-    listing = list_logs(params.logs, lists, keep_vanished=params.vanished == KEEP)
+    listing = list_logs(
+        params.logs,
+        lists,
+        keep_vanished=params.vanished == KEEP,
+        again=to_be_tried_again(Path(params.chunks)),
+    )
     settings, known = json.dumps(params.settings), lists / "settings.json"
     is_new = not known.exists() or known.read_text() != settings
     facts = facts_of(listing, Path(params.chunks), is_new)

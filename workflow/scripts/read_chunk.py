@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from tierscope.core.files import log_to
@@ -29,9 +30,11 @@ def say_progress() -> Callable[[str, int, int], None]:
 if __name__ == "__main__":
     log_to(snakemake.log[0])
     output = Path(snakemake.output.tables)
+    settings = settings_of(**snakemake.params.settings)
+    timeout_s = float(snakemake.resources.log_timeout_s)
     read_chunk(
         listed_logs(Path(snakemake.input.logs)),
-        settings_of(**snakemake.params.settings),
+        replace(settings, log_timeout_s=timeout_s),
         chunk=output.name,
         kept=Path(snakemake.params.kept),
         output=output,

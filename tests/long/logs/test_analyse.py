@@ -291,6 +291,15 @@ def test_a_second_analysis_reads_no_log_again(tmp_path, monkeypatch):
         pd.testing.assert_frame_equal(table, again[name])
 
 
+def test_what_is_kept_of_other_logs_is_in_no_table(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    for job_id in (1, 2):
+        path = write_job_log(tmp_path / f"{job_id}.darshan", rows, job_id=job_id)
+        tables = tierscope.analyse(path, TIERS, keep=tmp_path / "kept")
+        assert tables["logs"]["job_id"].tolist() == [job_id]
+        path.unlink()
+
+
 def test_odd_logs_of_a_fleet_do_not_stop_the_others(tmp_path):
     """A negative time, only MPI-IO, a shared record without calls, a pipe, years."""
     for number, rows in enumerate(

@@ -1,17 +1,27 @@
 import errno
 import json
+import os
 import sys
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.logs import reading, worker
+from tierscope.logs.chunks.chunk import read_chunk
+from tierscope.logs.chunks.folders import to_be_tried_again
 from tierscope.logs.chunks.listing import ListedLog
-from tierscope.logs.reading import ReadingError, ReadLog, read_logs, workers_for
+from tierscope.logs.reading import (
+    ReadingError,
+    ReadLog,
+    Refusal,
+    read_logs,
+    workers_for,
+)
+from tierscope.logs.settings import settings_of
 from tierscope.logs.summary import Summary
 from tierscope.logs.tiers import tiers_of
-from tierscope.trace.log import LogError
 from tierscope.trace.posix_records import POSIX_RECORD
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
@@ -65,7 +75,9 @@ def read(paths, **options):
     """Return what was read of each log, and why others are refused, by path."""
     found = {}
     read_logs(listed(paths), TIERS, None, keep=found.__setitem__, **options)
-    refused = {path: one for path, one in found.items() if isinstance(one, str)}
+    refused = {
+        path: one.reason for path, one in found.items() if isinstance(one, Refusal)
+    }
     return {path: found[path] for path in paths if path not in refused}, refused
 
 
@@ -145,13 +157,50 @@ def test_a_log_whose_file_system_does_not_answer_is_refused(tmp_path, monkeypatc
     }
 
 
+def test_a_log_that_was_not_read_in_time_is_read_at_the_next_start(
+    tmp_path, monkeypatch
+):
+    paths = logs_in(tmp_path / "logs", "a", "stop")
+    settings = settings_of("x", paths, {"gfs": "/gfs"}, log_timeout_s=1.0)
+    chunks = tmp_path / "chunks"
+    places = {"kept": tmp_path / "kept", "output": chunks / "2026"}
+    script = tmp_path / "worker.py"
+    script.write_text(CRASHING.format(parent=str(reading._PACKAGE_PARENT)))
+    with monkeypatch.context() as other:
+        start_instead(other, sys.executable, str(script))
+        read_chunk(listed(paths), settings, chunk="2026", n_workers=1, **places)
+    assert to_be_tried_again(chunks) == {paths[1]}
+    read_chunk(listed(paths), settings, chunk="2026", n_workers=1, **places)
+    assert not to_be_tried_again(chunks)
+    table = pq.read_table(chunks / "2026" / "read_logs.parquet")
+    assert table["log"].to_pylist() == list(map(os.fsencode, paths))
+
+
 def test_a_folder_that_cannot_be_looked_into_is_refused(tmp_path, monkeypatch):
     def listdir(path):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(worker.os, "listdir", listdir)
-    with pytest.raises(LogError, match="cannot be read: Permission denied"):
-        worker.content_digest(tmp_path)
+    (line,) = worker.answer(str(tmp_path), {"tiers": TIERS, "epochs": None})
+    assert json.loads(line) == {
+        "log": str(tmp_path),
+        "reason": "cannot be read: Permission denied.",
+        "may_pass": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (PermissionError(), True),
+        (MemoryError(), True),
+        (FileNotFoundError(), False),
+        (ValueError(), False),
+        (None, False),
+    ],
+)
+def test_what_has_nothing_to_do_with_a_log_may_pass(error, expected):
+    assert worker.may_pass(error) is expected
 
 
 def test_progress_counts_every_log(tmp_path):

@@ -53,8 +53,9 @@ def test_settings_pass_through_json():
     assert settings_of(**settings.as_json()) == settings
 
 
-def test_neither_the_logs_nor_names_change_the_tables_of_a_chunk():
-    some = settings_of("x", ["a"], anonymous=True, vanished="drop")
+def test_neither_logs_nor_names_nor_waiting_change_the_tables_of_a_chunk():
+    given = {"anonymous": True, "vanished": "drop", "log_timeout_s": 5}
+    some = settings_of("x", ["a"], **given)
     assert some.of_chunks() == settings_of("x", ["b"]).of_chunks()
     assert some.of_chunks() != settings_of("x", ["a"], group="one").of_chunks()
     assert settings_of(**some.of_chunks()).anonymous is False

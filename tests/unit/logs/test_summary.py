@@ -5,6 +5,7 @@ import pytest
 from job_logs import write_job_log
 from tierscope.logs.summary import (
     EACH_OTHER,
+    FORM,
     Summary,
     loses_time,
     of_each_process,
@@ -215,3 +216,53 @@ def test_processes_that_no_record_names_take_one_row(tmp_path):
     reads = times["cell"] == summary.cells.index((0, "gfs", "POSIX", "read"))
     assert times["rank"][reads].tolist() == list(range(n))
     assert np.isnan(times["bytes"][reads]).all()
+
+
+def test_another_form_of_summaries_has_another_number(tmp_path):
+    """Summaries of logs that are gone are kept, and later code reads them."""
+    values = summary_of(tmp_path, [("POSIX", 0, "/gfs/a", READ)]).as_json()
+    names = {
+        name: " ".join(sorted(value)) if isinstance(value, dict) else ""
+        for name, value in values.items()
+    }
+    facts = names.pop("facts")
+    assert (FORM, names) == (
+        1,
+        {
+            "cells": "",
+            "sums": "bytes files operations sum_s",
+            "file_ids": "",
+            "times": "bytes cell least_s most_s operations rank",
+            "totals": "epoch least_s most_s rank",
+            "files": "bytes_read bytes_written opens path reads tier time_s writes",
+            "folders": "bytes_read bytes_written opens path reads tier time_s writes",
+            "sizes": "",
+            "prefixes": "",
+        },
+    )
+    assert facts.split() == [
+        "clock_s",
+        "digest",
+        "ended_s",
+        "exe",
+        "flaws",
+        "hides_calls",
+        "job_id",
+        "lacks",
+        "log_format",
+        "mapped_bytes",
+        "metadata",
+        "modules",
+        "n_files",
+        "n_mappings",
+        "n_nameless_records",
+        "n_processes",
+        "n_records",
+        "n_shared_records",
+        "other_folders",
+        "partial",
+        "reader",
+        "root_folders",
+        "started_s",
+        "uid",
+    ]

@@ -10,12 +10,14 @@ from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.tables import open_table, read_table
 from tierscope.core.validation import ConfigError
+from tierscope.logs import reading
 from tierscope.logs.chunks import chunk as chunk_module
 from tierscope.logs.chunks import gather as module
 from tierscope.logs.chunks.chunk import read_chunk
 from tierscope.logs.chunks.gather import gather
 from tierscope.logs.chunks.listing import list_logs
 from tierscope.logs.jobs import JOB_TABLES
+from tierscope.logs.reading import Refusal
 from tierscope.logs.settings import settings_of
 from tierscope.pages.logs.anonymous import anonymise
 
@@ -159,7 +161,7 @@ def test_the_next_gathering_keeps_what_was_read(logs, tmp_path, monkeypatch):
     def read_empty(logs, *arguments, keep, **options):
         for log in logs:
             sizes.append(log.size_bytes)
-            keep(log.path, "is empty, expected a Darshan log.")
+            keep(log.path, Refusal("is empty, expected a Darshan log."))
 
     monkeypatch.setattr("tierscope.logs.chunks.chunk.read_logs", read_empty)
     again, chunks = analysed(tmp_path / "many", logs, 1000)
@@ -205,10 +207,11 @@ def test_tables_of_logs_that_come_later_are_those_of_a_fresh_start(logs, tmp_pat
     assert_equal(tables_in(fresh), tables_in(grown))
 
 
-def test_vanished_logs_keep_their_jobs_beside_new_ones(logs, tmp_path):
+def test_vanished_logs_keep_their_jobs_after_an_update(logs, tmp_path, monkeypatch):
     analysed(tmp_path / "one", logs, 1000)
     gone = next(logs.glob("anna*_11-1-*"))
     gone.unlink()
+    monkeypatch.setattr(reading, "digest_of_modules", lambda *_: "of an update")
     write_log(logs, "eva_new_id8-1", "11-1", 0, exe="new", job_id=8, uid=20)
     tables = tables_in(analysed(tmp_path / "one", logs, 1000)[0])
     assert str(gone) in set(tables["logs"]["log"])
@@ -221,6 +224,23 @@ def test_a_filter_that_keeps_no_job_of_any_chunk_is_refused(logs, tmp_path):
     )
     with pytest.raises(ConfigError, match=words):
         analysed(tmp_path, logs, 1, filter={"executable": "wrf"})
+
+
+def test_errors_of_an_anonymous_analysis_name_nobody(logs, tmp_path):
+    nobody = {"filter": {"executable": "wrf"}, "anonymous": True}
+    with pytest.raises(ConfigError) as error:
+        analysed(tmp_path / "none", logs, 1000, **nobody)
+    assert str(error.value) == (
+        "config: filter: got executable, which none of the 7 jobs meets, expected "
+        "values that jobs have (anonymous: true hides details)"
+    )
+    (empty,) = logs.glob("carl_ior_id77-9*")
+    with pytest.raises(ConfigError) as error:
+        analysed(tmp_path / "empty", empty, 1000, anonymous=True)
+    assert str(error.value) == (
+        "config: logs: got 1 log, which cannot be used, expected one that can "
+        "(anonymous: true hides details)"
+    )
 
 
 def test_refused_jobs_are_named_as_in_the_tables(logs, tmp_path, monkeypatch):

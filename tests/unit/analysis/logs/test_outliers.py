@@ -1,10 +1,11 @@
 """Which jobs differ from others of their program."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from job_tables import exact_job, tables_of
-from tierscope.analysis.logs.outliers import outliers, write_fleet
-from tierscope.core.tables import read_table, write_table
+from tierscope.analysis.logs.outliers import write_fleet
+from tierscope.core.tables import empty_table, read_table, write_table
 
 
 def rows_of(percents, exe="train.py", most=None):
@@ -20,8 +21,19 @@ def rows_of(percents, exe="train.py", most=None):
     ]
 
 
+def outliers(folder, rows):
+    """Return the outlier of each row of table fleet, as it is written."""
+    fleet = pd.concat([tables_of(exact_job())["fleet"]] * len(rows), ignore_index=True)
+    fleet = fleet.assign(**pd.DataFrame(rows))
+    names = [f"job-{number:04}" for number in range(len(rows))]
+    write_table(fleet.assign(job=names), folder / "chunk.parquet", "fleet")
+    write_fleet([folder / "chunk.parquet"], folder / "fleet.parquet")
+    written = read_table(folder / "fleet.parquet", "fleet").set_index("job")
+    return written.loc[names, "outlier"].tolist()
+
+
 def outliers_in_python(rows):
-    """Return what `outliers` says, job by job."""
+    """Return the outliers job by job."""
     words = []
     for row in rows:
         alike = [one for one in rows if one["exe"] == row["exe"]]
@@ -42,7 +54,7 @@ def outliers_in_python(rows):
     return words
 
 
-def test_sql_finds_the_same_jobs_with_the_same_words_as_a_loop():
+def test_sql_finds_the_same_jobs_with_the_same_words_as_a_loop(tmp_path):
     draw = np.random.default_rng(3)
     rows = []
     for exe in "abcdef":
@@ -54,7 +66,7 @@ def test_sql_finds_the_same_jobs_with_the_same_words_as_a_loop():
         for percent, end in zip(least, most, strict=True):
             rows += rows_of([percent], exe, end)
     draw.shuffle(rows)
-    found = outliers(rows)
+    found = outliers(tmp_path, rows)
     assert found == outliers_in_python(rows)
     assert 5 < sum(map(bool, found)) < len(rows) / 2
 
@@ -69,14 +81,16 @@ def test_sql_finds_the_same_jobs_with_the_same_words_as_a_loop():
         ([10, 10, 10, 10, 10, np.nan], ""),
     ],
 )
-def test_an_outlier_is_far_from_at_least_four_others(percents, expected):
-    found = outliers(rows_of(percents))[-1]
+def test_an_outlier_is_far_from_at_least_four_others(tmp_path, percents, expected):
+    found = outliers(tmp_path, rows_of(percents))[-1]
     assert found.startswith(expected)
     assert bool(found) == bool(expected)
 
 
-def test_no_job_is_an_outlier_of_none():
-    assert outliers([]) == []
+def test_a_fleet_of_no_job_is_an_empty_table(tmp_path):
+    write_table(empty_table("fleet"), tmp_path / "chunk.parquet", "fleet")
+    write_fleet([tmp_path / "chunk.parquet"], tmp_path / "fleet.parquet")
+    assert read_table(tmp_path / "fleet.parquet", "fleet").empty
 
 
 def test_a_fleet_has_a_file_of_each_month_with_outliers_over_all(tmp_path):

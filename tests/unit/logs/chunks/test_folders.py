@@ -1,7 +1,16 @@
 """Folders that several processes may write at a time."""
 
+import os
+
+import pyarrow as pa
 import pytest
-from tierscope.logs.chunks.folders import folder_written_whole, remove_others
+from tierscope.core.parquet import write_parquet
+from tierscope.logs.chunks.folders import (
+    UNREAD,
+    folder_written_whole,
+    remove_others,
+    to_be_tried_again,
+)
 
 
 def write(path, text):
@@ -41,10 +50,13 @@ def test_what_a_later_writer_has_made_stays(tmp_path, monkeypatch):
 
 
 def test_others_are_removed_unless_they_are_being_written(tmp_path):
-    for name in ("2026", "2025", ".2024.node.1"):
+    old = tmp_path / ".2023.node.1", tmp_path / ".2023.parquet.node.1"
+    for name in ("2026", "2025", ".2024.node.1", ".2023.node.1"):
         (tmp_path / name).mkdir()
-    for name in ("2026.parquet", "2025.parquet", ".2024.parquet.node.1"):
-        (tmp_path / name).touch()
+    for name in ("2026", "2025", ".2024", ".2023"):
+        (tmp_path / f"{name}.parquet{'.node.1' * name.startswith('.')}").touch()
+    for path in old:  # of processes that were killed
+        os.utime(path, (1e9, 1e9))
     remove_others(tmp_path, {"2026"})
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         ".2024.node.1",
@@ -52,3 +64,13 @@ def test_others_are_removed_unless_they_are_being_written(tmp_path):
         "2026",
         "2026.parquet",
     ]
+
+
+def test_logs_whose_refusal_may_pass_are_to_be_tried_again(tmp_path):
+    for name, may_pass in (("2024", [False]), ("2025", [False, True]), ("2026", [])):
+        logs = [b"/%d\xe9" % number for number in range(len(may_pass))]
+        table = pa.table({"log": logs, "may_pass": pa.array(may_pass, pa.bool_())})
+        write_parquet(table, tmp_path / name / f"{UNREAD}.parquet")
+    (tmp_path / "2023").mkdir()
+    write_parquet(pa.table({"log": [b"/b"]}), tmp_path / "2022" / f"{UNREAD}.parquet")
+    assert to_be_tried_again(tmp_path) == {"/1\udce9"}

@@ -142,6 +142,19 @@ def test_listed_logs_stay_in_their_chunks_whatever_comes_later(tmp_path):
     assert added(march[5]) == ["2026-03-06"]
 
 
+def test_a_log_that_is_to_be_read_again_changes_the_list_of_its_chunk(tmp_path):
+    logs, lists = tmp_path / "logs", tmp_path / "lists"
+    write(logs, darshan("anna", 1, "3-5"), darshan("anna", 2, "4-5"))
+    path = str(logs / darshan("anna", 1, "3-5"))
+    list_logs([path], lists)
+    for again, changed, n_tries in (([path], {"2026"}, 1), ([], set(), 1)):
+        found = list_logs([path], lists, again=again)
+        assert (found.changed, found.chunks["2026"][0].n_tries) == (changed, n_tries)
+    os.utime(path)
+    found = list_logs([path], lists, again=[path])
+    assert [log.n_tries for logs in found.chunks.values() for log in logs] == [0]
+
+
 def test_vanished_logs_stay_unless_they_are_not_to_or_nobody_names_them(tmp_path):
     logs, lists = tmp_path / "logs", tmp_path / "lists"
     write(logs, "a.darshan", "b.darshan")
@@ -165,7 +178,7 @@ def test_a_log_that_cannot_be_looked_at_has_not_vanished(tmp_path, monkeypatch):
     write(logs, "a.darshan", "b.darshan")
     list_logs([str(logs)], lists)
     (logs / "a.darshan").unlink()
-    monkeypatch.setattr(listing, "_is_gone", lambda path: False)
+    monkeypatch.setattr(listing, "is_gone", lambda path: False)
     assert names_in(list_logs([str(logs)], lists)) == {"2026": ["b.darshan"]}
 
 

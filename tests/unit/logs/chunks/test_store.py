@@ -3,29 +3,48 @@
 from pathlib import Path
 
 import pytest
+from tierscope.logs.chunks import store
 from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.chunks.store import ReadLogs, keep, kept_file, take_kept
-from tierscope.logs.reading import ReadLog
+from tierscope.logs.reading import ReadingKey, ReadLog, Refusal
 
+KEY = ReadingKey("settings", "code")
+OTHER, NEW_CODE = ReadingKey("new", "code"), ReadingKey("settings", "new")
+NEWER = ReadingKey("newer", "code")
+GONE = Refusal("cannot be read: No such file or directory.")
 A, B = ListedLog("/a", 10, 1), ListedLog("/b\udce9", 20, 2)
 
 
-def read(log, key="key"):
+def read(log, key=KEY):
     """Return what was read of a log."""
-    return ReadLog(f"digest of {log.path[:2]}", {"uid": 1}, f'"{key} {log.path[:2]}"')
+    text = f'"{key.settings} {log.path[:2]}"'
+    return ReadLog(f"digest of {log.path[:2]}", {"uid": 1}, text)
+
+
+@pytest.fixture(autouse=True)
+def gone(monkeypatch):
+    """Return the paths of logs that are gone; a test may add some."""
+    paths = set()
+    monkeypatch.setattr(store, "is_gone", paths.__contains__)
+    return paths
 
 
 @pytest.fixture
 def folder(tmp_path):
     """Return a folder in which two logs of chunk 2026 are kept."""
-    with ReadLogs(tmp_path) as reading:
-        for log in (A, B):
-            reading.add(log.path, read(log))
-        keep(reading, tmp_path, "2026", [A, B], "key")
+    kept(tmp_path, "2026", {A: read(A), B: read(B)})
     return tmp_path
 
 
-def taken(folder: Path, chunk, logs, key="key"):
+def kept(folder: Path, chunk, answers, key=KEY):
+    """Keep what was read of the logs of a chunk."""
+    with ReadLogs(folder) as reading:
+        for log, answer in answers.items():
+            reading.add(log.path, answer)
+        keep(reading, folder, chunk, list(answers), key)
+
+
+def taken(folder: Path, chunk, logs, key=KEY):
     """Return the summaries that are taken by path, and whether these are all."""
     with ReadLogs(folder) as reading:
         is_same = take_kept(reading, folder, chunk, logs, key)
@@ -38,24 +57,41 @@ def taken(folder: Path, chunk, logs, key="key"):
 
 def test_what_was_kept_is_taken_if_nothing_has_changed(folder):
     texts, is_same = taken(folder, "2026", [A, B])
-    assert texts == {A.path: '"key /a"', B.path: '"key /b"'}
+    assert texts == {A.path: '"settings /a"', B.path: '"settings /b"'}
     assert is_same
 
 
 def test_changed_logs_and_those_of_other_settings_are_not_taken(folder):
     changed = ListedLog(A.path, 10, 5)
-    assert taken(folder, "2026", [changed, B]) == ({B.path: '"key /b"'}, False)
-    assert taken(folder, "2026", [A, B], "other") == ({}, False)
-    assert taken(folder, "2026", [A]) == ({A.path: '"key /a"'}, False)
+    assert taken(folder, "2026", [changed, B]) == ({B.path: '"settings /b"'}, False)
+    assert taken(folder, "2026", [A, B], OTHER) == ({}, False)
+    assert taken(folder, "2026", [A, B], NEW_CODE) == ({}, False)
+    assert taken(folder, "2026", [A]) == ({A.path: '"settings /a"'}, False)
 
 
 def test_what_was_read_of_a_log_that_cannot_be_read_any_more_is_kept(folder):
+    kept(folder, "2026", {A: read(A, OTHER), B: GONE}, OTHER)
+    assert taken(folder, "2026", [A, B], OTHER)[0] == {A.path: '"new /a"'}
+    assert taken(folder, "2026", [A, B])[0] == {B.path: '"settings /b"'}
+
+
+def test_of_a_log_that_is_gone_counts_what_earlier_code_has_read(folder, gone):
+    gone.add(B.path)
+    assert taken(folder, "2026", [A, B], NEW_CODE) == ({B.path: '"settings /b"'}, False)
+    assert taken(folder, "2026", [A, B], OTHER) == ({}, False)
+    gone.add(A.path)
+    both = {A.path: '"settings /a"', B.path: '"settings /b"'}
+    assert taken(folder, "2026", [A, B], NEW_CODE) == (both, True)
+
+
+def test_what_is_kept_again_is_known_to_be_of_earlier_code(folder, gone):
+    gone.add(A.path)
     with ReadLogs(folder) as reading:
-        reading.add(A.path, read(A, "new"))
-        reading.add(B.path, "cannot be read: No such file or directory.")
-        keep(reading, folder, "2026", [A, B], "new")
-    assert taken(folder, "2026", [A, B], "new")[0] == {A.path: '"new /a"'}
-    assert taken(folder, "2026", [A, B])[0] == {B.path: '"key /b"'}
+        take_kept(reading, folder, "2026", [A], NEW_CODE)
+        keep(reading, folder, "2026", [A], NEW_CODE)
+    gone.clear()
+    assert taken(folder, "2026", [A], NEW_CODE) == ({}, False)
+    assert taken(folder, "2026", [A]) == ({A.path: '"settings /a"'}, True)
 
 
 def test_a_broken_file_is_as_none(folder):
@@ -67,10 +103,19 @@ def test_what_a_process_has_kept_that_started_later_stays(folder):
     """As after a kill that missed a batch job."""
     with ReadLogs(folder) as older, ReadLogs(folder) as newer:
         for reading in (newer, older):
-            reading.add(A.path, read(A, "newer" if reading is newer else "older"))
-            keep(reading, folder, "2026", [A], "key")
-        assert taken(folder, "2026", [A]) == ({A.path: '"newer /a"'}, True)
-        newer.add(B.path, read(B, "newer"))
-        keep(newer, folder, "2026", [A, B], "key")  # its own, which it has added to
-    assert taken(folder, "2026", [A, B])[1]
+            reading.add(A.path, read(A, NEWER if reading is newer else KEY))
+            keep(reading, folder, "2026", [A], NEWER)
+        assert taken(folder, "2026", [A], NEWER) == ({A.path: '"newer /a"'}, True)
+        newer.add(B.path, read(B, NEWER))
+        keep(newer, folder, "2026", [A, B], NEWER)  # its own, which it has added to
+    assert taken(folder, "2026", [A, B], NEWER)[1]
     assert [path.name for path in folder.iterdir()] == ["2026.parquet"]
+
+
+def test_no_byte_that_a_disk_has_changed_is_taken_for_what_was_read(folder):
+    path = kept_file(folder, "2026")
+    whole = path.read_bytes()
+    for at in range(4, len(whole) // 2, 5):  # the second half describes the first one
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        for log, text in taken(folder, "2026", [A, B])[0].items():
+            assert text == f'"settings {log[:2]}"', at

@@ -15,6 +15,7 @@ from tierscope.logs.chunks.listing import list_logs
 from tierscope.logs.jobs import JOB_TABLES
 from tierscope.logs.settings import (
     CHUNKS,
+    DROP,
     KEEP,
     LISTING,
     LOGS,
@@ -60,7 +61,7 @@ def analyse(
         For node-hours; no log says it.
     keep : path, optional
         A folder in which to keep the tables and what was read, so that a later analysis
-        does not read the same logs again.
+        does not read the same logs again. The tables have the jobs of `logs` only.
     lazy : bool, optional
         Whether to write the tables to ``tables`` in `keep`, and to return what reads
         them in parts.
@@ -91,7 +92,7 @@ def analyse(
         "processes_per_node": processes_per_node,
     }
     check(arguments, LOGS, "analyse")
-    settings = settings_of(**arguments, pages=_MOST_SEARCHED)
+    settings = settings_of(**arguments, pages=_MOST_SEARCHED, vanished=DROP)
     if lazy and keep is None:
         raise ConfigError(
             "analyse: lazy: got True without keep, expected keep: a folder for tables"

@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from tierscope.core.words import number_words
 from tierscope.logs import worker
 from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.settings import LOG_TIMEOUT_S, worker_bytes
+from tierscope.logs.summary import FORM
 from tierscope.logs.tiers import TierPrefix
 
 _PACKAGE_PARENT = Path(__file__).parents[2]
@@ -54,11 +56,30 @@ class ReadLog:
     summary: str
 
 
-def reading_key(tiers: Sequence[TierPrefix] | str, epochs: str | None) -> str:
-    """Return a digest of what summaries depend on besides the log."""
-    modules = digest_of_modules(Path(worker.__file__), _PACKAGE_PARENT)
-    values = [_as_lists(tiers), epochs, modules]
-    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+@dataclass(frozen=True)
+class Refusal:
+    """Why a log is not used, and whether it may be read later though it is the same."""
+
+    reason: str
+    may_pass: bool = False
+
+
+@dataclass(frozen=True)
+class ReadingKey:
+    """What summaries depend on besides the log, as digests.
+
+    `settings` is of the settings and of the form of summaries, `code` of the sources.
+    """
+
+    settings: str
+    code: str
+
+
+def reading_key(tiers: Sequence[TierPrefix] | str, epochs: str | None) -> ReadingKey:
+    """Return the key of what is read now."""
+    values = json.dumps([_as_lists(tiers), epochs, FORM])
+    code = digest_of_modules(Path(worker.__file__), _PACKAGE_PARENT)
+    return ReadingKey(hashlib.sha256(values.encode()).hexdigest(), code)
 
 
 def read_logs(
@@ -66,7 +87,7 @@ def read_logs(
     tiers: Sequence[TierPrefix] | str,
     epochs: str | None,
     *,
-    keep: Callable[[str, ReadLog | str], None],
+    keep: Callable[[str, ReadLog | Refusal], None],
     n_workers: int | None = None,
     timeout_s: float = LOG_TIMEOUT_S,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -79,7 +100,7 @@ def read_logs(
     tiers : sequence of TierPrefix, or ``auto``
     epochs : str, optional
         Regular expression for the epoch of a path.
-    keep : callable of (path, ReadLog or reason)
+    keep : callable of (path, ReadLog or Refusal)
         Takes what was read of a log, or why it is refused, as soon as it is known.
     n_workers : int, optional
         Most processes, by default one for each processor that this process may use.
@@ -101,7 +122,7 @@ def read_logs(
         queue.put(log.path)
     lock, n_done = threading.Lock(), itertools.count(1)
 
-    def take(path: str, answer: ReadLog | str) -> None:
+    def take(path: str, answer: ReadLog | Refusal) -> None:
         with lock:
             keep(path, answer)
             progress(next(n_done), len(logs))
@@ -133,7 +154,7 @@ def _work(
     queue: "SimpleQueue[str]",
     settings: dict[str, object],
     timeout_s: float,
-    keep: Callable[[str, ReadLog | str], None],
+    keep: Callable[[str, ReadLog | Refusal], None],
 ) -> None:
     """Let one worker read logs until none is left; replace a worker that dies."""
     process = None
@@ -144,14 +165,15 @@ def _work(
                 try:
                     answer = _ask(process, path, timeout_s)
                 except _Blocked:
-                    answer = (
+                    answer = Refusal(
                         "its file system does not answer: its reader has waited for "
-                        f"{number_words(timeout_s)} s (log_timeout_s)."
+                        f"{number_words(timeout_s)} s (log_timeout_s).",
+                        may_pass=True,
                     )
                     _abandon(process)
                     process = None
                 if answer is None:
-                    answer, process = _death(process, errors), None
+                    answer, process = _refusal(process, errors), None
                 keep(path, answer)
         finally:
             if process:
@@ -167,7 +189,7 @@ def _taken(queue: "SimpleQueue[str]") -> Iterator[str]:
 
 def _ask(
     process: subprocess.Popen, path: str, timeout_s: float
-) -> ReadLog | str | None:
+) -> ReadLog | Refusal | None:
     """Return a worker's answer, None if it dies; if it is nonsense, end the worker."""
     try:
         process.stdin.write(json.dumps(path) + "\n")
@@ -177,7 +199,7 @@ def _ask(
             return None
         head = json.loads(line)
         if "reason" in head:
-            return head["reason"]
+            return Refusal(head["reason"], head["may_pass"])
         summary = process.stdout.readline()
         if summary.endswith("\n"):
             return ReadLog(head["digest"], head["facts"], summary.rstrip("\n"))
@@ -244,6 +266,12 @@ def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
         raise ReadingError(f"cannot read logs: {_death(process, errors)}")
     process.stdin.write(json.dumps(settings) + "\n")
     return process
+
+
+def _refusal(process: subprocess.Popen, errors: IO[str]) -> Refusal:
+    """Return the refusal of a log whose worker ended; one that was killed may pass."""
+    reason = _death(process, errors)
+    return Refusal(reason, -process.returncode in (signal.SIGKILL, signal.SIGTERM))
 
 
 def _death(process: subprocess.Popen, errors: IO[str]) -> str:

@@ -9,7 +9,7 @@ from tierscope.core.validation import ConfigError, check
 from tierscope.logs.tiers import AUTO, TierPrefix, prefixes_of, tiers_of
 
 LOGS = "logs"  # the key that makes a configuration one of logs
-KEEP = "keep"  # logs that vanished
+KEEP, DROP = "keep", "drop"  # logs that vanished
 LOG_TIMEOUT_S = 60.0
 # The folders of an analysis, below that of its results.
 LISTING, READ_LOGS, CHUNKS, TABLES = "listing", "read-logs", "chunks", "tables"
@@ -50,6 +50,7 @@ class Settings:
     def as_json(self) -> dict[str, Any]:
         """Return what determines the tables, for JSON; `settings_of` reads it."""
         values = dict(vars(self))
+        del values["log_timeout_s"]  # how long to wait is not in them
         if self.tiers != AUTO:
             values["tiers"] = prefixes_of(self.tiers)
         return values | {"logs": list(self.logs)}

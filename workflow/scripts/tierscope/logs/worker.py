@@ -2,7 +2,8 @@
 
 It says that it is `READY`, and reads lines of JSON: settings first, then a log's path
 each. It answers each path with a line: the digest of the log's content and what tells
-its job, or the reason if the log is refused. The summary is in a second line.
+its job, or the reason if the log is refused, and whether it may pass. The summary is in
+a second line.
 """
 
 import hashlib
@@ -52,9 +53,20 @@ def answer(path: str, settings: Mapping[str, Any]) -> list[str]:
         return [json.dumps(found), json.dumps(summary.as_json(), separators=(",", ":"))]
     except LogError as error:
         found["reason"] = str(error).removeprefix(f"{path}: ")
-    except MemoryError:
+        found["may_pass"] = may_pass(error.__cause__)
+    except MemoryError as error:
         found["reason"] = "needs more memory than there is."
+        found["may_pass"] = may_pass(error)
     return [json.dumps(found)]
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Return whether a log may be read later though it does not change.
+
+    A log that is not there has other values if it comes.
+    """
+    missing = FileNotFoundError | NotADirectoryError
+    return isinstance(error, OSError | MemoryError) and not isinstance(error, missing)
 
 
 def facts_of(summary: Summary) -> dict[str, Any]:

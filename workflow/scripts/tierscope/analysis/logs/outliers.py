@@ -1,10 +1,7 @@
 """Find the jobs whose part of I/O is far from that of others, and write table fleet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
 
 from tierscope.analysis.logs.asking import JobTables
 from tierscope.core.tables import empty_table, write_table
@@ -38,32 +35,13 @@ FROM fleet LEFT JOIN alike USING (exe, n_processes)
 """
 
 
-def outliers(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return why each job differs from others of its program in words, else ``""``.
-
-    The part of the run time that is I/O is compared with the median of the jobs of the
-    same program and number of processes, in units of the median absolute deviation. If
-    the part is known within bounds, all of them must be far away.
-
-    Parameters
-    ----------
-    rows : sequence of mappings
-        Rows of table ``fleet``; their outlier does not count.
-    """
-    if not rows:
-        return []
-    compared = ("exe", "n_processes", "io_least_percent", "io_most_percent")
-    fleet = pd.DataFrame({name: [row[name] for row in rows] for name in compared})
-    fleet = fleet.assign(outlier="", place=range(len(fleet)))
-    tables = JobTables({"fleet": fleet})
-    tables.do(_ALIKE)
-    return tables.ask(f"{_COMPARED} ORDER BY place")["outlier"].tolist()
-
-
 def write_fleet(chunks: Sequence[str | Path], folder: Path) -> None:
     """Write table ``fleet`` of all jobs, with outliers: a file of each month.
 
-    In a file, the jobs with the most hours come first.
+    An outlier's part of the run time that is I/O is far from the median of the jobs of
+    the same program and number of processes, in units of the median absolute deviation.
+    If the part is known within bounds, all of them must be far away. In a file, the
+    jobs with the most hours come first.
 
     Parameters
     ----------

@@ -16,9 +16,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tierscope.core.parquet import write_parquet
 from tierscope.core.tables import empty_table
 from tierscope.core.words import as_utf8
-from tierscope.logs.chunks.folders import folder_written_whole
+from tierscope.logs.chunks.folders import UNREAD, folder_written_whole
 from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.chunks.store import ReadLogs, keep, take_kept
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs
@@ -74,12 +75,15 @@ PREFIXES = pa.schema(
         "n_logs": pa.int64(),
     }
 )
-REFUSALS = pa.schema({"log": pa.binary(), "reason": pa.string()})
+# Logs that were refused: the same log may be read later if the reason may pass.
+REFUSALS = pa.schema(
+    {"log": pa.binary(), "reason": pa.string(), "may_pass": pa.bool_()}
+)
 INTERNAL = {
     "read_logs": LOGS,
     "all_jobs": JOBS,
     "prefixes_of_jobs": PREFIXES,
-    "unread_logs": REFUSALS,
+    UNREAD: REFUSALS,
 }
 _KEEP_S = 300.0  # after which what was read is kept, for a start after a kill
 _MOST_PID = 1 << 62
@@ -171,13 +175,17 @@ def _write_tables(
     for row in rows:
         row["refused"] = refused.get(row["job"], "")
     unread = [
-        {"log": os.fsencode(path), "reason": as_utf8(reason)}
-        for path, reason in sorted(reading.refusals.items())
+        {
+            "log": os.fsencode(path),
+            "reason": as_utf8(refusal.reason),
+            "may_pass": refusal.may_pass,
+        }
+        for path, refusal in sorted(reading.refusals.items())
     ]
     of_logs = _log_rows(groups, reading)
     for name, found in zip(INTERNAL, (of_logs, rows, prefixes, unread), strict=True):
         table = pa.Table.from_pylist(found, INTERNAL[name])
-        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        write_parquet(table, folder / f"{name}.parquet")
 
 
 def first_with_content(digests: Mapping[str, str]) -> list[str]:

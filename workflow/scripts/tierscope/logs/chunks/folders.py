@@ -1,13 +1,18 @@
-"""Folders that are written whole, by whoever started last."""
+"""Folders of chunks: written whole, by whoever started last, and removed."""
 
 import os
 import platform
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+UNREAD = "unread_logs"  # the table of a chunk's refused logs
+_LONGEST_S = 86_400  # in which nobody writes a file or folder
 _STARTED = ".started"  # the file with the time at which the writer of a folder started
 
 
@@ -56,11 +61,39 @@ def _replace(temporary: Path, path: Path) -> None:
 
 
 def remove_others(folder: Path, kept: set[str]) -> None:
-    """Remove what is in a folder, other than some names and what is being written."""
+    """Remove what is in a folder, other than some names and what is being written.
+
+    What has a temporary name and has not changed for a day, a killed process has left.
+    """
     for path in folder.iterdir():
-        if path.stem in kept or path.name.startswith("."):
+        if path.name.startswith("."):
+            is_left = _age_s(path) > _LONGEST_S
+        else:
+            is_left = path.stem not in kept
+        if not is_left:
             continue
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+def _age_s(path: Path) -> float:
+    """Return for how long a file or folder has not changed, 0 if it is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0
+
+
+def to_be_tried_again(folder: Path) -> frozenset[str]:
+    """Return the logs that chunks have refused for a reason that may pass.
+
+    `folder` has a folder of tables of each chunk.
+    """
+    found: list[bytes] = []
+    for table in folder.glob(f"[!.]*/{UNREAD}.parquet"):
+        with suppress(OSError, pa.ArrowException):  # broken or of an earlier version
+            rows = pq.read_table(table, columns=["log", "may_pass"])
+            found += rows.filter(rows["may_pass"])["log"].to_pylist()
+    return frozenset(map(os.fsdecode, found))

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,6 +45,7 @@ from tierscope.logs.tiers import in_order
 SAME_CONTENT = "has the same content as"
 _JOB_ID = re.compile(r"_id(-?\d+)[-_]")  # in the name of a log
 _MOST_KNOWN = 5  # values that an error names
+_NO_NAMES = " (anonymous: true hides details)"
 _ACROSS = "across"  # the name of their chunk
 _NO_FACTS = [name for name in LOGS.names if name != "facts"]
 _ORDER = ["started_s", "pid", "log"]
@@ -100,14 +100,14 @@ def gather(
     copies = _take_copies(found)
     _regroup(found, settings)
     _name_jobs(found)
-    _refuse_filter(found, settings.filter)
+    _refuse_filter(found, settings)
     with folder_written_whole(tables) as folder:
         across = folder / f".{_ACROSS}"
         across.mkdir()
         _join_across(found, settings, kept, across)
         refusals = _refusals(found, copies)
         if not (found.jobs["is_kept"] & found.jobs["refused"].eq("")).any():
-            raise _none_usable(refusals)
+            raise _none_usable(refusals, settings.anonymous)
         others = {
             "refusals": refusals,
             "tier_prefixes": _prefixes(found, settings),
@@ -222,21 +222,28 @@ def _name_jobs(found: _Found) -> None:
     found.jobs.loc[across.index, "job"] = across["name"]
 
 
-def _refuse_filter(found: _Found, wanted: Mapping[str, Any]) -> None:
+def _refuse_filter(found: _Found, settings: Settings) -> None:
     """Refuse a filter that keeps no job."""
-    wanted = {key: str(value) for key, value in wanted.items() if value is not None}
+    wanted = {
+        k: str(value) for k, value in settings.filter.items() if value is not None
+    }
     if found.jobs.empty or found.jobs["is_kept"].any():
         return
-    words = []
-    for key in wanted:
-        counts = Counter(found.jobs[key]).most_common()
-        names = ", ".join(name for name, _ in counts[:_MOST_KNOWN])
-        others = " or another" if len(counts) > _MOST_KNOWN else ""
-        words.append(f"{key} is {names}{others}")
+    known = "; ".join(_values(found.jobs[key], key) for key in wanted)
+    got, words = str(wanted), f": {known}"
+    if settings.anonymous:
+        got, words = " and ".join(wanted), _NO_NAMES
     raise ConfigError(
-        f"config: filter: got {wanted}, which none of the {len(found.jobs)} jobs "
-        f"meets, expected values that jobs have: {'; '.join(words)}"
+        f"config: filter: got {got}, which none of the {len(found.jobs)} jobs "
+        f"meets, expected values that jobs have{words}"
     )
+
+
+def _values(column: pd.Series, key: str) -> str:
+    """Return the most frequent values of a column in words."""
+    counts = Counter(column).most_common()
+    names = ", ".join(name for name, _ in counts[:_MOST_KNOWN])
+    return f"{key} is {names}{' or another' if len(counts) > _MOST_KNOWN else ''}"
 
 
 def _join_across(found: _Found, settings: Settings, kept: Path, folder: Path) -> None:
@@ -308,18 +315,20 @@ def _words(log: bytes) -> str:
     return as_utf8(os.fsdecode(log))
 
 
-def _none_usable(refusals: pd.DataFrame) -> ConfigError:
+def _none_usable(refusals: pd.DataFrame, anonymous: bool) -> ConfigError:
     """Return the error of logs that are all refused, with the first reasons."""
     lines = [
         f"{log}: {reason.rstrip('.')}"
         for log, reason in refusals.head(_MOST_KNOWN).itertuples(index=False)
     ]
-    words = "; ".join(lines)
+    words = f": {'; '.join(lines)}"
     if len(refusals) > _MOST_KNOWN:
         words += f"; and {len(refusals) - _MOST_KNOWN:,} more"
+    if anonymous:
+        words = _NO_NAMES
     each = "log, which cannot be used", "logs, none of which can be used"
     line = f"config: logs: got {count_words(len(refusals), *each)}, expected one that "
-    return ConfigError(printable(f"{line}can: {words}"))
+    return ConfigError(printable(f"{line}can{words}"))
 
 
 def _prefixes(found: _Found, settings: Settings) -> pd.DataFrame:

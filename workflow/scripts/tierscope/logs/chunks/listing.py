@@ -17,8 +17,8 @@ import os
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -37,11 +37,16 @@ _USER = re.compile(r"([^/]*?)_[^/]*_id(-?\d+)[-_][^/]*$")
 
 @dataclass(frozen=True)
 class ListedLog:
-    """A log as it was found; one that was written since then has other values."""
+    """A log as it was found; one that was written since then has other values.
+
+    `n_tries` counts how often it was refused for a reason that may pass: so the list
+    of a chunk with such a log changes, and the chunk is read again.
+    """
 
     path: str
     size_bytes: int  # or MISSING
     mtime_ns: int
+    n_tries: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ def list_logs(
     folder: Path,
     *,
     keep_vanished: bool = True,
+    again: Collection[str] = (),
     logs_per_chunk: int = LOGS_PER_CHUNK,
 ) -> Listing:
     """Find logs, and write the list of each chunk that is new or has changed.
@@ -70,6 +76,8 @@ def list_logs(
         Where the lists are; `listed_logs` reads them.
     keep_vanished : bool
         Whether logs that were listed before and do not exist any more stay listed.
+    again : collection of str
+        The paths of logs that are to be read again though they have not changed.
     logs_per_chunk : int
         The most logs of a new chunk, as far as users and jobs allow.
 
@@ -79,19 +87,21 @@ def list_logs(
         If a pattern or a folder names no log, and no vanished log is kept.
     """
     lists = {path.stem: path for path in folder.glob(f"*{_SUFFIX}")}
-    before = {name: listed_logs(path) for name, path in lists.items()}
-    chunk_of = {log.path: name for name, listed in before.items() for log in listed}
-    known = {log.path: log for listed in before.values() for log in listed}
-    if not keep_vanished:
-        known = {}
+    listed_in = {name: listed_logs(path) for name, path in lists.items()}
+    chunk_of = {log.path: name for name, some in listed_in.items() for log in some}
+    before = {log.path: log for some in listed_in.values() for log in some}
+    known = before if keep_vanished else {}
     found = {path: _listed(path) for path in find_logs(patterns, may_be_none=known)}
     vanished = {
         path: log
         for path, log in known.items()
         if log.size_bytes != MISSING
-        and (found[path].size_bytes == MISSING if path in found else _is_gone(path))
+        and (found[path].size_bytes == MISSING if path in found else is_gone(path))
     }
-    logs = sorted((found | vanished).values(), key=lambda log: log.path)
+    logs = [
+        _tried(log, before.get(path), path in again)
+        for path, log in sorted((found | vanished).items())
+    ]
     chunks, changed = _in_chunks(logs, chunk_of, logs_per_chunk), set()
     for name, listed in chunks.items():
         text = "".join(f"{json.dumps(astuple(log))}\n" for log in listed)
@@ -124,7 +134,14 @@ def _listed(path: str) -> ListedLog:
     return ListedLog(path, status.st_size, status.st_mtime_ns)
 
 
-def _is_gone(path: str) -> bool:
+def _tried(log: ListedLog, before: ListedLog | None, again: bool) -> ListedLog:
+    """Return a log with the number of its tries, if it is the same as before."""
+    if not before or replace(before, n_tries=log.n_tries) != log:
+        return log
+    return replace(before, n_tries=before.n_tries + again)
+
+
+def is_gone(path: str) -> bool:
     """Return whether a file is there no more."""
     try:
         os.stat(path)

@@ -1,22 +1,23 @@
 """What was read of the logs of a chunk, in a file, so that it is not read again."""
 
+import itertools
 import json
 import os
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tierscope.core.files import written_whole
-from tierscope.logs.chunks.listing import ListedLog
+from tierscope.logs.chunks.listing import ListedLog, is_gone
 from tierscope.logs.grouping import LogGroup
-from tierscope.logs.reading import ReadLog
+from tierscope.logs.reading import ReadingKey, ReadLog, Refusal
 from tierscope.logs.summary import Summary
 
 _SCHEMA = pa.schema(
@@ -24,7 +25,8 @@ _SCHEMA = pa.schema(
         "log": pa.binary(),  # paths need not be UTF-8
         "size_bytes": pa.int64(),
         "mtime_ns": pa.int64(),
-        "key": pa.string(),
+        "settings": pa.string(),
+        "code": pa.string(),
         "digest": pa.string(),
         "facts": pa.large_string(),
         "summary": pa.large_string(),
@@ -42,7 +44,8 @@ class _IsNewer(Exception):
 class ReadLogs:
     """What was read of some logs; the summaries lie in a file without a name.
 
-    `refusals` has the reasons by path of logs that cannot be used.
+    `refusals` has, by path, why logs that cannot be used, `codes` the digest
+    of the code that has read a log, if that was before.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -50,9 +53,10 @@ class ReadLogs:
         self.started_ns = time.time_ns()
         self._file = tempfile.TemporaryFile(dir=folder)
         self._places: dict[str, tuple[int, int]] = {}
+        self.codes: dict[str, str] = {}
         self.digests: dict[str, str] = {}
         self.facts: dict[str, dict] = {}
-        self.refusals: dict[str, str] = {}
+        self.refusals: dict[str, Refusal] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -60,15 +64,20 @@ class ReadLogs:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add(self, path: str, answer: ReadLog | str) -> None:
-        """Take what was read of a log, or why it is refused."""
-        if isinstance(answer, str):
+    def add(self, path: str, answer: ReadLog | Refusal, *, code: str = "") -> None:
+        """Take what was read of a log, or why it is refused.
+
+        `code` is that of what was read before.
+        """
+        if isinstance(answer, Refusal):
             self.refusals[path] = answer
             return
         text = answer.summary.encode()
         self._places[path] = (self._file.seek(0, os.SEEK_END), len(text))
         self._file.write(text)
         self.digests[path], self.facts[path] = answer.digest, answer.facts
+        if code:
+            self.codes[path] = code
 
     def __contains__(self, path: str) -> bool:
         """Return whether a log was read."""
@@ -95,62 +104,78 @@ def kept_file(folder: Path, chunk: str) -> Path:
 
 
 def take_kept(
-    reading: ReadLogs, folder: Path, chunk: str, logs: Sequence[ListedLog], key: str
+    reading: ReadLogs,
+    folder: Path,
+    chunk: str,
+    logs: Sequence[ListedLog],
+    key: ReadingKey,
 ) -> bool:
     """Take what was read before of logs that have not changed since.
 
+    Of a log that is gone, what an earlier version of the code has read is taken, too.
     Returns whether all was in the chunk's file, which has nothing else.
     """
-    wanted = {(os.fsencode(log.path), log.size_bytes, log.mtime_ns) for log in logs}
-    has_more = False
+    wanted, has_more = set(map(_state, logs)), False
     for row in _rows(kept_file(folder, chunk)):
         log = os.fsdecode(row["log"])
-        state = (row["log"], row["size_bytes"], row["mtime_ns"])
-        if state in wanted and row["key"] == key and log not in reading:
-            reading.add(log, ReadLog(row["digest"], row["facts"], row["summary"]))
-        else:
-            has_more = True
+        is_taken = (
+            _state_of(row) in wanted
+            and log not in reading
+            and row["settings"] == key.settings
+            and (row["code"] == key.code or is_gone(log))
+        )
+        if is_taken:
+            facts = json.loads(row["facts"])
+            read = ReadLog(row["digest"], facts, row["summary"])
+            reading.add(log, read, code=row["code"])
+        has_more |= not is_taken
     return not has_more and all(log.path in reading for log in logs)
 
 
-def _rows(path: Path, columns: Collection[str] | None = None) -> Iterator[dict]:
+def _state(log: ListedLog) -> tuple[bytes, int, int]:
+    """Return the path, size and time of a log."""
+    return os.fsencode(log.path), log.size_bytes, log.mtime_ns
+
+
+def _state_of(row: Mapping[str, Any]) -> tuple[bytes, int, int]:
+    """Return the path, size and time of a row's log."""
+    return row["log"], row["size_bytes"], row["mtime_ns"]
+
+
+def _rows(path: Path) -> Iterator[dict]:
     """Yield the rows of a file of kept logs; none if it is broken."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
-                for row in batch.to_pylist():
-                    yield row | {"facts": json.loads(row["facts"])}
+            if file.schema_arrow.names == _SCHEMA.names:
+                for batch in file.iter_batches(_ROWS_AT_ONCE):
+                    yield from batch.to_pylist()
     except (OSError, pa.ArrowException):  # a machine that stopped may leave such a file
         return
 
 
 def keep(
-    reading: ReadLogs, folder: Path, chunk: str, logs: Sequence[ListedLog], key: str
+    reading: ReadLogs,
+    folder: Path,
+    chunk: str,
+    logs: Sequence[ListedLog],
+    key: ReadingKey,
 ) -> None:
     """Keep what was read of a chunk's logs so far.
 
-    Of a log that is not read, what was read with other settings is kept. What a process
-    has kept that started later stays, as in `folder_written_whole`.
+    Of a log that cannot be read any more, what was read with other settings is kept,
+    as these may come again. What a process has kept that started later stays, as in
+    `folder_written_whole`.
     """
-    own, unread = kept_file(folder, chunk), {}
-    not_read = {
-        (os.fsencode(log.path), log.size_bytes, log.mtime_ns)
-        for log in logs
-        if log.path not in reading
-    }
-    if not_read and own.exists():
-        for row in _rows(own):
-            if (row["log"], row["size_bytes"], row["mtime_ns"]) in not_read:
-                unread[row["log"]] = row | {"facts": json.dumps(row["facts"])}
-    read = [log for log in logs if log.path in reading]
+    own = kept_file(folder, chunk)
+    read = (_row(log, reading, key) for log in logs if log.path in reading)
+    unread = {_state(log) for log in logs if log.path not in reading}
+    rows = itertools.chain(read, _rows_of(unread, own))
     schema = _SCHEMA.with_metadata({_STARTED: str(reading.started_ns)})
+    options = {"compression": "zstd", "write_page_checksum": True}
     with suppress(_IsNewer), written_whole(own) as temporary:
-        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-            for at in range(0, len(read), _ROWS_AT_ONCE):
-                some = read[at : at + _ROWS_AT_ONCE]
-                rows = [_row(log, reading, key) for log in some]
-                writer.write_table(pa.Table.from_pylist(rows, schema))
-            writer.write_table(pa.Table.from_pylist(list(unread.values()), schema))
+        with pq.ParquetWriter(temporary, schema, **options) as writer:
+            while some := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+                writer.write_table(pa.Table.from_pylist(some, schema))
         if _started_ns(own) > reading.started_ns:
             raise _IsNewer
 
@@ -163,13 +188,24 @@ def _started_ns(path: Path) -> int:
         return 0
 
 
-def _row(log: ListedLog, reading: ReadLogs, key: str) -> dict:
+def _rows_of(states: Collection, path: Path) -> Iterator[dict]:
+    """Yield the rows of some logs, of each log the first one with the same settings."""
+    seen = set()
+    for row in _rows(path) if states else ():
+        state = _state_of(row)
+        if state in states and (state, row["settings"]) not in seen:
+            seen.add((state, row["settings"]))
+            yield row
+
+
+def _row(log: ListedLog, reading: ReadLogs, key: ReadingKey) -> dict:
     """Return the row of a log."""
     return {
         "log": os.fsencode(log.path),
         "size_bytes": log.size_bytes,
         "mtime_ns": log.mtime_ns,
-        "key": key,
+        "settings": key.settings,
+        "code": reading.codes.get(log.path, key.code),
         "digest": reading.digests[log.path],
         "facts": json.dumps(reading.facts[log.path]),
         "summary": reading.text(log.path),
