@@ -159,7 +159,7 @@ def test_a_new_log_is_read_and_the_others_are_not(fleet):
     assert len(tables_of(fleet, "fleet")["jobs"]) == 41
     log.unlink()
     output = fleet.snakemake("analyse", config="fleet.yaml")
-    assert "1 log has vanished. What was read of them stays (vanished: keep)." in output
+    assert "1 log has vanished. What was read before stays (vanished: keep)." in output
     assert len(tables_of(fleet, "fleet")["jobs"]) == 41
     config = yaml.safe_load((fleet.folder / "fleet.yaml").read_text())
     configured(fleet, config.pop("experiment"), **config, vanished="drop")
@@ -267,7 +267,7 @@ def test_an_anonymous_analysis_names_nobody(finished):
     ("values", "words"),
     [
         ({"logs": ["/no/such/*.darshan"]}, "which names no log"),
-        ({"logs": ["/no/such"]}, "got 1 log, which cannot be used"),
+        ({"logs": ["/no/such"]}, "which does not exist, expected paths"),
         ({"logs": ["x"], "teirs": {}}, "got unknown key teirs"),
         ({"logs": ["x"], "epochs": "ep"}, "with 0 groups, expected 1"),
     ],

@@ -181,7 +181,7 @@ def run_again_by_the_cluster(project, running, job, ranks):
     ("swept", "run_again", "retries"),
     [
         ("monarch", run_again_by_the_next_start, 0),
-        ("pinning", run_again_by_the_cluster, 1),
+        ("monarch", run_again_by_the_cluster, 1),
     ],
     ids=["next start", "requeue"],
     indirect=["swept"],

@@ -30,7 +30,8 @@ def test_chunks_without_tables_and_with_new_lists_have_changed(tmp_path):
 def test_the_summary_counts_logs_and_says_which_have_vanished(tmp_path):
     (tmp_path / "2025").mkdir()
     assert summary(facts_of(LISTING, tmp_path, is_new=False), 2).splitlines() == [
-        "Logs in chunks that are new or changed: 1 of 3 (1 of 2 chunks).",
-        "2 logs have vanished. What was read of them stays (vanished: keep).",
+        "Logs in chunks that are new or changed: 1 of 3 (1 of 2 chunks). Of these only "
+        "new logs are read.",
+        "2 logs have vanished. What was read before stays (vanished: keep).",
     ]
     assert len(summary(facts_of(LISTING, tmp_path, is_new=False), 0).splitlines()) == 1

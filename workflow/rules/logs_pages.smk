@@ -1,6 +1,10 @@
 """Rules that show the analysis of Darshan logs: a figure, a page of all jobs, pages of jobs."""
 
-PROVENANCE_OF_LOGS = f"Darshan logs, measured; analysis {NAME}"
+PROVENANCE_OF_LOGS = "; ".join(
+    filter(
+        None, ["Darshan logs, measured", f"analysis {NAME}", ANALYSIS.filter_words()]
+    )
+)
 
 
 rule plot_fleet:

@@ -103,5 +103,6 @@ if __name__ == "__main__":
         tables=Path(snakemake.output.jobs).parent,
     )
     tables = JobTables({name: snakemake.output[name] for name in JOB_TABLES})
-    text = "\n".join([summary(tables), *unmatched])
+    kept = [f"Jobs: {words}." for words in [settings.filter_words()] if words]
+    text = "\n".join([summary(tables), *kept, *unmatched])
     write_text(snakemake.output.summary, text + "\n")

@@ -38,11 +38,11 @@ def summary(facts: Mapping, n_vanished: int) -> str:
     chunks = count_words(len(facts["chunks"]), "chunk", "chunks")
     lines = [
         f"Logs in chunks that are new or changed: {facts['n_logs_changed']} of {n_all}"
-        f" ({facts['n_changed']} of {chunks})."
+        f" ({facts['n_changed']} of {chunks}). Of these only new logs are read."
     ]
     if n_vanished:
         words = count_words(n_vanished, "log has", "logs have")
-        lines.append(f"{words} vanished. What was read of them stays (vanished: keep).")
+        lines.append(f"{words} vanished. What was read before stays (vanished: keep).")
     return "\n".join(lines)
 
 

@@ -213,7 +213,7 @@ def test_hours_are_of_nodes_if_their_number_is_known(tmp_path):
 
 def test_refused_logs_do_not_stop_the_others(tmp_path):
     (fleet_of(tmp_path, 2) / "bad.darshan").write_bytes(b"no log")
-    tables = tierscope.analyse([tmp_path, tmp_path / "missing"], TIERS)
+    tables = tierscope.analyse([tmp_path, tmp_path / "no.darshan"], TIERS)
     assert len(tables["jobs"]) == 2
     assert tables["refusals"]["reason"].tolist() == [
         "is not a Darshan log.",
@@ -268,9 +268,7 @@ def test_logs_that_are_all_refused_are_an_error_with_their_reasons(tmp_path):
 
 def test_a_folder_that_does_not_exist_is_an_error(tmp_path):
     missing = tmp_path / "no\nfolder"
-    with pytest.raises(
-        ConfigError, match=r"got 1 log, .*cannot be read: No such file"
-    ) as caught:
+    with pytest.raises(ConfigError, match="which does not exist") as caught:
         tierscope.analyse(missing)
     assert "\n" not in str(caught.value)
 

@@ -65,3 +65,12 @@ def test_the_shipped_example_is_complete(request):
     path = request.config.rootpath / "config" / "logs.yaml"
     settings = read_settings(DEFAULTS | read_yaml(path), DEFAULTS)
     assert settings.pages == 5
+
+
+def test_filter_is_said_without_names_if_nobody_may_be_named():
+    wanted = {"user": "anna", "executable": None, "month": "2026-03"}
+    settings = settings_of("x", ["logs"], filter=wanted)
+    assert settings.filter_words() == "user anna only, month 2026-03 only"
+    nobody = settings_of("x", ["logs"], filter=wanted, anonymous=True)
+    assert nobody.filter_words() == "filtered by user and month"
+    assert settings_of("x", ["logs"]).filter_words() == ""

@@ -183,8 +183,8 @@ def test_a_log_that_cannot_be_looked_at_has_not_vanished(tmp_path, monkeypatch):
 
 
 def test_a_log_that_is_named_and_missing_is_listed(tmp_path):
-    (log,) = list_logs([f"{tmp_path}/no"], tmp_path / "lists").chunks["1970"]
-    assert log == ListedLog(f"{tmp_path}/no", listing.MISSING, 0)
+    (log,) = list_logs([f"{tmp_path}/no.darshan"], tmp_path / "lists").chunks["1970"]
+    assert log == ListedLog(f"{tmp_path}/no.darshan", listing.MISSING, 0)
 
 
 def test_paths_need_not_be_utf_8(tmp_path):
@@ -202,7 +202,9 @@ def test_logs_are_found_by_path_folder_and_pattern(tmp_path):
     assert find_logs([str(tmp_path)]) == both
     assert find_logs([f"{tmp_path}/**/*.darshan", both[0]]) == both
     assert find_logs([f"{tmp_path}/sub/c.txt"]) == [f"{tmp_path}/sub/c.txt"]
-    assert find_logs([f"{tmp_path}/missing"]) == [f"{tmp_path}/missing"]
+    assert find_logs([f"{tmp_path}/no.darshan"]) == [f"{tmp_path}/no.darshan"]
+    with pytest.raises(ConfigError, match="missing', which does not exist"):
+        find_logs([f"{tmp_path}/missing"], may_be_none=True)  # though logs are known
     with pytest.raises(ConfigError, match="which names no log"):
         find_logs([f"{tmp_path}/*.gz"])
 

@@ -55,6 +55,13 @@ class Settings:
             values["tiers"] = prefixes_of(self.tiers)
         return values | {"logs": list(self.logs)}
 
+    def filter_words(self) -> str:
+        """Return which jobs are kept, nothing if all are."""
+        wanted = {key: one for key, one in self.filter.items() if one is not None}
+        if self.anonymous:
+            return f"filtered by {' and '.join(wanted)}" if wanted else ""
+        return ", ".join(f"{key} {one} only" for key, one in wanted.items())
+
     def of_chunks(self) -> dict[str, Any]:
         """Return what determines the tables of a chunk, as `as_json` does.
 

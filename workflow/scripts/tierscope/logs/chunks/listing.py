@@ -246,9 +246,9 @@ def _date(year: int, month: int, day: int) -> date | None:
 def find_logs(patterns: Sequence[str], may_be_none: object = False) -> list[str]:
     """Return the logs that paths, folders and patterns name, sorted.
 
-    A path that is named without a pattern is returned even if it does not exist: the
-    analysis refuses it by name. A ConfigError names a pattern or folder without logs,
-    unless there may be none.
+    A log that is named without a pattern is returned even if it does not exist: the
+    analysis refuses it by name. A ConfigError names a folder that does not exist, and a
+    pattern or folder without logs, unless there may be none.
     """
     found: set[str] = set()
     for pattern in patterns:
@@ -260,11 +260,17 @@ def find_logs(patterns: Sequence[str], may_be_none: object = False) -> list[str]
                 logs = _matching(named)
             else:
                 logs = [str(named)]
+            is_missing = not named.exists() and logs == [str(named)]
         except ValueError as error:
             raise ConfigError(
                 f"config: logs: got {pattern!r}, expected paths, folders or patterns: "
                 f"{error}"
             ) from error
+        if is_missing and ".darshan" not in named.name:
+            raise ConfigError(  # perhaps a folder that is not mounted
+                f"config: logs: got {pattern!r}, which does not exist, expected paths, "
+                "folders or patterns"
+            )
         if not logs and not may_be_none:
             raise ConfigError(
                 f"config: logs: got {pattern!r}, which names no log, expected paths, "
