@@ -20,11 +20,10 @@ from pathlib import Path
 
 from tierscope.core.machine import TierError
 from tierscope.storage.lease import SUFFIX, Lease, LeaseError
-from tierscope.storage.own_folder import FolderError, make_own, own_folder
+from tierscope.storage.own_folder import FolderError, own_folder
 
 MARKER = ".tierscope-local-storage"
 _POLL_S = 0.05
-MADE = ".tierscope-made-this"  # a root that was there before has none, and stays
 _MARKER_TEXT = b"tierscope fills and empties this directory.\n"
 _REMOVING = ".removing" + SUFFIX  # held by the process that removes the root
 _CLAIM_S = 20.0  # time for launches that are ending to clean up
@@ -106,8 +105,7 @@ class LocalStorage:
 
     def _claim(self) -> None:
         """Claim once; a FileNotFoundError if another job removes the root meanwhile."""
-        is_new = make_own(self._root)
-        with own_folder(self._root) as root:
+        with own_folder(self._root, make=True) as root:
             present = {name for name in os.listdir(root) if SUFFIX not in name}
             if present and MARKER not in present:
                 raise TierError(
@@ -119,8 +117,7 @@ class LocalStorage:
                 self._lease(root).give_back()
                 raise _IsRemovedError
             try:
-                for name in (MARKER, *[MADE] * is_new):
-                    _mark(root, name)
+                _mark(root)
             except OSError:
                 self._lease(root).give_back()
                 raise
@@ -249,7 +246,7 @@ class LocalStorage:
         return holder is not None
 
     def _remove_root(self, root: int) -> None:
-        """Remove what is in the root, and a root of ours, unless another node uses it.
+        """Remove the root unless another node uses it.
 
         A claiming process first takes the lease of its node and then looks for the
         lease of removal. This one first takes the lease of removal and then looks for
@@ -264,22 +261,12 @@ class LocalStorage:
                 return
             with suppress(FileNotFoundError):
                 os.rmdir(self.data_root.name, dir_fd=root)
-            is_ours = MADE in (names := os.listdir(root))
-            for name in names:
-                is_marker = name in (MARKER, MADE)
-                if is_marker or _is_link_to(name, self.data_root.name, root):
+            for name in os.listdir(root):
+                if _is_link_to(name, self.data_root.name, root) or name == MARKER:
                     os.unlink(name, dir_fd=root)
         finally:
             removing.give_back()
-        if not is_ours:
-            return
-        try:
-            os.rmdir(self._root)  # files that are not ours stay
-        except OSError:
-            if _leases(root):  # the node that comes removes it
-                for name in (MARKER, MADE):
-                    _mark(root, name)
-            raise
+        os.rmdir(self._root)  # files that are not ours stay
 
 
 def _leases(root: int) -> list[str]:
@@ -289,13 +276,13 @@ def _leases(root: int) -> list[str]:
     )
 
 
-def _mark(root: int, name: str) -> None:
-    """Write a marker into a root, if it is missing; an OSError if it is no file."""
+def _mark(root: int) -> None:
+    """Write the marker into a root, if it is missing; an OSError if it is no file."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        descriptor = os.open(name, flags, 0o600, dir_fd=root)
+        descriptor = os.open(MARKER, flags, 0o600, dir_fd=root)
     except FileExistsError:
-        state = os.stat(name, dir_fd=root, follow_symlinks=False)
+        state = os.stat(MARKER, dir_fd=root, follow_symlinks=False)
         if not stat.S_ISREG(state.st_mode):
             raise
         return

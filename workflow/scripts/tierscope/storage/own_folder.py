@@ -43,28 +43,14 @@ def own_folder(path: Path, *, make: bool = False) -> Iterator[int]:
     """
     check_way(path.parent)
     if make:
-        make_own(path)
+        for missing in reversed([path, *path.parents]):
+            with suppress(FileExistsError):
+                os.mkdir(missing, 0o700)
     folder = open_own(path)
     try:
         yield folder
     finally:
         os.close(folder)
-
-
-def make_own(path: Path) -> bool:
-    """Make a directory and those above it for this user; return whether it is new.
-
-    Errors are those of `own_folder`.
-    """
-    check_way(path.parent)
-    is_new = False
-    for missing in reversed([path, *path.parents]):
-        try:
-            os.mkdir(missing, 0o700)
-            is_new = True
-        except FileExistsError:
-            is_new = False
-    return is_new
 
 
 def open_own(path: Path) -> int:
