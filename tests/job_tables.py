@@ -7,23 +7,8 @@ import pandas as pd
 from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS, TABLES
 from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import class_label
+from tierscope.logs.jobs import JOB_TABLES
 
-NAMES = (
-    "logs",
-    "refusals",
-    "tier_prefixes",
-    "jobs",
-    "job_times",
-    "job_processes",
-    "job_slowest",
-    "job_breakdown",
-    "job_files",
-    "job_sizes",
-    "job_estimates",
-    "job_combinations",
-    "fleet",
-    "fleet_classes",
-)
 WHOLE = -1  # epoch of the whole job, and of files of no epoch
 READ, META = ("gfs", "POSIX", "read"), ("gfs", "POSIX", "meta")
 LFS_READ, LFS_META = ("lfs", "POSIX", "read"), ("lfs", "POSIX", "meta")
@@ -363,7 +348,7 @@ def tables_of(*jobs, refusals=()):
     tables["refusals"] = empty_table("refusals")
     if refusals:
         tables["refusals"] = pd.DataFrame(refusals, columns=["log", "reason"])
-    return {name: check_table(tables[name], name) for name in NAMES}
+    return {name: check_table(tables[name], name) for name in JOB_TABLES}
 
 
 def exact_job(name="train-1", **changes):

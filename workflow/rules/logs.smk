@@ -97,7 +97,6 @@ rule analyse:
     input:
         rules.gather_logs.output,
         rules.plot_fleet.output,
-        rules.plot_fleet_over_time.output,
         rules.build_fleet_report.output,
         rules.build_job_pages.output,
 

@@ -15,6 +15,12 @@ rule plot_fleet:
         library=library("plot_fleet"),
     output:
         **figure("fleet", {"fleet": "All jobs side by side"}),
+        **{
+            f"over_time_{kind}": file
+            for kind, file in figure(
+                "fleet_over_time", {"fleet_over_time": "All jobs over the time"}
+            ).items()
+        },
     log:
         f"{LOGS}/plot_fleet.log",
     localrule: True
@@ -23,30 +29,9 @@ rule plot_fleet:
     params:
         provenance=PROVENANCE_OF_LOGS,
     message:
-        "Drawing the figure of all jobs."
+        "Drawing the figures of all jobs."
     script:
         "../scripts/plot_fleet.py"
-
-
-rule plot_fleet_over_time:
-    input:
-        tier_prefixes=gathered("tier_prefixes"),
-        fleet=gathered("fleet"),
-        fleet_classes=gathered("fleet_classes"),
-        library=library("plot_fleet_over_time"),
-    output:
-        **figure("fleet_over_time", {"fleet_over_time": "All jobs over the time"}),
-    log:
-        f"{LOGS}/plot_fleet_over_time.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        provenance=PROVENANCE_OF_LOGS,
-    message:
-        "Drawing the figure of all jobs over the time."
-    script:
-        "../scripts/plot_fleet_over_time.py"
 
 
 rule build_fleet_report:

@@ -1,7 +1,7 @@
 """Gather the tables of all jobs from those of the chunks."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from tierscope.analysis.logs.asking import JobTables
@@ -42,27 +42,6 @@ def unused(tables: JobTables, settings: Settings) -> list[str]:
     return [f"{what}." if settings.anonymous else f"{what}: {it}" for what, it in found]
 
 
-def gather_all(
-    chunks: Sequence[Path], settings: Settings, *, kept: Path, tables: Path
-) -> list[str]:
-    """Gather the tables; return which parts of the configuration match nothing.
-
-    The configuration has the names that `anonymous` replaces, so it is compared before.
-    """
-    unmatched: list[str] = []
-
-    def without_names(named: Mapping[str, Path], folder: Path) -> None:
-        unmatched.extend(unused(JobTables(named), settings))
-        anonymise(named, folder)
-
-    change = without_names if settings.anonymous else None
-    gather(chunks, settings, kept=kept, tables=tables, without_names=change)
-    if not settings.anonymous:
-        places = {name: tables / f"{name}.parquet" for name in JOB_TABLES}
-        unmatched += unused(JobTables(places), settings)
-    return unmatched
-
-
 def summary(tables: JobTables) -> str:
     """Return what was read, which tiers were found, and what was refused, in words."""
     n_logs, n_refused = (count(tables, name) for name in ("logs", "refusals"))
@@ -96,11 +75,14 @@ if __name__ == "__main__":
     log_to(snakemake.log[0])
     params = snakemake.params
     settings = settings_of(**params.settings)
-    unmatched = gather_all(
+    unmatched: list[str] = []
+    gather(
         [Path(chunk) for chunk in snakemake.input.chunks],
         settings,
         kept=Path(params.kept),
         tables=Path(snakemake.output.jobs).parent,
+        look=lambda places: unmatched.extend(unused(JobTables(places), settings)),
+        without_names=anonymise if settings.anonymous else None,
     )
     tables = JobTables({name: snakemake.output[name] for name in JOB_TABLES})
     kept = [f"Jobs: {words}." for words in [settings.filter_words()] if words]

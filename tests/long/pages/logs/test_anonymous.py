@@ -264,7 +264,7 @@ def test_a_name_is_replaced_alike_in_all_files():
 
 
 def test_empty_tables_stay_empty():
-    tables = {name: empty_table(name) for name in job_tables.NAMES}
+    tables = {name: empty_table(name) for name in job_tables.JOB_TABLES}
     for name, frame in anonymise(tables).items():
         assert len(check_table(frame, name)) == 0
 

@@ -76,6 +76,11 @@ def tables(times_s, hits, **keys):
     return pd.DataFrame(io_time), pd.DataFrame(epochs)
 
 
+def together(*runs):
+    """Return the tables of several runs, one below the other."""
+    return [pd.concat(parts, ignore_index=True) for parts in zip(*runs, strict=True)]
+
+
 def background_of(**keys):
     """Return the copies of two nodes: in the first epoch they place two files each."""
     zeros = {
@@ -171,13 +176,9 @@ def test_sums_hold_drains_and_the_estimated_staging(compared):
 
 
 def test_stage_in_that_was_run_stands_in_place_of_an_estimate():
-    io_time, epochs = (
-        pd.concat(parts, ignore_index=True)
-        for parts in zip(
-            tables((10, 10), (0, 0)),
-            tables((4, 4), (4, 4), policy="adhoc", cache_rate_percent=50),
-            strict=True,
-        )
+    io_time, epochs = together(
+        tables((10, 10), (0, 0)),
+        tables((4, 4), (4, 4), policy="adhoc", cache_rate_percent=50),
     )
     where = RUN | {"policy": "adhoc", "cache_rate_percent": 50}
     stage_in = pd.DataFrame(
@@ -270,13 +271,9 @@ def test_staging_of_a_program_that_copied_nothing_is_its_io_time(of_program):
 
 
 def test_reads_from_peers_are_a_class_of_the_runs_that_make_them():
-    io_time, epochs = (
-        pd.concat(parts, ignore_index=True)
-        for parts in zip(
-            tables((10,), (0,)),
-            tables((1,), (4,), policy="adhoc", cache_rate_percent=50),
-            strict=True,
-        )
+    io_time, epochs = together(
+        tables((10,), (0,)),
+        tables((1,), (4,), policy="adhoc", cache_rate_percent=50),
     )
     net = io_time[(io_time["policy"] == "adhoc") & (io_time["io_class"] == "gfs_read")]
     net = net.assign(io_class="net_read", time_s=7.0)
@@ -313,9 +310,7 @@ def test_cuts_are_means_of_the_repetitions_cuts_each_against_its_own_reference()
             (("none", 0, 0), ("monarch", 50, 4)), times_s, strict=True
         )
     ]
-    io_time, epochs = (
-        pd.concat(parts, ignore_index=True) for parts in zip(*runs, strict=True)
-    )
+    io_time, epochs = together(*runs)
     totals = add_up(compare_epochs(io_time, epochs), epochs)
     summary = summarise(totals).set_index("policy")
     check_table(summary.reset_index(), "policy_summary")
@@ -347,13 +342,9 @@ def test_savings_are_undecided_where_their_interval_holds_zero(low, high, undeci
 
 
 def test_what_gains_nothing_in_its_last_epoch_never_pays():
-    io_time, epochs = (
-        pd.concat(parts, ignore_index=True)
-        for parts in zip(
-            tables((10, 10), (0, 0)),
-            tables((10, 10), (0, 4), policy="monarch", cache_rate_percent=50),
-            strict=True,
-        )
+    io_time, epochs = together(
+        tables((10, 10), (0, 0)),
+        tables((10, 10), (0, 4), policy="monarch", cache_rate_percent=50),
     )
     policy_epochs = compare_epochs(io_time, epochs)
     summary = summarise(add_up(policy_epochs, epochs))
@@ -372,13 +363,9 @@ def test_what_gains_nothing_in_its_last_epoch_never_pays():
     ],
 )
 def test_what_loses_in_its_last_epoch_does_not_pay(times_s, pays):
-    io_time, epochs = (
-        pd.concat(parts, ignore_index=True)
-        for parts in zip(
-            tables((10, 10, 10), (0, 0, 0)),
-            tables(times_s, (0, 4, 4), policy="monarch", cache_rate_percent=50),
-            strict=True,
-        )
+    io_time, epochs = together(
+        tables((10, 10, 10), (0, 0, 0)),
+        tables(times_s, (0, 4, 4), policy="monarch", cache_rate_percent=50),
     )
     summary = summarise(add_up(compare_epochs(io_time, epochs), epochs))
     found = summary.set_index("policy").loc["monarch", "pays_after_epochs"]
@@ -386,13 +373,9 @@ def test_what_loses_in_its_last_epoch_does_not_pay(times_s, pays):
 
 
 def test_none_is_the_reference_where_another_policy_holds_nothing_too(compared):
-    io_time, epochs = (
-        pd.concat(parts, ignore_index=True)
-        for parts in zip(
-            tables((10, 10), (0, 0)),
-            tables((5, 5), (0, 0), policy="monarch"),
-            strict=True,
-        )
+    io_time, epochs = together(
+        tables((10, 10), (0, 0)),
+        tables((5, 5), (0, 0), policy="monarch"),
     )
     totals = add_up(compare_epochs(io_time, epochs), epochs)
     assert totals["reference_time_s"].tolist() == [12, 24] * 2
@@ -402,15 +385,8 @@ def test_none_is_the_reference_where_another_policy_holds_nothing_too(compared):
 def test_reference_is_of_one_policy_in_all_epochs():
     policies = ("lru", "pinning", "monarch", "adhoc")
     for order in (policies, policies[::-1]):
-        io_time, epochs = (
-            pd.concat(parts, ignore_index=True)
-            for parts in zip(
-                *(
-                    tables((3 + len(name),) * 30, (0,) * 30, policy=name)
-                    for name in order
-                ),
-                strict=True,
-            )
+        io_time, epochs = together(
+            *(tables((3 + len(name),) * 30, (0,) * 30, policy=name) for name in order),
         )
         policy_epochs = compare_epochs(io_time, epochs)
         totals = add_up(policy_epochs, epochs)
@@ -681,9 +657,7 @@ def drawn_opens(figure):
 def test_figure_does_not_mix_the_cache_rates_of_a_policy(reference, names):
     runs = [tables((10, 10), (0, 0), policy=name) for name in [*reference, "pinning"]]
     runs.append(tables((4, 4), (4, 4), policy="pinning", cache_rate_percent=50))
-    io_time, epochs = (
-        pd.concat(parts, ignore_index=True) for parts in zip(*runs, strict=True)
-    )
+    io_time, epochs = together(*runs)
     policy_epochs = compare_epochs(io_time, epochs)
     totals = add_up(policy_epochs, epochs)
     figure = plot_policies(policy_epochs, totals, summarise(totals), provenance=TESTS)

@@ -10,9 +10,9 @@ import pyarrow.dataset as ds
 from tierscope.core.tables import open_table, read_table
 from tierscope.core.validation import ConfigError, check
 from tierscope.logs.chunks.chunk import Progress, read_chunk
+from tierscope.logs.chunks.datasets import places_in
 from tierscope.logs.chunks.gather import gather
 from tierscope.logs.chunks.listing import list_logs
-from tierscope.logs.jobs import JOB_TABLES
 from tierscope.logs.settings import (
     CHUNKS,
     DROP,
@@ -156,4 +156,4 @@ def write_tables(
     chunks = [folder / CHUNKS / chunk for chunk in listing.chunks]
     tables = folder / TABLES
     gather(chunks, settings, kept=folder / READ_LOGS, tables=tables)
-    return {name: tables / f"{name}.parquet" for name in JOB_TABLES}
+    return places_in(tables)

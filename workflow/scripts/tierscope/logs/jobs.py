@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import RULE, TABLES, TEXT
+from tierscope.core.columns import logs as of_logs
 from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import as_utf8
 from tierscope.logs.fleet import faster_meta, fleet_class_columns, fleet_columns
@@ -33,7 +34,7 @@ OF_JOBS = (
     "fleet",
     "fleet_classes",
 )
-JOB_TABLES = ("refusals", "tier_prefixes", *OF_JOBS, "job_combinations")
+JOB_TABLES = tuple(of_logs.TABLES)  # and those that the gathering makes
 
 Logs = Mapping[Path, tuple[LogFacts, Summary]]
 Frames = dict[str, pd.DataFrame]

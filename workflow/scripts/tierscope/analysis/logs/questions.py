@@ -149,12 +149,8 @@ def first_rows(tables: JobTables, name: str, n: int) -> pd.DataFrame:
 
 
 def prefixes(tables: JobTables) -> pd.DataFrame:
-    """Return table ``tier_prefixes`` in its order, with the sums of parts of it."""
-    return tables.ask("""
-        WITH numbered AS (SELECT *, row_number() OVER () AS place FROM tier_prefixes)
-        SELECT tier, prefix, fs_type, CAST(sum(n_logs) AS BIGINT) AS n_logs
-        FROM numbered GROUP BY tier, prefix, fs_type ORDER BY min(place)
-    """)
+    """Return table ``tier_prefixes`` in its order."""
+    return tables.ask("SELECT * FROM tier_prefixes")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from tierscope.logs.chunks.store import ReadLogs, keep, take_kept
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs
 from tierscope.logs.jobs import OF_JOBS, Frames, tables_of_jobs
 from tierscope.logs.join import main_log, user_of
-from tierscope.logs.reading import ReadLog, read_logs, reading_key
+from tierscope.logs.reading import ReadLog, Refusal, read_logs, reading_key
 from tierscope.logs.settings import Settings
 from tierscope.logs.summary import Summary
 
@@ -123,7 +123,7 @@ def read_chunk(
     key = reading_key(settings.tiers, settings.epochs)
     kept_s = time.monotonic()
 
-    def add(path: str, answer: ReadLog | str) -> None:
+    def add(path: str, answer: ReadLog | Refusal) -> None:
         nonlocal kept_s
         reading.add(path, answer)
         if time.monotonic() - kept_s >= _KEEP_S:

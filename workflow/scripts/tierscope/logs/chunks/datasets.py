@@ -127,12 +127,17 @@ def _by_month(
         yield month, named.filter(pa.array(of_row == month))
 
 
+def places_in(folder: Path) -> dict[str, Path]:
+    """Return the folder of each table."""
+    return {name: folder / f"{name}.parquet" for name in JOB_TABLES}
+
+
 def rewrite(folder: Path, change: Callable[[Mapping[str, Path], Path], None]) -> None:
     """Change all tables by what writes others of the same form to a folder."""
     changed = folder / ".changed"
-    names = [f"{name}.parquet" for name in JOB_TABLES]
-    change({name: folder / f"{name}.parquet" for name in JOB_TABLES}, changed)
-    for name in names:
-        shutil.rmtree(folder / name)
-        (changed / name).rename(folder / name)
+    places = places_in(folder)
+    change(places, changed)
+    for place in places.values():
+        shutil.rmtree(place)
+        (changed / place.name).rename(place)
     changed.rmdir()

@@ -33,7 +33,7 @@ from tierscope.logs.chunks.chunk import (
     job_row,
     prefix_rows,
 )
-from tierscope.logs.chunks.datasets import ChunkPart, rewrite, write_datasets
+from tierscope.logs.chunks.datasets import ChunkPart, places_in, rewrite, write_datasets
 from tierscope.logs.chunks.folders import folder_written_whole, remove_others
 from tierscope.logs.chunks.store import kept_summaries
 from tierscope.logs.combinations import write_combinations
@@ -75,6 +75,7 @@ def gather(
     *,
     kept: Path,
     tables: Path,
+    look: Callable[[Mapping[str, Path]], object] = lambda places: None,
     without_names: Callable[[Mapping[str, Path], Path], None] | None = None,
 ) -> None:
     """Write the tables of all chunks as folders of files.
@@ -88,6 +89,8 @@ def gather(
         The folder in which is kept what was read of all chunks.
     tables : Path
         The folder of the tables; an older one is replaced.
+    look : callable
+        Looks at the tables by name, which have the names of people.
     without_names : callable, optional
         Writes the tables to a folder without the names of people.
 
@@ -114,6 +117,7 @@ def gather(
         }
         write_datasets(_parts(found, across), others, folder)
         shutil.rmtree(across)
+        look(places_in(folder))
         if without_names:
             rewrite(folder, without_names)
         write_combinations(folder, settings.pages, settings.goal_s)
