@@ -193,13 +193,7 @@ part, n_parts, n_epochs = map(int, sys.argv[2:])
 rank, size = (int(os.environ.get(f"PMI_{n}", n == "SIZE")) for n in ("RANK", "SIZE"))
 mine = names[rank::size][part::n_parts]
 loops = CallbackList()
-def meet(epoch):
-    place = f"{os.path.dirname(__file__)}/{rank}-{epoch}-"
-    open(f"{place}{part}", "w").close()
-    while not all(os.path.exists(f"{place}{i}") for i in range(n_parts)):
-        time.sleep(0.01)
 for epoch in range(max(1, n_epochs)):
-    if n_parts > 1: meet(epoch)  # a rank has one epoch at a time
     loops.on_epoch_begin(epoch) if n_epochs else loops.on_test_begin()
     for name in mine: read(name)
 """

@@ -214,7 +214,7 @@ static uint32_t rank_of(uint32_t group) {
 static bool join(uint32_t group) {
   if (group == 0)
     return false;
-  __atomic_store_n(&own->group, group, __ATOMIC_RELEASE);
+  __atomic_store_n(&own->group, group, __ATOMIC_SEQ_CST);
   __atomic_fetch_add(&table->generation, 1, __ATOMIC_RELEASE);
   return true;
 }
@@ -265,11 +265,11 @@ static bool came_before(uint32_t other) {
          has_ended_before(&all[other - 1], start_ns);
 }
 
-/* Of the processes that have marked, by whether they came before this one. */
+/* Of the processes that have marked or will, by whether they came before this one. */
 struct turn {
   uint32_t marked; /* the largest of those before */
   uint32_t group;  /* of it; of several that of the first rank */
-  bool is_shared;  /* another one, not from before, has marked for a group of ours */
+  bool is_shared;  /* another one, not from before, marks for a group of ours */
 };
 
 static struct turn look_around(uint32_t group) {
@@ -277,12 +277,13 @@ static struct turn look_around(uint32_t group) {
   for (uint32_t at = 1; at <= table->n_processes; at++) {
     const struct process *one = &all_processes()[at - 1];
     uint32_t marked = __atomic_load_n(&one->marked, __ATOMIC_ACQUIRE);
-    if (!marked || one == own)
+    uint32_t marks = marked | __atomic_load_n(&one->has_loops, __ATOMIC_SEQ_CST);
+    if (!marks || one == own)
       continue;
     if (!came_before(at)) {
-      turn.is_shared |= one->group == group;
-    } else if (marked > turn.marked ||
-               (marked == turn.marked && rank_of(one->group) < rank_of(turn.group))) {
+      turn.is_shared |= __atomic_load_n(&one->group, __ATOMIC_SEQ_CST) == group;
+    } else if (marked > turn.marked || (marked && marked == turn.marked &&
+                                        rank_of(one->group) < rank_of(turn.group))) {
       turn.marked = marked;
       turn.group = one->group;
     }
@@ -306,20 +307,25 @@ static void join_before_marks(void) {
  * Enters the group for which this process marks, before its first mark. A program may
  * set its rank itself, so it is looked for again. Explicit marks are of all processes
  * of the rank. Others have a group of their own if a program that runs at the same time
- * marks for theirs.
+ * marks for theirs. Of two that begin their loops at once at least one sees the other:
+ * each enters the group before it looks.
  */
 static bool join_to_mark(bool has_loops) {
   uint32_t rank = own_rank(), group = own_group();
   if (rank && rank != rank_of(group))
     group = group_of_rank(rank);
   bool is_of_rank = rank && !has_loops;
+  if (group && has_loops)
+    join(group);
   if (group && (is_of_rank || !look_around(group).is_shared))
     return join(group);
-  rank = rank ? rank : rank_of(group);
-  group = find_group(own->key);
-  if (group)
-    table->groups[group].rank = rank;
-  return join(group);
+  const struct group *shared = &table->groups[group];
+  uint32_t alone = find_group(own->key);
+  if (alone) {
+    table->groups[alone].rank = rank ? rank : rank_of(group);
+    table->groups[alone].epoch = __atomic_load_n(&shared->epoch, __ATOMIC_ACQUIRE);
+  }
+  return join(alone);
 }
 
 /* ---- Epochs --------------------------------------------------------------------- */
@@ -386,7 +392,7 @@ int tierscope_first_epoch(void) {
   if (!own)
     return 0;
   uint32_t marked = own->marked, is_under_way = !own->has_loops;
-  own->has_loops = 1;
+  __atomic_store_n(&own->has_loops, 1, __ATOMIC_SEQ_CST);
   if (marked)
     return (int)(marked - is_under_way);
   join_to_mark(true);

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 
+import numpy as np
 import pytest
 import sessions
 from tierscope.benchmark.programs.table import (
@@ -200,6 +201,42 @@ read()
 """
     node.run(TURNS + code, **rank)
     assert epochs(node) == [4, 5, 5, 5]
+
+
+@pytest.mark.parametrize("rank", [{}, {"RANK": "3"}], ids=["no rank", "rank"])
+def test_programs_that_begin_their_loops_at_once_count_each_for_itself(node, rank):
+    """Each asks for its first epoch, and reads on, before another one has marked."""
+    code = """
+fork(lambda: loops(2))
+def program(ready, go):
+    first = libc.tierscope_first_epoch()
+    read()
+    os.write(ready, b'x')
+    os.read(go, 1)
+    for epoch in (first, first + 1):
+        libc.tierscope_epoch(epoch)
+        read()
+begun = []
+for _ in range(3):
+    ready, go = os.pipe(), os.pipe()
+    if (pid := os.fork()) == 0:
+        program(ready[1], go[0])
+        os._exit(0)
+    os.read(ready[0], 1)
+    begun.append((go[1], pid))
+for go, pid in begun:
+    os.write(go, b'x')
+    os.waitpid(pid, 0)
+"""
+    node.run(TURNS + code, **rank)
+    events, _ = node.table.drain()
+    opens = events[np.isin(events["kind"], TO_EPOCH)]
+    assert opens["epoch"].tolist() == [0, 1, 1, 1, 1, *[2, 3] * 3]
+    assert len(set(opens["group"][2:5].tolist())) == 3
+    assert opens["group"][2:5].tolist() == opens["group"][5::2].tolist()
+    groups = node.table.groups()
+    assert sorted(groups["n_marks"][groups["n_marks"] > 0]) == [2, 2, 4]
+    assert set(groups["rank"][groups["n_marks"] > 0]) == {3 if rank else -1}
 
 
 def test_tasks_of_a_launcher_that_is_not_known_go_on_by_their_ranks(node):
