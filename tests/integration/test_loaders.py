@@ -16,7 +16,7 @@ from tierscope.benchmark.loaders import make_loader
 for kind in ("lean", "usual"):
     some = make_loader(
         "tensorflow", batch_size=4, read_threads=1, prefetch_batches=1,
-        buffer_bytes=128, in_virtual_time=kind == "lean",
+        buffer_bytes=128, clock=kind == "lean" or None,
     )
     list(some.epoch([f"{kind}/{name}" for name in sys.argv[1:]]))
 """
@@ -53,7 +53,7 @@ def loader(name, prefetch_batches=1, read_threads=1, in_virtual_time=False):
         read_threads=read_threads,
         prefetch_batches=prefetch_batches,
         buffer_bytes=128,
-        in_virtual_time=in_virtual_time,
+        clock=in_virtual_time or None,
     )
 
 

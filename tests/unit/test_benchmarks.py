@@ -30,7 +30,8 @@ for read in (
 LOADER = """
 import sys
 from tierscope.benchmark.loaders.posix import PosixLoader
-loader = PosixLoader(2, read_threads=1, prefetch_batches=2, buffer_bytes=0)
+from tierscope.core.description import LoaderSettings
+loader = PosixLoader(2, LoaderSettings(read_threads=1, prefetch_batches=2))
 assert sum(samples for samples, _ in loader.epoch(sys.argv[1:] * 5)) == 5
 """
 

@@ -87,7 +87,8 @@ rule collect_epochs:
         run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
         library=library("collect_epochs"),
     output:
-        f"{RESULTS}/{{sweep}}/epochs.parquet",
+        epochs=f"{RESULTS}/{{sweep}}/epochs.parquet",
+        utilisation=f"{RESULTS}/{{sweep}}/utilisation.parquet",
     log:
         f"{LOGS}/collect_epochs/{{sweep}}.log",
     localrule: True

@@ -108,6 +108,7 @@ rule tables:
             f"{TABLES}/{{table}}.parquet",
             table=[
                 "epochs",
+                "utilisation",
                 "io_time",
                 "breakdown",
                 "spread",

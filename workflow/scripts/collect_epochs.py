@@ -1,6 +1,7 @@
-"""Join the execution times of all runs into one table, keyed by run."""
+"""Join the execution times of all runs, and how they were spent, keyed by run."""
 
 import pandas as pd
+from tierscope.core.columns import TABLES
 from tierscope.core.description import Run, run_keys
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
@@ -11,6 +12,12 @@ def with_keys(epochs: pd.DataFrame, run: Run) -> pd.DataFrame:
     return epochs.assign(**run_keys(run, run.point))
 
 
+def utilisation(epochs: pd.DataFrame) -> pd.DataFrame:
+    """Return table `utilisation`: the rows of `epochs` that say how time was spent."""
+    known = epochs[epochs["compute_time_s"].notna()]
+    return known[list(TABLES["utilisation"])]
+
+
 if __name__ == "__main__":
     log_to(snakemake.log[0])
     runs = [
@@ -19,4 +26,6 @@ if __name__ == "__main__":
             snakemake.input.epochs, snakemake.input.runs, strict=True
         )
     ]
-    write_table(pd.concat(runs), snakemake.output[0], "epochs")
+    epochs = pd.concat(runs)
+    write_table(epochs, snakemake.output.epochs, "epochs")
+    write_table(utilisation(epochs), snakemake.output.utilisation, "utilisation")

@@ -212,7 +212,11 @@ def test_paper_config_is_what_the_paper_ran(config):
         (
             "sweep.exclude",
             {"a": {"loader": ["tensorflow", "lmbd"], "n_osts": 60}},
-            ["sweep.exclude.a.loader.1", "'lmbd'", "one of tensorflow, posix, lmdb"],
+            [
+                "sweep.exclude.a.loader.1",
+                "'lmbd'",
+                "one of tensorflow, posix, pytorch, lmdb",
+            ],
         ),
         (
             "sweep.exclude",

@@ -19,6 +19,6 @@ def test_computing_sleeps_if_it_takes_any_time(monkeypatch):
     slept = []
     monkeypatch.setattr(time, "sleep", slept.append)
     clock = RealClock(lambda: None)
-    clock.compute(0.0)
-    clock.compute(0.25)
+    clock.compute(0)
+    clock.compute(250_000_000)
     assert slept == [0.25]

@@ -25,9 +25,11 @@ from tierscope.storage.emulated.device import (
 SCRIPTS = Path(__file__).parents[4] / "workflow" / "scripts"
 PRELUDE = """
 import ctypes, json, os, sys, threading, time
+from itertools import repeat
 from tierscope.benchmark.epoch import run_epoch
 from tierscope.benchmark.loaders.posix import PosixLoader
-from tierscope.storage.clock import Role, Turn, VirtualClock
+from tierscope.core.description import LoaderSettings
+from tierscope.storage.clock import Role, Turn, VirtualClock, to_ns
 
 rank, folder = int(sys.argv[1]), sys.argv[2]
 class Processes:
@@ -63,8 +65,8 @@ def reads(tier, *numbers, sample_s=0.0):
 def epoch(numbers, batch, prefetch, compute_s=0.0, sample_s=0.0, tier="gfs"):
     clock.plan(len(numbers), 1000, batch, prefetch, sample_s)
     paths = [f"{folder}/{tier}.ep0/f{number}.bin" for number in numbers]
-    batches = PosixLoader(batch, 1, prefetch, 1000).epoch(paths)
-    return run_epoch(batches, clock, compute_s)
+    batches = PosixLoader(batch, LoaderSettings(1, prefetch, 1000)).epoch(paths)
+    return run_epoch(batches, clock, repeat(to_ns(compute_s)))[:3]
 """
 
 
@@ -178,7 +180,7 @@ def test_at_one_instant_a_close_goes_before_an_open(launch):
         if rank == 0:
             clock.plan(0, 1000, 1, 0, 0.0)
             clock.barrier()
-            clock.compute(0.002)
+            clock.compute(to_ns(0.002))
             clock.bind(True)
             descriptor = note(os.open(f"{folder}/gfs/f5.bin", os.O_RDONLY))
             clock.bind(False)
@@ -288,7 +290,7 @@ def test_bound_thread_pays_for_calls_below_the_plain_path(launch):
 def test_barrier_sets_all_clocks_to_the_largest(launch):
     code = """
         clock.barrier()
-        clock.compute(0.5 * (rank + 1))
+        clock.compute(to_ns(0.5 * (rank + 1)))
         print(json.dumps([clock.barrier(), clock.now_s()]))
     """
     assert launch(3, GFS).run(code) == [[1.5, 1.5]] * 3
@@ -299,7 +301,7 @@ def test_meeting_sets_the_clocks_of_its_group_to_the_largest(launch):
         clock.plan(0, 1000, 1, 0, 0.0)
         clock.barrier()
         for step in range(2):
-            clock.compute(0.001 * (rank + 1) * (step + 1))
+            clock.compute(to_ns(0.001 * (rank + 1) * (step + 1)))
             if rank < 4:
                 clock.meet(rank // 2, 2, None)
             calls.append(clock.now_ns() / 1e6)
@@ -318,7 +320,7 @@ def test_process_at_a_meeting_holds_nobody(launch):
         clock.barrier()
         if rank > 0:
             clock.bind(True)
-            clock.compute(0.001 * rank)
+            clock.compute(to_ns(0.001 * rank))
             read("gfs", rank, 1000)
         if rank < 2:
             clock.meet(7, 2, None)
@@ -345,7 +347,7 @@ def test_tokens_are_passed_on_one_after_the_other(launch):
             read("gfs", rank, 1000)
             turns.append([begun, clock.now_ns() / 1e6])
             clock.give_token(None)
-            clock.compute(0.001 * (1 + rank))
+            clock.compute(to_ns(0.001 * (1 + rank)))
         print(json.dumps(turns))
         clock.barrier()
     """
@@ -364,10 +366,10 @@ def test_token_that_was_given_before_is_received_in_order(launch):
         clock.barrier()
         if rank == 0:
             for _ in range(3):
-                clock.compute(0.002)
+                clock.compute(to_ns(0.002))
                 clock.give_token(None)
         elif rank == 1:
-            clock.compute(0.005)
+            clock.compute(to_ns(0.005))
             for _ in range(3):
                 clock.await_token(0, None)
                 calls.append(clock.now_ns() / 1e6)
@@ -417,7 +419,7 @@ def test_turns_are_taken_in_the_order_of_the_clock_and_last_until_something_is_d
         clock.plan(0, 1000, 1, 0, 0.0)
         clock.reset() if rank == 0 else time.sleep(0.3)
         clock.barrier()
-        clock.compute(0.002 - 0.001 * rank)
+        clock.compute(to_ns(0.002 - 0.001 * rank))
         shared = f"{folder}/order"
         clock.take_turn(Role.CONSUMER, Turn.ENDING_EPOCH)
         time.sleep(0.1)
@@ -461,7 +463,7 @@ def test_copier_goes_on_beside_the_epoch_and_who_waits_for_it_goes_on_at_its_end
             clock.rest(0)
         thread = threading.Thread(target=copy)
         thread.start()
-        clock.compute(0.001)
+        clock.compute(to_ns(0.001))
         clock.await_copies()
         thread.join()
         print(json.dumps([clock.now_ns(), clock.barrier(), calls[-1]]))

@@ -27,7 +27,8 @@ def test_loader_knows_whether_the_launch_runs_in_virtual_time(monkeypatch, is_vi
         description=description,
         is_virtual=is_virtual,
         real_clock=RealClock(lambda: None),
+        clock=object(),
     )
     files.FileSource(site).start()
-    assert asked["in_virtual_time"] is is_virtual
+    assert (asked["clock"] is not None) is is_virtual
     assert asked["name"] == "tensorflow"

@@ -7,15 +7,16 @@ writes the run's folder: `log.darshan`, `epochs.parquet`, `run.json` (last).
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tierscope.benchmark.epoch import run_epoch
+from tierscope.benchmark.epoch import MeasuredEpoch, run_epoch
 from tierscope.benchmark.node_storage import (
     check_is_there,
     check_room,
@@ -29,7 +30,9 @@ from tierscope.benchmark.sources import source_of
 from tierscope.benchmark.sources.files import EpochReads, LaunchSite
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
-from tierscope.storage.clock import Clock
+from tierscope.data.steps import compute_times_ns
+from tierscope.policies import FILES, kind_of
+from tierscope.storage.clock import Clock, to_ns
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.tier import make_epoch_aliases
 
@@ -196,8 +199,9 @@ class Benchmark:
         """Run one epoch and return this rank's row of the table of epochs."""
         reads = self._source.epoch(point, epoch, on_lfs)
         try:
-            execution_time_s, samples, n_bytes = run_epoch(
-                reads.batches, self._clock(reads), self.training.compute_time_s
+            clock = self._clock(reads)
+            measured = run_epoch(
+                reads.batches, clock, self._compute_ns(point, epoch, reads)
             )
             self._source.check()
         except Exception as error:
@@ -213,12 +217,29 @@ class Benchmark:
             "rank": self.processes.rank,
             "node": self.processes.node,
             "epoch": epoch,
-            "execution_time_s": execution_time_s,
-            "samples": samples,
-            "bytes": n_bytes,
+            "execution_time_s": measured.execution_time_s,
+            "samples": measured.samples,
+            "bytes": measured.bytes,
             "lfs_files": n_lfs,
             "gfs_files": n_gfs,
+            **self._steps(measured),
         }
+
+    def _steps(self, measured: MeasuredEpoch) -> dict[str, float]:
+        """Return how the time of an epoch was spent, of the kinds of runs that say."""
+        if kind_of(self.description.scenario) is not FILES:
+            return {}
+        return {name: float(one) for name, one in measured.steps.columns().items()}
+
+    def _compute_ns(self, point: Point, epoch: int, reads: EpochReads) -> Iterable[int]:
+        """Return the compute time of each step of this process in an epoch."""
+        compute = self.training.compute_time
+        if not compute.is_random:
+            return repeat(to_ns(compute.mean_s))
+        n_steps = -(-reads.n_planned // self.description.dataset.batch_size)
+        seeds = self.training.seed, point.repetition, epoch
+        rank = self.processes.rank
+        return compute_times_ns(compute, n_steps, seeds, rank).tolist()
 
     def _clock(self, reads: EpochReads) -> Clock:
         """Return the clock of an epoch; a virtual clock learns what will be read."""

@@ -1,27 +1,67 @@
-"""One epoch of reading, timed from barrier to barrier."""
+"""One epoch of reading and computing, timed from barrier to barrier."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
+from typing import NamedTuple
 
+from tierscope.data.steps import StepTimes
 from tierscope.storage.clock import Clock
 
 
-def run_epoch(
-    batches: Iterator[tuple[int, int]], clock: Clock, compute_time_s: float = 0.0
-) -> tuple[float, int, int]:
-    """Read one epoch's files and return (time from barrier to barrier, samples, bytes).
+class MeasuredEpoch(NamedTuple):
+    """What a process read in an epoch, and how long it took from barrier to barrier."""
 
-    `batches` are (samples, bytes), and `compute_time_s` passes after each of them in
-    place of a training step. Raises the error with which the launch was stopped
-    (`Clock.check`).
+    execution_time_s: float
+    samples: int
+    bytes: int
+    steps: StepTimes
+
+
+def run_epoch(
+    batches: Iterable[tuple[int, int]],
+    clock: Clock,
+    compute_ns: Iterable[int] = repeat(0),
+    meet: Callable[[int], None] | None = None,
+) -> MeasuredEpoch:
+    """Read one epoch's files, and compute after each batch.
+
+    `batches` are (samples, bytes); to iterate over them may start workers. `compute_ns`
+    are the times that pass in place of the training's steps. `meet` waits for the other
+    processes at the end of a step of this number. Raises the error with which the
+    launch was stopped (`Clock.check`).
     """
+    compute_ns = iter(compute_ns)
+    samples = n_bytes = n_steps = compute = stall = rest = 0
+    first_step = first_compute = 0
     start_s = clock.barrier()
-    samples = n_bytes = 0
-    while (batch := _next_batch(batches, clock)) is not None:
+    started = clock.now_ns()
+    iterator = iter(batches)
+    rest += clock.now_ns() - started
+    while True:
+        asked = clock.now_ns()
+        batch = _next_batch(iterator, clock)
+        taken = clock.now_ns()
+        if batch is None:
+            rest += taken - asked
+            break
+        stall += taken - asked
         samples += batch[0]
         n_bytes += batch[1]
-        clock.compute(compute_time_s)
-    return clock.barrier() - start_s, samples, n_bytes
+        clock.compute(next(compute_ns))
+        computed = clock.now_ns()
+        compute += computed - taken
+        if n_steps == 0:
+            first_step, first_compute = computed - started, computed - taken
+        if meet:
+            meet(n_steps)
+            rest += clock.now_ns() - computed
+        n_steps += 1
+    ended = clock.now_ns()
+    end_s = clock.barrier()
+    rest += clock.now_ns() - ended
+    steps = StepTimes(compute, stall, rest, first_step, first_compute, n_steps)
+    return MeasuredEpoch(end_s - start_s, samples, n_bytes, steps)
 
 
 def _next_batch(

@@ -18,6 +18,31 @@ from tierscope.core.validation import ConfigError
 
 Section = TypeVar("Section")
 
+EPOCH, STEP = "epoch", "step"  # where processes wait for each other
+PYTORCH = "pytorch"  # the loader whose settings are workers
+
+
+@dataclass(frozen=True)
+class ComputeTime:
+    """Compute time of a step.
+
+    Parameters
+    ----------
+    distribution : {"constant", "normal", "lognormal"}
+        How it varies; a drawn time below 0 counts as 0.
+    mean_s, stdev_s : float
+        Mean and standard deviation.
+    """
+
+    distribution: str = "constant"
+    mean_s: float = 0.0
+    stdev_s: float = 0.0
+
+    @property
+    def is_random(self) -> bool:
+        """Return whether steps differ."""
+        return self.distribution != "constant" and self.stdev_s > 0
+
 
 @dataclass(frozen=True)
 class Training:
@@ -31,17 +56,32 @@ class Training:
         Whether files are redistributed over processes every epoch.
     seed : int
         Seed of all random numbers.
-    compute_time_s : float
-        Compute time of a step.
+    compute_time_s : float or mapping
+        Compute time of a step: a number, or the fields of a `ComputeTime`.
     cold : bool
         Whether real files leave the node's page cache between epochs.
+    synchronise : {"epoch", "step"}
+        Where processes wait for each other: at the end of an epoch, or of each step.
     """
 
     epochs: int
     shuffle: str
     seed: int
-    compute_time_s: float
+    compute_time_s: float | Mapping[str, Any]
     cold: bool = True
+    synchronise: str = EPOCH
+
+    @property
+    def compute_time(self) -> ComputeTime:
+        """Return the compute time of a step."""
+        if isinstance(self.compute_time_s, Mapping):
+            return ComputeTime(**self.compute_time_s)
+        return ComputeTime(mean_s=self.compute_time_s)
+
+    @property
+    def in_steps(self) -> bool:
+        """Return whether a process may have to wait for others in an epoch."""
+        return self.synchronise == STEP
 
 
 @dataclass(frozen=True)
@@ -56,11 +96,24 @@ class LoaderSettings:
         Batches that a loader may hold ready.
     buffer_bytes : int
         Largest read call; 0 for whole files.
+    workers, prefetch_factor : int
+        Worker processes of loader `pytorch`, and batches that each of them may have
+        read before they are received; with 0 workers, the process itself reads. Other
+        loaders do not depend on them, and `pytorch` not on the first two.
     """
 
-    read_threads: int
-    prefetch_batches: int
-    buffer_bytes: int
+    read_threads: int = 1
+    prefetch_batches: int = 0
+    buffer_bytes: int = 0
+    workers: int = 0
+    prefetch_factor: int = 0
+
+    def used_by(self, loader: str) -> dict[str, int]:
+        """Return the settings that a loader depends on."""
+        unused = {"workers", "prefetch_factor"}
+        if loader == PYTORCH:
+            unused = {"read_threads", "prefetch_batches"}
+        return {name: one for name, one in asdict(self).items() if name not in unused}
 
 
 @dataclass(frozen=True)
@@ -183,13 +236,15 @@ class RunDescription:
         training = asdict(self.training)
         if self.source != "measured":
             del training["cold"]  # only the page cache of real tiers depends on it
+        if not self.training.in_steps:
+            del training["synchronise"]  # as before it could be chosen
         content = {
             "source": self.source,
             "system": _machine_json(self.system),
             "dataset": asdict(self.dataset),
             "scenario": self.scenario.keys,
             "training": training,
-            "loader": asdict(self.loader),
+            "loader": self.loader.used_by(self.scenario.loader),
             "darshan": {"runtime": self.runtime},
         }
         if self.policy_options:

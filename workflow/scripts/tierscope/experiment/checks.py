@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tierscope.core.description import PYTORCH
 from tierscope.core.files import overlap
 from tierscope.core.io_class import IOClass
 from tierscope.core.machine import Machine, TierError
@@ -23,7 +24,7 @@ from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.job import RESERVED, JobError, site_resources
 from tierscope.experiment.job import launcher as launcher_of
 from tierscope.experiment.system import System
-from tierscope.policies import PEERS, PROGRAM_POLICIES, kind_of, of_kind
+from tierscope.policies import FILES, PEERS, PROGRAM_POLICIES, kind_of, of_kind
 from tierscope.storage.clock import MOST_COPIERS
 from tierscope.storage.emulated.library import emulated_gfs
 from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
@@ -140,6 +141,7 @@ def check_experiment(experiment: Experiment) -> None:
         One line that names the key path, the value and what was expected.
     """
     _check_programs(experiment)
+    _check_steps(experiment)
     _check_size(experiment)
     _check_runtime(experiment)
     _check_figures(experiment)
@@ -201,6 +203,28 @@ def _check_programs(experiment: Experiment) -> None:
             "config: whatif.goal.of: got execution_time, expected io_time with a "
             "program: its I/O time is a sum over workers"
         )
+
+
+def _check_steps(experiment: Experiment) -> None:
+    """Refuse what only runs know whose files lie on their tiers from the start."""
+    training = experiment.training
+    if experiment.runs_program:
+        return
+    for scenario in experiment.all_points:
+        wanted = "config: sweep.loaders: got pytorch"
+        if training.in_steps:
+            wanted = "config: training.synchronise: got step"
+        elif training.compute_time.is_random:
+            wanted = "config: training.compute_time_s: got a distribution"
+        elif scenario.loader != PYTORCH:
+            continue
+        if kind_of(scenario) is not FILES:
+            raise ConfigError(
+                f"{wanted} with policy {scenario.policy} and loader "
+                f"{scenario.loader}, expected policy none, pinning or "
+                "stratified-pinning and a loader of files: others move files, or wait "
+                "for each other in an epoch"
+            )
 
 
 def _check_place(dataset: Dataset | UserDataset, system: System) -> None:
@@ -366,7 +390,7 @@ def _longest_s(experiment: Experiment, dataset: Dataset) -> float:
     read_s = n_calls * call_s + dataset.file_size_bytes * sum(1 / one for one in rates)
     n_files = math.ceil(dataset.n_files / experiment.system.n_processes)
     steps_s = math.ceil(n_files / dataset.batch_size)
-    steps_s *= experiment.training.compute_time_s
+    steps_s *= experiment.training.compute_time.mean_s
     return experiment.training.epochs * (dataset.n_files * read_s + steps_s)
 
 

@@ -230,7 +230,10 @@ class Experiment:
         if scenario.reads_database:
             section = self.settings["lmdb"]
             lmdb = lmdb_settings(scenario.loader, section, dataset, system)
-        readers = {"training": self.training, "loader": self.loader}
+        readers = {
+            "training": self.training,
+            "loader": LoaderSettings(**self.loader.used_by(scenario.loader)),
+        }
         if scenario.runs_program:
             loader, training = self.settings["loader"], self.training
             readers = program_training(training.seed, training.cold)

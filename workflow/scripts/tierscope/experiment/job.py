@@ -128,7 +128,7 @@ class BenchmarkJob:
         epoch_s = (
             n_bytes / slowest.read_bytes_per_s
             + n_files / slowest.read_files_per_s
-            + n_steps * self.training.compute_time_s
+            + n_steps * self.training.compute_time.mean_s
         )
         fill_s = (
             n_bytes / slowest.lfs_fill_bytes_per_s

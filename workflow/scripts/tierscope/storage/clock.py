@@ -70,11 +70,15 @@ class Ranks(Protocol):
 
 
 class Role(IntEnum):
-    """The actor of a process's call; copier i is ``COPIER + i``."""
+    """The actor of a process's call; copier i is ``COPIER + i``.
+
+    Worker i of a loader is ``WORKER + i``. No run has both.
+    """
 
     READER = 0
     CONSUMER = 1
     COPIER = 2
+    WORKER = 2
 
 
 class Turn(IntEnum):
@@ -103,8 +107,8 @@ class Clock(Protocol):
     def take(self) -> None:
         """Record that the training has received it."""
 
-    def compute(self, time_s: float) -> None:
-        """Let the training compute for some time."""
+    def compute(self, time_ns: int) -> None:
+        """Let the training compute for some nanoseconds."""
 
     def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
         """Wait for all members of a group (real time: calls `meet`)."""
@@ -193,10 +197,10 @@ class RealClock:
     def take(self) -> None:
         """Do nothing: the batch has arrived."""
 
-    def compute(self, time_s: float) -> None:
+    def compute(self, time_ns: int) -> None:
         """Sleep in place of a training step."""
-        if time_s:
-            time.sleep(time_s)
+        if time_ns:
+            time.sleep(time_ns / 1e9)
 
     def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
         """Call `meet` to wait for all members of a group."""
@@ -291,6 +295,11 @@ class VirtualClock:
                 "expected one: the library is not preloaded."
             )
 
+    @property
+    def rank(self) -> int:
+        """Return this process."""
+        return self._processes.rank
+
     def stop_on_signals(self) -> None:
         """Let SIGTERM and SIGINT end all waits before Python's handlers are called."""
         for signum in (signal.SIGTERM, signal.SIGINT):
@@ -325,6 +334,35 @@ class VirtualClock:
         if self._library.tierscope_clock_plan(*numbers):
             raise ValueError(f"virtual time: cannot plan an epoch of {numbers}.")
 
+    def plan_batches(
+        self,
+        n_batches: int,
+        *,
+        n_workers: int = 0,
+        prefetch_factor: int = 0,
+        sample_s: float = 0.0,
+    ) -> None:
+        """Announce batches that workers or the consumer itself read in the next epoch.
+
+        `n_workers` workers may each have read `prefetch_factor` batches that are not
+        yet taken. Each sample takes `sample_s` seconds of the processor.
+        """
+        numbers = n_batches, n_workers, n_workers * prefetch_factor, to_ns(sample_s)
+        if self._library.tierscope_clock_plan_batches(*numbers):
+            raise ValueError(f"virtual time: cannot plan an epoch of {numbers}.")
+
+    def process_sample(self) -> None:
+        """Let this thread's role process a sample."""
+        self._library.tierscope_clock_sample()
+
+    def await_sent(self, worker: int, batch: int) -> None:
+        """Let a worker of this process wait until a batch is sent to it."""
+        self._instant(self._library.tierscope_clock_await_sent(worker, batch))
+
+    def deliver(self, worker: int, batch: int) -> None:
+        """Record that a worker of this process has read a batch."""
+        self._library.tierscope_clock_deliver(worker, batch)
+
     def barrier(self) -> float:
         """Wait for all processes and return the instant, in seconds."""
         instant_ns = self._library.tierscope_clock_barrier(True)
@@ -343,10 +381,10 @@ class VirtualClock:
         if self._library.tierscope_clock_take():
             self.check()
 
-    def compute(self, time_s: float) -> None:
-        """Let the training compute for some time."""
-        if time_s:
-            self._library.tierscope_clock_pass(to_ns(time_s))
+    def compute(self, time_ns: int) -> None:
+        """Let the training compute for some nanoseconds."""
+        if time_ns:
+            self._library.tierscope_clock_pass(time_ns)
 
     def bind(self, binds: bool) -> None:
         """Start or stop charging calls of this thread to the consumer."""
@@ -545,6 +583,10 @@ def bind(library: ctypes.CDLL) -> ctypes.CDLL:
         ("act", ctypes.c_int, (ctypes.c_int,) * 2),
         ("reset", None, ()),
         ("plan", ctypes.c_int, (whole,) * 6),
+        ("plan_batches", ctypes.c_int, (whole,) * 4),
+        ("sample", None, ()),
+        ("await_sent", whole, (ctypes.c_int, whole)),
+        ("deliver", None, (ctypes.c_int, whole)),
         ("barrier", whole, (ctypes.c_int,)),
         ("ask", None, ()),
         ("take", ctypes.c_int, ()),

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tierscope.benchmark.loaders.loader import Loader
+from tierscope.core.description import LoaderSettings
+from tierscope.storage.clock import Clock
 
 
 def _tensorflow(in_virtual_time: bool) -> type[Loader]:
@@ -31,28 +33,29 @@ def _posix(in_virtual_time: bool) -> type[Loader]:
     return PosixLoader
 
 
+def _pytorch(in_virtual_time: bool) -> type[Loader]:
+    from tierscope.benchmark.loaders.workers import WorkerLoader
+
+    return WorkerLoader
+
+
 # What imports the class of each: a launch imports one only, as TensorFlow takes
 # seconds. By import statements, so that its digest of modules covers all loaders.
-FILE_LOADERS = {"tensorflow": _tensorflow, "posix": _posix}
+FILE_LOADERS = {"tensorflow": _tensorflow, "posix": _posix, "pytorch": _pytorch}
 
 
 def make_loader(
-    name: str,
-    *,
-    batch_size: int,
-    read_threads: int,
-    prefetch_batches: int,
-    buffer_bytes: int,
-    in_virtual_time: bool = False,
+    name: str, *, batch_size: int, clock: Clock | None = None, **settings: int
 ) -> Loader:
     """Return the loader of this name, one of `FILE_LOADERS`.
 
-    `read_threads` files are read at the same time, of which virtual time has one. With
-    `prefetch_batches` 0 it reads only on demand. `buffer_bytes` is the size of a read.
+    `clock` is that of virtual time, if it reads there. `settings` are those of a
+    `LoaderSettings`; where `read_threads` files are read at the same time, virtual time
+    has one.
     """
     with _without_garbage_collection():
-        chosen = FILE_LOADERS[name](in_virtual_time)
-    return chosen(batch_size, read_threads, prefetch_batches, buffer_bytes)
+        chosen = FILE_LOADERS[name](clock is not None)
+    return chosen(batch_size, LoaderSettings(**settings), clock)
 
 
 @contextmanager

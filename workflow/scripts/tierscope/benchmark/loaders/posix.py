@@ -10,11 +10,32 @@ from itertools import islice
 from typing import TypeVar
 
 from tierscope.benchmark.loaders.loader import Feed
-from tierscope.storage.clock import Role
+from tierscope.core.description import LoaderSettings
+from tierscope.storage.clock import Clock, Role
 
 Item = TypeVar("Item")
 
 DEFAULT_BUFFER_BYTES = 1 << 18
+
+
+def file_sizes(
+    paths: Iterable[str], parts: list[bytearray], process: Callable[[], None] = int
+) -> Iterator[int]:
+    """Yield the length of each file when it has been read to its end.
+
+    Each is closed when the next one is wanted. `parts` holds the buffer, and `process`
+    is called with a sample in it.
+    """
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            n_bytes = 0
+            while n_read := os.readv(descriptor, parts):
+                n_bytes += n_read
+            process()
+            yield n_bytes
+        finally:
+            os.close(descriptor)
 
 
 class PosixLoader:
@@ -30,14 +51,13 @@ class PosixLoader:
     def __init__(
         self,
         batch_size: int,
-        read_threads: int,
-        prefetch_batches: int,
-        buffer_bytes: int,
+        settings: LoaderSettings,
+        clock: Clock | None = None,
     ):
         self._batch_size = batch_size
-        self._read_threads = read_threads
-        self._prefetch_batches = prefetch_batches
-        self._buffer_bytes = buffer_bytes or DEFAULT_BUFFER_BYTES
+        self._read_threads = settings.read_threads
+        self._prefetch_batches = settings.prefetch_batches
+        self._buffer_bytes = settings.buffer_bytes or DEFAULT_BUFFER_BYTES
         self._of_thread = threading.local()
 
     def epoch(self, paths: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -88,16 +108,7 @@ class PosixLoader:
 
     def _sizes(self, paths: Sequence[str]) -> Iterator[int]:
         """Yield the length of each file when it has been read to its end."""
-        for path in paths:
-            parts = self._parts()
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                n_bytes = 0
-                while n_read := os.readv(descriptor, parts):
-                    n_bytes += n_read
-                yield n_bytes
-            finally:
-                os.close(descriptor)
+        return file_sizes(paths, self._parts())
 
     def _parts(self) -> list[bytearray]:
         """Return this thread's buffer; allocating one takes as long as the read."""

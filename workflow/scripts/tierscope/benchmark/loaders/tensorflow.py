@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import tensorflow as tf
 
 from tierscope.benchmark.loaders.loader import Feed
+from tierscope.core.description import LoaderSettings
 from tierscope.data.tfrecord import FRAMING_BYTES, framed
-from tierscope.storage.clock import Role
+from tierscope.storage.clock import Clock, Role
 
 
 class TensorflowLoader:
@@ -21,19 +23,18 @@ class TensorflowLoader:
     def __init__(
         self,
         batch_size: int,
-        read_threads: int,
-        prefetch_batches: int,
-        buffer_bytes: int,
+        settings: LoaderSettings,
+        clock: Clock | None = None,
     ):
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
         self._batch_size = batch_size
-        self._read_threads = read_threads
-        self._prefetch_batches = prefetch_batches
-        self._buffer_bytes = buffer_bytes
+        self._read_threads = settings.read_threads
+        self._prefetch_batches = settings.prefetch_batches
+        self._buffer_bytes = settings.buffer_bytes
         self._options = tf.data.Options()
         self._options.autotune.enabled = False
-        self._options.threading.private_threadpool_size = read_threads + 1
+        self._options.threading.private_threadpool_size = settings.read_threads + 1
 
     def epoch(self, paths: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Return an iterator over (samples, bytes) of each batch."""
@@ -74,7 +75,7 @@ class LeanTensorflowLoader(TensorflowLoader):
     calls a function for each. No rewriting of the graph is worth its time here.
     """
 
-    def __init__(self, *arguments: int):
+    def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self._options.experimental_optimization.apply_default_optimizations = False
 

@@ -32,9 +32,30 @@ from tierscope.core.columns.shared import (
     WAITS,
 )
 
+# What a process did in an epoch; missing unless files lie on their tiers before it.
+STEPS: Columns = {
+    "compute_time_s": seconds(
+        "Part of `execution_time_s` in which the process computed.", may_be_missing=True
+    ),
+    "stall_s": seconds(
+        "Part of it in which the process waited for a batch.", may_be_missing=True
+    ),
+    "rest_s": seconds(
+        "Rest of it, measured: the start of workers, waits for other processes, and the "
+        "end of the loader after the last step.",
+        may_be_missing=True,
+    ),
+    "utilisation_percent": percent(
+        "Accelerator utilisation (AU) as DLIO and MLPerf Storage define it: "
+        "computation over execution time, both without the first step of the epoch; "
+        "missing if there is only one step.",
+        may_be_missing=True,
+    ),
+}
 # Columns that older tables lack, as tables without such observations do.
-LATER = {name: math.nan for name, one in PAGE_CACHE.items() if one.kind == NUMBER}
-LATER |= {name: False for name, one in PAGE_CACHE.items() if one.kind == FLAG}
+_LATER = PAGE_CACHE | STEPS
+LATER = {name: math.nan for name, one in _LATER.items() if one.kind == NUMBER}
+LATER |= {name: False for name, one in _LATER.items() if one.kind == FLAG}
 
 # Written by the launch itself, with the log: only a whole run can be repeated.
 OF_A_LAUNCH = {
@@ -76,6 +97,7 @@ _RUN_EPOCHS: Columns = {
         "virtual time and in simulations, where filling costs nothing."
     ),
     **PAGE_CACHE,
+    **STEPS,
 }
 
 _PID = count("Number of the process on its node.")
@@ -273,6 +295,9 @@ TABLES: dict[str, Columns] = {
     "user_manifest": _USER_MANIFEST,
     "run_epochs": _RUN_EPOCHS,
     "epochs": RUN_KEYS | _RUN_EPOCHS,
+    "utilisation": RUN_KEYS
+    | {name: _RUN_EPOCHS[name] for name in ("rank", "node", "epoch")}
+    | {"execution_time_s": _RUN_EPOCHS["execution_time_s"], **STEPS},
     "decisions": _DECISIONS,
     "opens": _OPENS,
     "marks": _MARKS,

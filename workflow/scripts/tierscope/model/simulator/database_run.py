@@ -93,7 +93,7 @@ def _epochs(
         done = simulate_programs(
             network,
             reads.programs(network),
-            training.compute_time_s,
+            training.compute_time.mean_s,
             stream(SERVICES, *seeds, epoch),
             slowness,
         )

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from tierscope.data.steps import StepTimes
 from tierscope.model.simulator.events import (
     MOST_RANKS,
     NS_PER_S,
@@ -54,12 +55,15 @@ class SimulatedEpoch:
         and links of the GFS, then those of the LFS, group by group.
     n_events : int
         Arrivals at stations.
+    steps : StepTimes or None
+        What each rank did, arrays of shape (n_ranks,); None if files move.
     """
 
     instants_ns: np.ndarray
     finished_ns: np.ndarray
     busy_ns: np.ndarray
     n_events: int
+    steps: StepTimes | None
 
     @property
     def instants_s(self) -> np.ndarray:
@@ -153,7 +157,26 @@ def simulate_epoch(
     )
     n_events = run_events(epoch, generator)
     finished_ns, busy_ns = epoch.loading.finished_ns, epoch.servers.busy_ns
-    return SimulatedEpoch(instants_ns, finished_ns, busy_ns, n_events)
+    steps = _step_times(np.diff(first_read), epoch.loading)
+    return SimulatedEpoch(instants_ns, finished_ns, busy_ns, n_events, steps)
+
+
+def _step_times(n_samples: np.ndarray, loading: Loading) -> StepTimes:
+    """Return what each rank did; all steps compute equally long."""
+    n_steps = -(-n_samples // loading.batch_size)
+    last = (n_steps - 1) % loading.taken_ns.shape[1]
+    taken_ns = loading.taken_ns[np.arange(len(n_steps)), last]
+    compute_ns = n_steps * loading.compute_ns
+    # The last step begins when all batches before have been waited for and computed.
+    stall_ns = taken_ns - (compute_ns - loading.compute_ns)
+    return StepTimes(
+        compute_ns,
+        stall_ns,
+        loading.finished_ns.max() - stall_ns - compute_ns,
+        loading.first_taken_ns + loading.compute_ns,
+        np.full(len(n_steps), loading.compute_ns),
+        n_steps,
+    )
 
 
 def check_n_files(n_files: int, n_ranks: int) -> None:
@@ -251,6 +274,7 @@ def loading_of(network: Network, workload: Workload) -> Loading:
         workload.prefetch_batches,
         *_step_times_ns(workload.compute_time_s, network.sample_s),
         taken_ns=np.zeros((network.n_ranks, n_kept), np.int64),
+        first_taken_ns=np.zeros(network.n_ranks, np.int64),
         finished_ns=np.zeros(network.n_ranks, np.int64),
     )
 

@@ -174,6 +174,8 @@ class Loading(NamedTuple):
         Time between steps, and processor time of a sample.
     taken_ns : ndarray of int, shape (n_ranks, at least prefetch), filled by the loop
         When the ranks took their last batches.
+    first_taken_ns : ndarray of int, shape (n_ranks,), filled by the loop
+        When each rank took its first batch.
     finished_ns : ndarray of int, shape (n_ranks,), filled by the loop
         When each rank's last step ended.
     """
@@ -183,6 +185,7 @@ class Loading(NamedTuple):
     compute_ns: int
     sample_ns: int
     taken_ns: np.ndarray
+    first_taken_ns: np.ndarray
     finished_ns: np.ndarray
 
 
@@ -456,6 +459,8 @@ def _finish_batch(me, rank, now_ns, loading):
     if me.batch > 0:  # the first one is asked for at the start
         asked_ns = taken_ns[(me.batch - 1) % n_kept] + loading.compute_ns
         at_ns = max(now_ns, asked_ns)
+    else:
+        loading.first_taken_ns[rank] = now_ns
     taken_ns[me.batch % n_kept] = at_ns
     me.batch += 1
     if prefetch_batches == 0:

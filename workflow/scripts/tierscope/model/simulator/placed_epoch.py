@@ -242,6 +242,7 @@ class PlacedStorage:
             epoch.loading.finished_ns,
             busy_ns,
             int(epoch.state.control[N_EVENTS]),
+            None,
             place,
             peer_lfs_ns,
         )

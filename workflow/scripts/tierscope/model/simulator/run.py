@@ -78,7 +78,7 @@ def workload_of(description: RunDescription) -> Workload:
         batch_size=dataset.batch_size,
         buffer_bytes=loader.buffer_bytes,
         prefetch_batches=loader.prefetch_batches,
-        compute_time_s=description.training.compute_time_s,
+        compute_time_s=description.training.compute_time.mean_s,
     )
 
 
@@ -332,7 +332,8 @@ def _execution_times(
     )
     time_s = reads.epoch.execution_time_s
     file_bytes = description.dataset.file_size_bytes
-    return epochs_table(description, time_s, file_bytes, n_files, n_lfs, n_gfs)
+    table = epochs_table(description, time_s, file_bytes, n_files, n_lfs, n_gfs)
+    return table.assign(**(reads.epoch.steps.columns() if reads.epoch.steps else {}))
 
 
 def describe(description: RunDescription) -> dict[str, Any]:

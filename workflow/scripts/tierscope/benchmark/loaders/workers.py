@@ -1,0 +1,82 @@
+"""Loader `pytorch` in virtual time: the rule of PyTorch's `DataLoader`.
+
+Batch b is read by worker b mod W. It is sent to the worker when the training receives
+batch b - W x prefetch factor, before it computes. Batches are received in order.
+Without workers the training reads each batch when it asks for it.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+
+from tierscope.benchmark.loaders.loader import Feed
+from tierscope.benchmark.loaders.posix import DEFAULT_BUFFER_BYTES, file_sizes
+from tierscope.core.description import LoaderSettings
+from tierscope.storage.clock import Clock, Role
+
+
+class WorkerLoader:
+    """Reads batches of whole files by threads, each of which is an actor `worker i`."""
+
+    teller = Role.READER
+
+    def __init__(
+        self, batch_size: int, settings: LoaderSettings, clock: Clock | None = None
+    ):
+        self._batch_size, self._settings = batch_size, settings
+        self._clock = clock
+        self._buffer_bytes = settings.buffer_bytes or DEFAULT_BUFFER_BYTES
+
+    def epoch(self, paths: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """Return an iterator over (samples, bytes) of each batch."""
+        batches = [
+            paths[first : first + self._batch_size]
+            for first in range(0, len(paths), self._batch_size)
+        ]
+        if self._settings.workers:
+            return self._received(batches)
+        return self._read(Role.CONSUMER, batches)
+
+    def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
+        """Refuse files whose paths are not known before."""
+        raise NotImplementedError("loader pytorch: got a policy that moves files")
+
+    def _read(
+        self, role: int, batches: Sequence[Sequence[str]]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield (samples, bytes) of each batch when a role has read it."""
+        parts = [bytearray(self._buffer_bytes)]
+        for batch in batches:
+            with self._clock.act(self._clock.rank, role):
+                sizes = [
+                    sum(file_sizes([path], parts, self._clock.process_sample))
+                    for path in batch
+                ]
+            yield len(sizes), sum(sizes)
+
+    def _received(self, batches: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
+        """Yield (samples, bytes) of each batch when a worker has delivered it."""
+        results = [Future() for _ in batches]
+        for worker in range(self._settings.workers):
+            arguments = worker, batches, results
+            threading.Thread(target=self._work, args=arguments, daemon=True).start()
+        for result in results:
+            yield result.result()
+
+    def _work(
+        self, worker: int, batches: Sequence[Sequence[str]], results: Sequence[Future]
+    ) -> None:
+        """Read the batches of a worker, each when it is sent."""
+        role, n_workers = Role.WORKER + worker, self._settings.workers
+        numbers = range(worker, len(batches), n_workers)
+        read = self._read(role, [batches[number] for number in numbers])
+        for number in numbers:
+            try:
+                self._clock.await_sent(worker, number)
+                result = next(read)
+                self._clock.deliver(worker, number)
+            except BaseException as error:
+                results[number].set_exception(error)
+                return
+            results[number].set_result(result)
+        self._clock.rest(worker)
