@@ -124,7 +124,7 @@ def test_programs_tell_nothing_of_computation():
         (
             {"storage_s": 0.5, "ideal_time_s": 40.7, "source": "emulated"},
             "Of 41.2 s an epoch at cache rate 0 %, 0.5 ± 0.8 s are storage, which "
-            "cannot be told from 0: the time is the processor's (emulated).",
+            "cannot be told from 0; at least 39.9 s are the processor's (emulated).",
         ),
         (
             {"storage_s": 0.0, "ideal_time_s": 41.2, "storage_interval_s": 0.0},

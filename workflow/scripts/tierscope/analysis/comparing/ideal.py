@@ -107,8 +107,9 @@ def storage_sentence(row: Mapping[str, Any], origin: Origin = NO_ORIGIN) -> str:
         interval = f" ± {half_s:.{decimals}f} s"
     start = f"Of {of}, {storage}{interval} are storage"
     if is_untold(row):
-        why = "the time is the processor's"
-        return f"{start}, which cannot be told from 0: {why}{source}."
+        least_s = max(0.0, whole_s - row["storage_s"] - half_s)
+        rest = f"at least {least_s:.{decimals}f} s are the processor's"
+        return f"{start}, which cannot be told from 0; {rest}{source}."
     words = (
         f"{start}; no storage, however fast, makes {a_phase} shorter than {ideal} "
         f"s{source}."
