@@ -204,7 +204,8 @@ class Experiment:
     def system_of(self, scenario: Scenario) -> System:
         """Return the system with the changes of a scenario."""
         system = self.system.improved(dict(scenario.improvements))
-        return system.on_nodes(scenario.n_nodes)
+        system = system.on_nodes(scenario.n_nodes)
+        return system.ideal() if scenario.is_ideal else system
 
     def job(
         self,
@@ -251,7 +252,7 @@ class Experiment:
             source=self.source,
             system=system,
             dataset=dataset,
-            scenario=replace(scenario, improvements=(), n_nodes=None),
+            scenario=replace(scenario, improvements=(), n_nodes=None, is_ideal=False),
             runtime=self.runtime,
             policy_options=self._policy_options(scenario),
             lmdb=lmdb,

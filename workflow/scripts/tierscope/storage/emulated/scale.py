@@ -266,6 +266,35 @@ def improve_tier(
     return replace(station, **changes)
 
 
+def ideal_tier(station: Station) -> Station:
+    """Return a tier's stations without any service time, latency and limit of rates.
+
+    `station` is as for `improve_tier`.
+    """
+    names = {field.name for field in fields(station)}
+    times = names & {name for kind in _TIMES.values() for name in kind}
+    rates = names & {name for kind in _RATES.values() for name in kind}
+    changes = dict.fromkeys(times, 0.0) | dict.fromkeys(rates)
+    if "n_links" in names:  # as a device whose links have no limit
+        changes["n_links"] = 0
+    return replace(station, **changes)
+
+
+def tier_of(machine: Machine, station: Station, tier: str) -> Station:
+    """Return a tier's stations as a machine has them: improved, or ideal.
+
+    Parameters
+    ----------
+    machine : Machine
+        The machine.
+    station, tier
+        As for `improve_tier`.
+    """
+    if machine.is_ideal:
+        return ideal_tier(station)
+    return improve_tier(station, tier, machine.improvements)
+
+
 def _check_processes(n_processes: int) -> None:
     """Refuse a number of processes that is not positive."""
     if not n_processes > 0:
