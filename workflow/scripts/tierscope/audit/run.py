@@ -16,7 +16,7 @@ from tierscope.audit.check import Check, equal
 from tierscope.audit.database import check_database, with_mapped_reads
 from tierscope.audit.decisions import check_decisions
 from tierscope.audit.peers import check_peers
-from tierscope.core.description import PYTORCH, Run
+from tierscope.core.description import Run
 from tierscope.data.shuffle import epoch_order, process_share
 from tierscope.policies import (
     DATABASE,
@@ -326,19 +326,14 @@ def _check_times(
     run: Run,
     limits: Mapping[str, float],
 ) -> Iterator[Check]:
-    """Check that I/O time does not exceed execution time of all that read at once.
-
-    Of several threads nothing is checked.
-    """
-    n_readers = 1
-    if run.scenario.loader == PYTORCH:
-        n_readers = max(1, run.loader.workers)
-    elif run.loader.read_threads > 1:
+    """Check that I/O time does not exceed the execution time of all who read."""
+    if run.loader.read_threads > 1:
         return  # thread-seconds may exceed seconds
     keys = ["rank", "epoch"]
     times = file_records.groupby(keys)[["read_time_s", "meta_time_s"]].sum()
     execution_time_s = epochs.set_index(keys)["execution_time_s"]
     ratio = times.sum(axis="columns").reindex(execution_time_s.index) / execution_time_s
+    n_readers = max(run.loader.workers, 1)
     limit = n_readers * (1 + limits["io_time_tolerance_percent"] / 100)
     yield Check(
         "largest ratio of I/O time to execution time",

@@ -287,6 +287,8 @@ def _check_emulation(experiment: Experiment) -> None:
             f"config: loader.prefetch_batches: got {prefetched}, expected at most "
             f"{MAX_VIRTUAL_PREFETCH} on the emulated tiers of system {system.name}"
         )
+    if any(scenario.loader == PYTORCH for scenario in experiment.all_points):
+        _check_workers(experiment)
     threads = experiment.settings["policies"]["copy_threads"]
     if threads > MOST_COPIERS:
         raise ConfigError(
@@ -296,6 +298,23 @@ def _check_emulation(experiment: Experiment) -> None:
     for scenario in experiment.all_points:
         if scenario.reads_database:
             _check_tokens(experiment, scenario)
+
+
+def _check_workers(experiment: Experiment) -> None:
+    """Refuse more workers, or batches of theirs, than virtual time can store."""
+    loader, system = experiment.loader, experiment.system
+    where = f"on the emulated tiers of system {system.name}"
+    if loader.workers > MOST_COPIERS:
+        raise ConfigError(
+            f"config: loader.workers: got {loader.workers}, expected at most "
+            f"{MOST_COPIERS} {where}"
+        )
+    if (depth := loader.workers * loader.prefetch_factor) > MAX_VIRTUAL_PREFETCH:
+        raise ConfigError(
+            f"config: loader.prefetch_factor: got {loader.prefetch_factor} with "
+            f"{loader.workers} workers, {depth} batches, expected at most "
+            f"{MAX_VIRTUAL_PREFETCH} batches {where}"
+        )
 
 
 def _check_tokens(experiment: Experiment, scenario: Scenario) -> None:

@@ -121,6 +121,13 @@ class Experiment:
             return str(error)
         if (threads := self.loader.read_threads) != 1:
             return f"config: loader.read_threads: got {threads}, the model knows 1"
+        training, model = self.training, self.settings["model"]["whatif"]
+        needs_steps = training.in_steps or training.compute_time.is_random
+        if model != "simulation" and (needs_steps or scenario["loader"] == PYTORCH):
+            return (
+                f"config: model.whatif: got {model}, expected simulation with loader "
+                "pytorch, synchronise step or computation that varies"
+            )
         return None
 
     @property
