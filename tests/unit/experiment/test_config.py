@@ -591,6 +591,34 @@ def test_site_darshan_is_for_real_tiers(config, tmp_path):
         read_experiment(config, tmp_path)
 
 
+@pytest.mark.parametrize("runtime", ["auto", "/x/libdarshan.so"])
+def test_site_darshan_does_not_see_workers(config, tmp_path, runtime):
+    shutil.copytree(RESOURCES, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "systems" / "laptop.yaml"
+    path.write_text(path.read_text().replace("launch: all", "launch: 1"))
+    config = on_laptop(changed(config, "sweep.loaders", ["pytorch"]))
+    config["figures"]["scenario"]["loader"] = "pytorch"
+    config["darshan"]["runtime"] = runtime
+    alone = changed(config, "loader.workers", 0)
+    assert read_experiment(alone, tmp_path).runtime == runtime
+    if runtime == "auto":
+        assert read_experiment(config, tmp_path).runtime == "builtin"
+        return
+    message = r"got '/x/libdarshan.so', expected auto or builtin .* loader.workers 2: "
+    with pytest.raises(ConfigError, match=message):
+        read_experiment(config, tmp_path)
+
+
+def test_time_of_workers_is_no_part_of_the_execution_time(config):
+    config = on_laptop(changed(config, "sweep.loaders", ["pytorch"]))
+    config["figures"]["scenario"]["loader"] = "pytorch"
+    config["whatif"]["goal"]["of"] = "execution_time"
+    for workers in (0, 1):
+        read_experiment(changed(config, "loader.workers", workers), RESOURCES)
+    with pytest.raises(ConfigError, match=r"pytorch and loader.workers 2: I/O time is"):
+        read_experiment(config, RESOURCES)
+
+
 def test_emulated_runs_depend_on_the_version_of_the_devices(config):
     experiment = read_experiment(config, RESOURCES)
     description = experiment.description(next(iter(experiment.sweep)))
