@@ -11,7 +11,7 @@ emulated devices (`tierscope.storage.emulated.device`); the numbers come from se
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from tierscope.core.machine import Machine
 from tierscope.storage.emulated.device import Device
 from tierscope.storage.emulated.scale import (
     emulated_machine,
+    free_tier,
     improve_tier,
     lfs_groups,
     scale_gfs,
@@ -217,6 +218,14 @@ class Network:
             self,
             gfs=improve_tier(self.gfs, "gfs", improvements),
             lfs=improve_tier(self.lfs, "lfs", improvements),
+        )
+
+    def without(self, classes: Collection[str]) -> "Network":
+        """Return the network on which some I/O classes cost nothing (`free_tier`)."""
+        return replace(
+            self,
+            gfs=free_tier(self.gfs, "gfs", classes),
+            lfs=free_tier(self.lfs, "lfs", classes),
         )
 
 
