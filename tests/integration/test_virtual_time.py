@@ -1,5 +1,7 @@
 """Emulated runs in virtual time equal simulated ones, and do so on every machine."""
 
+import json
+
 import numpy as np
 import pytest
 from integration.conftest import TINY_SYSTEM, Project
@@ -13,17 +15,22 @@ POLICIES = ["none", "pinning", "stratified-pinning"]
 
 
 def make_project(folder, n_processes, prefetch_batches, cache_rates_percent, exclude):
-    """Return a project that has run static policies with both loaders on two nodes.
+    """Return a project that has run static policies with our loaders on two nodes.
 
     The last batch of 4 is full or not: of 66 files, two of four processes read 16, the
     others 17; of 65 files, two processes read 32 and 33. Steps take longer than reads
     from the LFS and less than those from the GFS, so that sometimes readers wait for
-    room and sometimes steps for batches.
+    room and sometimes steps for batches. With a buffer of one batch, steps take random
+    times and wait for all processes.
     """
     folder.mkdir()
     project = Project(folder)
     project.change(TINY_SYSTEM, {"processes_per_node": n_processes // 2})
     scenario = {"dataset": "tiny", "n_osts": 60, "loader": "posix"}
+    training = {"compute_time_s": 0.3}
+    if prefetch_batches == 1:
+        varies = {"distribution": "normal", "mean_s": 0.3, "stdev_s": 0.2}
+        training = {"compute_time_s": varies, "synchronise": "step"}
     project.change(
         "config/tiny.yaml",
         {
@@ -31,13 +38,17 @@ def make_project(folder, n_processes, prefetch_batches, cache_rates_percent, exc
                 "datasets": ["tiny"],
                 "n_osts": [60, 1],
                 "policies": POLICIES,
-                "loaders": ["posix", "tensorflow"],
+                "loaders": ["posix", "tensorflow", "pytorch"],
                 "cache_rates_percent": cache_rates_percent,
                 "exclude": exclude,
             },
             "datasets": {"tiny": {"n_files": 64 + n_processes // 2}},
-            "training": {"epochs": 2, "compute_time_s": 0.3},
-            "loader": {"prefetch_batches": prefetch_batches, "buffer_bytes": 3000},
+            "training": {"epochs": 2, **training},
+            "loader": {
+                "prefetch_batches": prefetch_batches,
+                "buffer_bytes": 3000,
+                "workers": prefetch_batches + 1,
+            },
             "figures": {"scenario": scenario},
         },
     )
@@ -56,6 +67,7 @@ def swept(tmp_path_factory):
         "one OST": {"n_osts": 1, "policy": OTHERS},
         "one OST, too": {"n_osts": 1, "loader": "tensorflow"},
         "loaders know no policy": {"loader": "tensorflow", "policy": OTHERS},
+        "workers are another project's": {"loader": "pytorch"},
     }
     return make_project(folder, 4, 2, [0, 40, 100], exclude)
 
@@ -65,6 +77,8 @@ def otherwise_buffered(request, tmp_path_factory):
     """Return a project that has run pinning without a buffer, or with one batch."""
     folder = tmp_path_factory.mktemp("buffer") / "project"
     exclude = {"one OST": {"n_osts": 1}, "others": {"policy": OTHERS}}
+    if not request.param:
+        exclude["workers are the other project's"] = {"loader": "pytorch"}
     return make_project(folder, 2, request.param, [40], exclude)
 
 
@@ -91,7 +105,21 @@ def assert_equals_simulation(folder, simulate=simulate_run):
     took_s = epochs.set_index(keys)["execution_time_s"]
     expected_s = simulated["epochs"].set_index(keys)["execution_time_s"]
     assert took_s.to_numpy() == pytest.approx(expected_s[took_s.index], abs=1e-9)
+    if "compute_time_s" in simulated["epochs"]:
+        assert_spends_time_equally(epochs.set_index(keys), simulated["epochs"])
     assert set(epochs["lfs_fill_time_s"]) == {0.0}
+
+
+def assert_spends_time_equally(epochs, simulated):
+    """Assert that computation, stall and rest are equal, and add up, in nanoseconds."""
+    parts = ["compute_time_s", "stall_s", "rest_s"]
+    emulated, expected = (
+        np.rint(table[parts] * 1e9)
+        for table in (epochs, simulated.set_index(["epoch", "rank"]).loc[epochs.index])
+    )
+    assert emulated.equals(expected)
+    took_ns = np.rint(epochs["execution_time_s"] * 1e9)
+    assert emulated.sum(axis="columns").tolist() == took_ns.tolist()
 
 
 @pytest.mark.parametrize(
@@ -112,10 +140,15 @@ def test_emulated_times_equal_simulated_ones_to_the_nanosecond(
         assert_equals_simulation(folder)
 
 
-@pytest.mark.parametrize("loader", ["posix", "tensorflow"])
+@pytest.mark.parametrize("loader", ["posix", "tensorflow", "pytorch"])
 def test_so_they_do_with_a_smaller_buffer_and_without(otherwise_buffered, loader):
-    (run,) = runs_of(otherwise_buffered, "pinning", loader)
-    assert_equals_simulation(run)
+    runs = runs_of(otherwise_buffered, "pinning", loader)
+    for run in runs:
+        assert_equals_simulation(run)
+    waits_in_steps = {Run.read(run / "run.json").training.in_steps for run in runs}
+    assert waits_in_steps or loader == "pytorch"  # which one of both projects has
+    audits = otherwise_buffered.path("runs").glob("*/cache-*/rep-*/audit.json")
+    assert {json.loads(one.read_text())["passed"] for one in audits} == {True}
 
 
 def test_devices_count_what_the_log_holds(swept):

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define NS_PER_S 1000000000LL
-#define VIRTUAL_MAGIC 0x7469657276697234LL /* "tiervir4" */
+#define VIRTUAL_MAGIC 0x7469657276697235LL /* "tiervir5" */
 #define LARGEST_PREFETCH (RING - 6)
 #define LOOK_NS 100000000LL
 #define LOOKS_AT_LOCK 600 /* a minute, then the launch is stopped */
@@ -319,7 +319,7 @@ static bool comes_before(const struct actor *a, const struct actor *b) {
  */
 static bool holds_others(const struct process *process, int role) {
   return process->actors[role].state == RUNNING &&
-         (role != CONSUMER || process->n_files == 0 ||
+         (role != CONSUMER || process->n_files == 0 || process->is_followed ||
           process->teller == THE_CONSUMER ||
           (process->teller != NOBODY && process->has_ended) ||
           is_blocked(&process->actors[READER], FOR_PLACE));
@@ -552,6 +552,7 @@ void tierscope_clock_reset(void) {
       process->actors[role] = (struct actor){0};
     process->actors[CONSUMER].state = RUNNING;
     process->n_files = process->teller = process->is_planned = 0;
+    process->n_batches = process->n_workers = process->is_followed = 0;
     process->has_ended = 1;
     nodes[rank] = (struct node){0};
   }
@@ -561,24 +562,54 @@ void tierscope_clock_reset(void) {
   unlock_state();
 }
 
+/* Plan an epoch, which begins at the next barrier; with the lock. */
+static void plan_epoch(int64_t n_files, int64_t prefetch, int64_t sample_ns) {
+  me->n_files = n_files;
+  me->prefetch = prefetch;
+  me->sample_ns = sample_ns;
+  me->teller = NOBODY;
+  me->n_batches = me->n_workers = me->depth = me->is_followed = 0;
+  me->n_bytes = me->n_closed = me->n_ready = me->n_asked = me->n_taken = 0;
+  me->n_given = 0;
+  me->is_planned = me->has_ended = 1;
+  me->end_ns = 0;
+}
+
 /* Say what this process reads in the epoch that begins at the next barrier. */
 int tierscope_clock_plan(int64_t n_files, int64_t file_bytes, int64_t batch_size,
-                         int64_t prefetch, int64_t sample_ns, int64_t teller) {
+                         int64_t prefetch, int64_t sample_ns, int64_t teller,
+                         int64_t is_followed) {
   if (n_files < 0 || file_bytes < 1 || batch_size < 1 || prefetch < 0 ||
       prefetch > LARGEST_PREFETCH || sample_ns < 0 || teller < NOBODY ||
       teller > THE_CONSUMER)
     return -1;
   lock_state();
-  me->n_files = n_files;
+  plan_epoch(n_files, prefetch, sample_ns);
   me->file_bytes = file_bytes;
   me->batch_size = batch_size;
-  me->prefetch = prefetch;
-  me->sample_ns = sample_ns;
   me->teller = teller;
-  me->n_bytes = me->n_closed = me->n_ready = me->n_asked = me->n_taken = 0;
-  me->n_given = 0;
-  me->is_planned = me->has_ended = 1; /* it begins at the barrier */
-  me->end_ns = 0;
+  me->is_followed = is_followed;
+  unlock_state();
+  return 0;
+}
+
+/*
+ * Say which batches workers read in the epoch that begins at the next barrier; without
+ * workers the consumer reads them itself. `depth` batches may be sent and not taken.
+ */
+int tierscope_clock_plan_batches(int64_t n_batches, int64_t n_workers, int64_t depth,
+                                 int64_t sample_ns) {
+  if (n_batches < 0 || n_workers < 0 || n_workers > MOST_COPIERS || depth < n_workers ||
+      depth > LARGEST_PREFETCH || sample_ns < 0)
+    return -1;
+  lock_state();
+  plan_epoch(0, 0, sample_ns);
+  me->n_batches = n_batches;
+  me->n_workers = n_workers;
+  me->depth = depth;
+  memset(me->delivered, 0, sizeof me->delivered);
+  if (shared->n_roles < WORKER + n_workers)
+    shared->n_roles = WORKER + n_workers;
   unlock_state();
   return 0;
 }
@@ -594,6 +625,8 @@ static void open_barrier(void) {
     go_on(&process->actors[CONSUMER], now_ns);
     if (process->is_planned)
       process->has_ended = process->n_files == 0;
+    for (int64_t i = 0; process->is_planned && i < process->n_workers; i++)
+      go_on(&process->actors[WORKER + i], now_ns);
     process->is_planned = 0;
     if (process->n_files > 0 && !process->has_ended)
       go_on(&process->actors[READER], now_ns);
@@ -630,11 +663,19 @@ int64_t tierscope_clock_barrier(int arrives) {
   return now_ns;
 }
 
-/* The consumer asks for its next batch, or for the end. */
-void tierscope_clock_ask(void) {
-  struct actor *reader = &me->actors[READER], *consumer = &me->actors[CONSUMER];
-  lock_state();
-  int64_t batch = me->n_asked++;
+/* Workers read: the batch is there, or the consumer waits; that it was the last, too.
+ */
+static void ask_workers(struct actor *consumer, int64_t batch) {
+  if (batch >= me->n_batches)
+    return;
+  if (me->delivered[batch % RING] == batch + 1)
+    consumer->clock_ns = later(consumer->clock_ns, me->ready_ns[batch % RING]);
+  else
+    block(consumer, FOR_BATCH);
+}
+
+static void ask_reader(struct actor *consumer, int64_t batch) {
+  struct actor *reader = &me->actors[READER];
   if (me->prefetch == 0 && is_blocked(reader, FOR_PLACE))
     go_on(reader, consumer->clock_ns);
   if (batch < me->n_ready)
@@ -643,8 +684,26 @@ void tierscope_clock_ask(void) {
     consumer->clock_ns = later(consumer->clock_ns, me->end_ns);
   else
     block(consumer, FOR_BATCH);
+}
+
+/* The consumer asks for its next batch, or for the end. */
+void tierscope_clock_ask(void) {
+  struct actor *consumer = &me->actors[CONSUMER];
+  lock_state();
+  int64_t batch = me->n_asked++;
+  if (me->n_workers > 0)
+    ask_workers(consumer, batch);
+  else
+    ask_reader(consumer, batch);
   advance();
   unlock_state();
+}
+
+/* A batch is taken: the next one is sent to its worker. */
+static void send_next(int64_t taken, int64_t now_ns) {
+  struct actor *worker = &me->actors[WORKER + (taken + me->depth) % me->n_workers];
+  if (is_blocked(worker, FOR_PLACE) && worker->ticket == taken + me->depth)
+    go_on(worker, now_ns);
 }
 
 /* The consumer has got its batch. Return 0, or -1 if the launch was stopped. */
@@ -657,6 +716,8 @@ int tierscope_clock_take(void) {
   if (goes_on && me->prefetch > 0 && is_blocked(reader, FOR_PLACE) &&
       batch == me->n_ready - me->prefetch)
     go_on(reader, consumer->clock_ns);
+  if (goes_on && me->n_workers > 0)
+    send_next(batch, consumer->clock_ns);
   advance();
   unlock_state();
   return goes_on ? 0 : -1;
@@ -667,6 +728,45 @@ void tierscope_clock_pass(int64_t duration_ns) {
   lock_state();
   me->actors[CONSUMER].clock_ns += duration_ns;
   advance();
+  unlock_state();
+}
+
+/* ---- workers ----------------------------------------------------------------------
+ */
+
+/* The actor of this thread processes a sample. */
+void tierscope_clock_sample(void) {
+  lock_state();
+  acts_for->clock_ns += me->sample_ns;
+  advance();
+  unlock_state();
+}
+
+/* Let a worker wait until a batch is sent to it. Return when, or -1 if stopped. */
+int64_t tierscope_clock_await_sent(int number, int64_t batch) {
+  struct actor *worker = &me->actors[WORKER + number];
+  int64_t before = batch - me->depth; /* the batch whose taking sends this one */
+  lock_state();
+  worker->ticket = batch;
+  if (before >= me->n_taken)
+    block(worker, FOR_PLACE);
+  else if (before >= 0)
+    worker->clock_ns = later(worker->clock_ns, me->taken_ns[before % RING]);
+  advance();
+  int64_t now_ns = await_unblocked(worker) ? worker->clock_ns : -1;
+  unlock_state();
+  return now_ns;
+}
+
+/* A worker has read a batch. */
+void tierscope_clock_deliver(int number, int64_t batch) {
+  struct actor *consumer = &me->actors[CONSUMER];
+  int64_t now_ns = me->actors[WORKER + number].clock_ns;
+  lock_state();
+  me->ready_ns[batch % RING] = now_ns;
+  me->delivered[batch % RING] = batch + 1;
+  if (is_blocked(consumer, FOR_BATCH) && me->n_asked == batch + 1)
+    go_on(consumer, now_ns);
   unlock_state();
 }
 
@@ -835,7 +935,8 @@ static int describe_actor(char *text, size_t size, int64_t rank, int role) {
   if (role == CONSUMER)
     snprintf(name, sizeof name, "consumer");
   else if (role != READER)
-    snprintf(name, sizeof name, "copier %d", role - COPIER);
+    snprintf(name, sizeof name, "%s %d", process->n_workers ? "worker" : "copier",
+             role - COPIER);
   return snprintf(text, size, "rank %lld %s: %s%s, at %.9f s, %lld of %lld files\n",
                   (long long)rank, name, states[actor->state], what,
                   actor->clock_ns * 1e-9, (long long)process->n_closed,

@@ -8,6 +8,7 @@
  *     reader    makes the calls below an epoch's alias, whichever thread issues them
  *     consumer  asks for batches and takes them
  *     copiers   one for each thread that copies for the node, in its first process
+ *     workers   in place of reader and copiers, if several read batches of a process
  *
  * A thread may act for an actor of this process or another (`tierscope_clock_act`): its
  * calls then advance that actor's clock. So a server reads on the clock of the process
@@ -49,6 +50,10 @@
  * batch that is not full is ready after the close of its last file, because only then
  * the end is found.
  *
+ * Workers. Batches can be read by workers, as PyTorch's DataLoader has them: batch b is
+ * sent to worker b mod W when batch b - depth is taken, and is ready when the worker
+ * delivers it. Here the threads of the workers say when they wait and deliver.
+ *
  * No process waits for ever: every wait checks `stopped` ten times a second.
  */
 #ifndef TIERSCOPE_VIRTUAL_TIME_H
@@ -64,8 +69,14 @@
 
 #define RING 256         /* batches whose instants are remembered */
 #define MOST_TOKENS 4096 /* that a process gives in an epoch */
-#define MOST_COPIERS 64
-enum role { READER, CONSUMER, COPIER, N_ROLES = COPIER + MOST_COPIERS };
+#define MOST_COPIERS 64  /* and workers */
+enum role {
+  READER,
+  CONSUMER,
+  COPIER,
+  WORKER = COPIER,
+  N_ROLES = COPIER + MOST_COPIERS
+};
 enum actor_state { IDLE, RUNNING, WAITING, BLOCKED };
 /*
  * What an actor arrives for; at one instant, what ends comes before what begins. The
@@ -102,7 +113,7 @@ struct actor {
   int64_t clock_ns;
   int64_t start_ns, end_ns; /* of its last call */
   int64_t bytes, bytes_left;
-  int64_t ticket;          /* place in the line for a server thread */
+  int64_t ticket;          /* place in the line for a server thread, or a batch */
   uint32_t device, server; /* or the nodes of the owner and of the requester */
   int32_t state, kind, reason;
   int32_t is_loading;        /* its call belongs to the reads of its epoch */
@@ -113,12 +124,15 @@ struct actor {
 struct process {
   struct actor actors[N_ROLES];
   int64_t n_files, file_bytes, batch_size, prefetch, sample_ns; /* of its epoch */
+  int64_t n_batches, n_workers, depth;                          /* if workers read */
+  int64_t is_followed;        /* others wait for its consumer in the epoch */
   int64_t teller, is_planned; /* from then on to the barrier */
   int64_t n_bytes, n_closed, n_ready, n_asked, n_taken;
   int64_t has_ended, end_ns;
   int64_t ready_ns[RING], taken_ns[RING];
-  int64_t group;        /* at whose meeting the consumer is */
-  int64_t giver, token; /* which token of whom it waits for */
+  int64_t delivered[RING]; /* by a worker: the number of the next batch */
+  int64_t group;           /* at whose meeting the consumer is */
+  int64_t giver, token;    /* which token of whom it waits for */
   int64_t n_given, given_ns[MOST_TOKENS];
 };
 

@@ -326,14 +326,15 @@ def _check_times(
     run: Run,
     limits: Mapping[str, float],
 ) -> Iterator[Check]:
-    """Check that I/O time does not exceed execution time, if one thread reads."""
+    """Check that I/O time does not exceed the execution time of all who read."""
     if run.loader.read_threads > 1:
         return  # thread-seconds may exceed seconds
     keys = ["rank", "epoch"]
     times = file_records.groupby(keys)[["read_time_s", "meta_time_s"]].sum()
     execution_time_s = epochs.set_index(keys)["execution_time_s"]
     ratio = times.sum(axis="columns").reindex(execution_time_s.index) / execution_time_s
-    limit = 1 + limits["io_time_tolerance_percent"] / 100
+    n_readers = max(run.loader.workers, 1)
+    limit = n_readers * (1 + limits["io_time_tolerance_percent"] / 100)
     yield Check(
         "largest ratio of I/O time to execution time",
         bool(ratio.max() <= limit),

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from tierscope.benchmark.sources import source_of
 from tierscope.benchmark.sources.files import EpochReads, LaunchSite
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
+from tierscope.data.shuffle import process_share
 from tierscope.data.steps import compute_times_ns
 from tierscope.policies import FILES, kind_of
 from tierscope.storage.clock import Clock, to_ns
@@ -199,9 +201,11 @@ class Benchmark:
         """Run one epoch and return this rank's row of the table of epochs."""
         reads = self._source.epoch(point, epoch, on_lfs)
         try:
-            clock = self._clock(reads)
             measured = run_epoch(
-                reads.batches, clock, self._compute_ns(point, epoch, reads)
+                reads.batches,
+                self._clock(reads),
+                self._compute_ns(point, epoch),
+                self._meet,
             )
             self._source.check()
         except Exception as error:
@@ -231,27 +235,61 @@ class Benchmark:
             return {}
         return {name: float(one) for name, one in measured.steps.columns().items()}
 
-    def _compute_ns(self, point: Point, epoch: int, reads: EpochReads) -> Iterable[int]:
+    @cached_property
+    def _meet(self) -> Callable[[int], None] | None:
+        """Return what waits at the end of a step for those that have a batch for it."""
+        if not self.training.in_steps:
+            return None
+        processes = self.processes
+        n_steps = [self._n_steps(rank) for rank in range(processes.size)]
+        # Parts differ by at most one file, and so by at most one step.
+        n_common = min(n_steps)
+        with_last = processes.group(n_steps[processes.rank] > n_common)
+        clock = self._site.clock
+
+        def meet(step: int) -> None:
+            n_members = sum(n > step for n in n_steps)
+            meet = processes.barrier if step < n_common else with_last
+            clock.meet(step, n_members, meet)
+
+        return meet
+
+    def _compute_ns(self, point: Point, epoch: int) -> Iterable[int]:
         """Return the compute time of each step of this process in an epoch."""
         compute = self.training.compute_time
         if not compute.is_random:
             return repeat(to_ns(compute.mean_s))
-        n_steps = -(-reads.n_planned // self.description.dataset.batch_size)
-        seeds = self.training.seed, point.repetition, epoch
-        rank = self.processes.rank
-        return compute_times_ns(compute, n_steps, seeds, rank).tolist()
+        seeds, rank = (self.training.seed, point.repetition, epoch), self.processes.rank
+        return compute_times_ns(compute, self._n_steps(rank), seeds, rank).tolist()
 
     def _clock(self, reads: EpochReads) -> Clock:
         """Return the clock of an epoch; a virtual clock learns what will be read."""
         if not self.emulation:
             return self._site.real_clock
-        processor = self.description.system.devices.get("processor", {})
-        self.emulation.clock.plan(
+        clock, described = self.emulation.clock, self.description
+        processor = described.system.devices.get("processor", {})
+        sample_s = processor.get("sample_s", 0.0)
+        if described.reads_by_workers:
+            clock.plan_batches(
+                self._n_steps(self.processes.rank),
+                described.loader.workers,
+                described.loader.prefetch_factor,
+                sample_s,
+            )
+            return clock
+        clock.plan(
             reads.n_planned,
-            self.description.dataset.file_size_bytes,
-            self.description.dataset.batch_size,
-            self.description.loader.prefetch_batches,
-            processor.get("sample_s", 0.0),
+            described.dataset.file_size_bytes,
+            described.dataset.batch_size,
+            described.loader.prefetch_batches,
+            sample_s,
             self._source.teller,
+            meets=self.training.in_steps,
         )
-        return self.emulation.clock
+        return clock
+
+    def _n_steps(self, rank: int) -> int:
+        """Return how many steps a process makes in an epoch of files."""
+        dataset = self.description.dataset
+        share = process_share(dataset.n_files, rank, self.processes.size)
+        return -(-(share.stop - share.start) // dataset.batch_size)

@@ -3,7 +3,7 @@
 import os
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tierscope.core.machine import Machine
@@ -114,6 +114,11 @@ class Processes:
     def barrier(self, poll_s: float = _POLL_S) -> None:
         """Wait for all processes, or raise OtherRankFailed."""
         self.wait(self.comm.Ibarrier(), poll_s)
+
+    def group(self, member: bool) -> Callable[[], None]:
+        """Return what waits for all processes that say the same; all call this."""
+        members = self.comm.Split(member, self.rank)
+        return lambda: self.wait(members.Ibarrier())
 
     def wait(self, request: Any, poll_s: float = _POLL_S) -> None:
         """Wait for an MPI request, or raise OtherRankFailed."""

@@ -263,6 +263,11 @@ class RunDescription:
         return content
 
     @property
+    def reads_by_workers(self) -> bool:
+        """Return whether PyTorch's `DataLoader` reads, with or without workers."""
+        return self.scenario.loader == PYTORCH
+
+    @property
     def hash(self) -> str:
         """Return a short hash, equal for equal content."""
         return content_hash(self.as_json())

@@ -321,26 +321,27 @@ class VirtualClock:
         prefetch_batches: int,
         sample_s: float,
         teller: Role | None = None,
+        *,
+        meets: bool = False,
     ) -> None:
         """Announce the reads of this process in the epoch that the next barrier begins.
 
         Each file is a sample, which takes `sample_s` seconds of the processor. The
         loader holds `prefetch_batches` ready, and `teller` reports each ended read to a
-        policy.
+        policy. `meets` says that processes wait for each other in the epoch.
         """
         self._n_received.clear()
         numbers = n_files, file_bytes, batch_size, prefetch_batches, to_ns(sample_s)
-        numbers = *numbers, 0 if teller is None else teller + 1
+        numbers = *numbers, 0 if teller is None else teller + 1, meets
         if self._library.tierscope_clock_plan(*numbers):
             raise ValueError(f"virtual time: cannot plan an epoch of {numbers}.")
 
     def plan_batches(
         self,
         n_batches: int,
-        *,
-        n_workers: int = 0,
-        prefetch_factor: int = 0,
-        sample_s: float = 0.0,
+        n_workers: int,
+        prefetch_factor: int,
+        sample_s: float,
     ) -> None:
         """Announce batches that workers or the consumer itself read in the next epoch.
 
@@ -582,7 +583,7 @@ def bind(library: ctypes.CDLL) -> ctypes.CDLL:
         ("join", ctypes.c_int, (ctypes.c_int,)),
         ("act", ctypes.c_int, (ctypes.c_int,) * 2),
         ("reset", None, ()),
-        ("plan", ctypes.c_int, (whole,) * 6),
+        ("plan", ctypes.c_int, (whole,) * 7),
         ("plan_batches", ctypes.c_int, (whole,) * 4),
         ("sample", None, ()),
         ("await_sent", whole, (ctypes.c_int, whole)),

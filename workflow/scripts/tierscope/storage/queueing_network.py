@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
+from tierscope.core.description import ComputeTime
 from tierscope.core.machine import Machine
 from tierscope.storage.emulated.device import Device
 from tierscope.storage.emulated.scale import (
@@ -245,7 +246,16 @@ class Workload:
     prefetch_batches : int
         Batches that the loader reads ahead; 0 reads a batch when it is requested.
     compute_time_s : float
-        Time between two steps.
+        Mean time between two steps.
+    compute : ComputeTime, optional
+        How that time varies.
+    workers : int, optional
+        Workers of a rank that read by the rule of PyTorch's `DataLoader`; None: one
+        reader, as in `tf.data`.
+    prefetch_factor : int
+        Batches that each worker may have read before they are taken.
+    in_steps : bool
+        Whether ranks meet at the end of each step.
     """
 
     n_files: int
@@ -254,6 +264,10 @@ class Workload:
     buffer_bytes: int = 0
     prefetch_batches: int = 0
     compute_time_s: float = 0.0
+    compute: ComputeTime | None = None
+    workers: int | None = None
+    prefetch_factor: int = 0
+    in_steps: bool = False
 
     def __post_init__(self) -> None:
         for name in ("n_files", "file_size_bytes", "batch_size"):
@@ -261,6 +275,11 @@ class Workload:
         for name in ("buffer_bytes", "prefetch_batches"):
             _check_number(name, getattr(self, name), at_least=0, whole=True)
         _check_number("compute_time_s", self.compute_time_s, at_least=0)
+
+    @property
+    def needs_steps(self) -> bool:
+        """Return whether a rank's steps depend on more than its own one reader."""
+        return self.workers is not None or self.in_steps or self.compute is not None
 
     def call_bytes(self) -> "np.ndarray":
         """Return the bytes of each read call of a file: int, shape (n_calls,)."""

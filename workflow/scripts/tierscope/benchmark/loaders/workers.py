@@ -57,11 +57,16 @@ class WorkerLoader:
     def _received(self, batches: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
         """Yield (samples, bytes) of each batch when a worker has delivered it."""
         results = [Future() for _ in batches]
-        for worker in range(self._settings.workers):
-            arguments = worker, batches, results
-            threading.Thread(target=self._work, args=arguments, daemon=True).start()
+        workers = [
+            threading.Thread(target=self._work, args=(i, batches, results), daemon=True)
+            for i in range(self._settings.workers)
+        ]
+        for worker in workers:
+            worker.start()
         for result in results:
             yield result.result()
+        for worker in workers:
+            worker.join()  # before another epoch makes it an actor again
 
     def _work(
         self, worker: int, batches: Sequence[Sequence[str]], results: Sequence[Future]

@@ -17,7 +17,7 @@ from tierscope.benchmark.node_storage import claim_storage, exchange_files
 from tierscope.benchmark.observations.page_cache import files_below
 from tierscope.benchmark.observations.sentinel import sentinel_files
 from tierscope.benchmark.processes import Processes
-from tierscope.core.description import PYTORCH, RunDescription
+from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Dataset, Point
 from tierscope.data.shuffle import epoch_files, process_share
 from tierscope.data.tfrecord import generate_files
@@ -126,7 +126,7 @@ class FileSource:
             clock=self.site.clock if self.site.is_virtual else None,
             **asdict(description.loader),
         )
-        if self.site.is_virtual and description.scenario.loader == PYTORCH:
+        if self.site.is_virtual and description.reads_by_workers:
             return  # its workers wait for the clock of an epoch
         dataset = description.dataset
         n_files = dataset.batch_size + 1

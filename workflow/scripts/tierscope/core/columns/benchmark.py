@@ -41,8 +41,8 @@ STEPS: Columns = {
         "Part of it in which the process waited for a batch.", may_be_missing=True
     ),
     "rest_s": seconds(
-        "Rest of it, measured: the start of workers, waits for other processes, and the "
-        "end of the loader after the last step.",
+        "Rest of it, measured: the start of workers, waits for other processes, and "
+        "the end of the loader after the last step.",
         may_be_missing=True,
     ),
     "utilisation_percent": percent(

@@ -12,7 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from tierscope.data.steps import StepTimes
+from tierscope.core.description import ComputeTime
+from tierscope.data.steps import StepTimes, compute_times_ns
 from tierscope.model.simulator.events import (
     MOST_RANKS,
     NS_PER_S,
@@ -26,6 +27,12 @@ from tierscope.model.simulator.events import (
     Tiers,
     run_events,
     to_ns,
+)
+from tierscope.model.simulator.step_events import (
+    Rules,
+    Stepped,
+    run_steps,
+    stepped_epoch,
 )
 from tierscope.storage.queueing_network import (
     DISTRIBUTIONS,
@@ -109,6 +116,7 @@ def simulate_epoch(
     on_lfs: np.ndarray,
     generator: np.random.Generator,
     slowness: tuple[np.ndarray, np.ndarray] | None = None,
+    seeds: tuple[int, int, int] = (0, 0, 0),
 ) -> SimulatedEpoch:
     """Simulate one epoch.
 
@@ -129,6 +137,8 @@ def simulate_epoch(
     slowness : pair of ndarray, optional
         Factors of the object servers of GFS and LFS (`TierModel.draw_slowness`);
         default 1.
+    seeds : tuple of int, optional
+        Seed, repetition and epoch, of which random compute times are drawn.
 
     Raises
     ------
@@ -149,16 +159,61 @@ def simulate_epoch(
     server_of = layouts[0].object_servers(rank_of, files)
     server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
     instants_ns = np.zeros((n_reads, 5), np.int64)
-    epoch = Epoch(
-        Reads(first_read, server_of, layouts[1].first, instants_ns),
-        _tiers_of(network, workload),
-        loading_of(network, workload),
-        idle_servers(factors),
+    reads = Reads(first_read, server_of, layouts[1].first, instants_ns)
+    tiers, servers = _tiers_of(network, workload), idle_servers(factors)
+    if workload.needs_steps:
+        rules = _rules_of(network, workload, np.diff(first_read), seeds)
+        stepped = stepped_epoch(reads, tiers, rules, servers)
+        n_events = run_steps(stepped, generator)
+        finished_ns, steps = stepped.trainings.ended_ns, _times_of(stepped)
+    else:
+        epoch = Epoch(reads, tiers, loading_of(network, workload), servers)
+        n_events = run_events(epoch, generator)
+        finished_ns = epoch.loading.finished_ns
+        steps = _step_times(np.diff(first_read), epoch.loading)
+    return SimulatedEpoch(instants_ns, finished_ns, servers.busy_ns, n_events, steps)
+
+
+def _rules_of(
+    network: Network, workload: Workload, n_samples: np.ndarray, seeds: Sequence[int]
+) -> Rules:
+    """Return how ranks with so many samples load, compute and meet."""
+    n_steps = -(-n_samples // workload.batch_size)
+    compute = workload.compute or ComputeTime(mean_s=workload.compute_time_s)
+    compute_ns = [
+        compute_times_ns(compute, n, seeds, rank)
+        for rank, n in enumerate(n_steps.tolist())
+    ]
+    by_batch, depth = workload.workers is not None, workload.prefetch_batches
+    if by_batch:
+        depth = workload.workers * workload.prefetch_factor
+    steps = np.arange(n_steps.max())
+    return Rules(
+        by_batch,
+        max(workload.workers or 0, 1),
+        depth,
+        workload.batch_size,
+        *_step_times_ns(network.sample_s),
+        workload.in_steps,
+        np.concatenate([[0], np.cumsum(n_steps)]),
+        np.concatenate(compute_ns),
+        (n_steps > steps[:, np.newaxis]).sum(axis=1),
     )
-    n_events = run_events(epoch, generator)
-    finished_ns, busy_ns = epoch.loading.finished_ns, epoch.servers.busy_ns
-    steps = _step_times(np.diff(first_read), epoch.loading)
-    return SimulatedEpoch(instants_ns, finished_ns, busy_ns, n_events, steps)
+
+
+def _times_of(epoch: Stepped) -> StepTimes:
+    """Return what each rank did."""
+    rules, trainings = epoch.rules, epoch.trainings
+    first = rules.first_step[:-1]
+    compute_ns = np.add.reduceat(rules.compute_ns, first)
+    return StepTimes(
+        compute_ns,
+        trainings.stall_ns,
+        trainings.ended_ns.max() - trainings.stall_ns - compute_ns,
+        trainings.first_taken_ns + rules.compute_ns[first],
+        rules.compute_ns[first],
+        np.diff(rules.first_step),
+    )
 
 
 def _step_times(n_samples: np.ndarray, loading: Loading) -> StepTimes:

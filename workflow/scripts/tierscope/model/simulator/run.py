@@ -72,13 +72,19 @@ class SimulatedReads:
 def workload_of(description: RunDescription) -> Workload:
     """Return the workload of the ranks of a scenario in an epoch."""
     dataset, loader = description.dataset, description.loader
+    training = description.training
+    compute, by_workers = training.compute_time, description.reads_by_workers
     return Workload(
         n_files=dataset.n_files,
         file_size_bytes=dataset.file_size_bytes,
         batch_size=dataset.batch_size,
         buffer_bytes=loader.buffer_bytes,
         prefetch_batches=loader.prefetch_batches,
-        compute_time_s=description.training.compute_time.mean_s,
+        compute_time_s=compute.mean_s,
+        compute=compute if compute.is_random else None,
+        workers=loader.workers if by_workers else None,
+        prefetch_factor=loader.prefetch_factor,
+        in_steps=training.in_steps,
     )
 
 
@@ -112,7 +118,7 @@ class PlannedReads:
         slowness = draw_slowness(network, stream(SLOWNESS, *self.seeds[:2]))
         services = stream(SERVICES, *self.seeds)
         epoch = simulate_epoch(
-            network, workload, self.files, self.on_lfs, services, slowness
+            network, workload, self.files, self.on_lfs, services, slowness, self.seeds
         )
         return SimulatedReads(self.files, self.rank_of, self.on_lfs, epoch)
 
