@@ -9,6 +9,7 @@ include: "breakdown.smk"
 include: "estimate.smk"
 include: "figures.smk"
 include: "policies.smk"
+include: "ideal.smk"
 include: "explorer.smk"
 include: "scorecard.smk"
 include: "report.smk"
@@ -52,6 +53,7 @@ rule all:
         rules.report.input,
         rules.tables.input,
         background_table(),
+        STORAGE_TIME,
         COMPARISON_FIGURES,
         f"{COMPARISON}/claims.md" if SCORES_CLAIMS else [],
         peer_tables(),

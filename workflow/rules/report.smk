@@ -27,6 +27,7 @@ rule build_report:
             f"{COMPARISON}/policy_summary.parquet" if "policies" in COMPARED else []
         ),
         background=background_table(),
+        storage_time=STORAGE_TIME,
         runs=when_launched(if_measured(run_files("run.json"))),
         audits=if_measured(run_files("audit.json")),
         simulations=SIMULATIONS,

@@ -19,7 +19,7 @@ from tierscope.core.files import log_to, write_text
 from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
-from tierscope.model.predict import ANALYTIC, MODELS, predict
+from tierscope.model.predict import ANALYTIC, MODELS, models_of, predict
 from tierscope.storage.queueing_network import ModelError
 
 
@@ -52,7 +52,7 @@ def predict_scenario(
         "calibration": pair.calibration,
         "calibrated_percent": pair.calibrated_percent,
     }
-    for model in models:
+    for model in models_of(description, models):
         predicted = predict(description, points_of(measured), model)
         yield compare(predicted, breakdown, model=model, **calibration)
     if pair.scaled_n_osts is not None:
@@ -83,6 +83,11 @@ def main() -> None:
             description = calibrated(description, devices)
         pairs.append(pair)
         parts += predict_scenario(pair, description, io_time, models)
+    if not parts:
+        raise ModelError(
+            "config: simulate: got true with workers, steps that wait for all, or "
+            "computation that varies, expected false: no other model knows them"
+        )
     predictions = pd.concat(parts, ignore_index=True)
     errors = prediction_errors(predictions, break_down(io_time), pairs)
     write_table(predictions, snakemake.output.predictions, "predictions")

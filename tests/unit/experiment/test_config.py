@@ -476,6 +476,89 @@ def test_emulation_has_its_defaults(tmp_path):
     }
 
 
+VARYING = {"distribution": "normal", "mean_s": 1, "stdev_s": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("training.synchronise", "step", "training.synchronise: got step with policy"),
+        ("training.compute_time_s", VARYING, "compute_time_s: got a distribution with"),
+        (
+            "sweep.loaders",
+            ["pytorch"],
+            "sweep.loaders: got pytorch with policy monarch",
+        ),
+    ],
+)
+def test_steps_and_workers_are_for_files_that_do_not_move(config, path, value, words):
+    here = changed(config, path, value)
+    loader = here["sweep"]["loaders"][0]
+    here = changed(here, "figures.scenario.loader", loader)
+    read_experiment(changed(here, "sweep.policies", ["none", "pinning"]), RESOURCES)
+    moving = changed(here, "sweep.policies", ["pinning", "monarch"])
+    with pytest.raises(ConfigError, match=re.escape(words)) as error:
+        read_experiment(moving, RESOURCES)
+    assert "expected policy none, pinning or stratified-pinning" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("compute", "words"),
+    [
+        (-1, "got -1, expected a number from 0 to 86400, or {distribution"),
+        (
+            {"distribution": "gamma", "mean_s": 1, "stdev_s": 0},
+            "got 'gamma', expected one of constant",
+        ),
+        ({"distribution": "normal", "mean_s": 1}, "missing key stdev_s"),
+        (VARYING | {"cv": 1}, "got unknown key cv, expected some of distribution"),
+    ],
+)
+def test_wrong_compute_time_is_refused_in_one_line(config, compute, words):
+    with pytest.raises(ConfigError, match=re.escape(words)) as error:
+        read_experiment(changed(config, "training.compute_time_s", compute), RESOURCES)
+    assert "training.compute_time_s" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("workers", "factor", "words"),
+    [
+        (65, 1, "loader.workers: got 65, expected at most 64 on the emulated tiers"),
+        (
+            4,
+            63,
+            "prefetch_factor: got 63 with 4 workers, 252 batches, expected at most",
+        ),
+    ],
+)
+def test_virtual_time_has_room_for_some_workers(config, workers, factor, words):
+    config = changed(config, "sweep.loaders", ["pytorch"])
+    config = changed(config, "figures.scenario.loader", "pytorch")
+    config["loader"] |= {"workers": workers, "prefetch_factor": factor}
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        read_experiment(config, RESOURCES)
+    read_experiment(config | {"simulate": True}, RESOURCES)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("sweep.loaders", ["pytorch"]),
+        ("training.synchronise", "step"),
+        ("training.compute_time_s", VARYING),
+    ],
+)
+def test_only_the_simulation_knows_steps_and_workers(config, path, value):
+    config = changed(changed(config, path, value), "simulate", True)
+    loader = config["sweep"]["loaders"][0]
+    config = changed(config, "figures.scenario.loader", loader)
+    assert read_experiment(config, RESOURCES).why_no_model is None
+    other = changed(config, "model.whatif", "order-statistics")
+    words = "model.whatif: got order-statistics, expected simulation"
+    assert words in read_experiment(other, RESOURCES).why_no_model
+
+
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [

@@ -19,6 +19,7 @@ from tierscope.model.demands import file_demand
 from tierscope.model.predict import (
     ANALYTIC,
     MODELS,
+    models_of,
     predict,
     predict_times,
 )
@@ -385,6 +386,13 @@ class TestBadInput:
         machine = Network(32, replace(GFS, group_size=4), LFS)
         with pytest.raises(ModelError, match=r"gfs.group_size: got 4 of 32 ranks"):
             predict_times(machine, WORKLOAD, 50, "mva")
+
+    def test_steps_that_wait_for_all_are_known_to_the_simulation_only(self):
+        described = changed(description(), training={"synchronise": "step"})
+        assert models_of(described, MODELS) == ["simulation"]
+        assert models_of(description(), MODELS) == list(MODELS)
+        with pytest.raises(ModelError, match="only the simulation knows them"):
+            predict(described, POINTS, "mva")
 
     @pytest.mark.parametrize(
         ("section", "changes", "words"),

@@ -22,6 +22,7 @@ def test_loader_knows_whether_the_launch_runs_in_virtual_time(monkeypatch, is_vi
         scenario=Scenario("small", 1, "pinning", "tensorflow"),
         dataset=Dataset("small", 8, 100, 4),
         loader=LoaderSettings(1, 2, 256),
+        reads_by_workers=False,
     )
     site = SimpleNamespace(
         description=description,

@@ -24,7 +24,15 @@ from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.job import RESERVED, JobError, site_resources
 from tierscope.experiment.job import launcher as launcher_of
 from tierscope.experiment.system import System
-from tierscope.policies import FILES, PEERS, PROGRAM_POLICIES, kind_of, of_kind
+from tierscope.policies import (
+    FILES,
+    PEERS,
+    PLACED_PROGRAM,
+    PROGRAM,
+    PROGRAM_POLICIES,
+    kind_of,
+    of_kind,
+)
 from tierscope.storage.clock import MOST_COPIERS
 from tierscope.storage.emulated.library import emulated_gfs
 from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
@@ -130,6 +138,25 @@ def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
                 f"{where}: got {count}, expected divisors of {system.n_processes}, the "
                 f"number of processes of system {system.name}"
             )
+
+
+def check_ideal(experiment: Experiment) -> None:
+    """Refuse ideal runs that cannot be made, or say nothing of the other runs."""
+    for scenario in experiment.sweep:
+        if kind_of(scenario) not in (FILES, PROGRAM, PLACED_PROGRAM):
+            raise ConfigError(
+                f"config: sweep.ideal: got true with policy {scenario.policy} and "
+                f"loader {scenario.loader}, expected policy none, pinning or "
+                "stratified-pinning and a loader of files, or a program: others do "
+                "more than to read files"
+            )
+    system = experiment.system
+    if experiment.source == "measured" and system.ideal_root is None:
+        raise ConfigError(
+            f"config: sweep.ideal: got true, but system {system.name} names no "
+            "directory in memory, expected roots: {ideal: DIRECTORY}, or ideal: {root: "
+            "DIRECTORY} in its file, such as /dev/shm/$USER-tierscope"
+        )
 
 
 def check_experiment(experiment: Experiment) -> None:
@@ -280,6 +307,8 @@ def _check_emulation(experiment: Experiment) -> None:
             f"config: loader.prefetch_batches: got {prefetched}, expected at most "
             f"{MAX_VIRTUAL_PREFETCH} on the emulated tiers of system {system.name}"
         )
+    if any(scenario.loader == PYTORCH for scenario in experiment.all_points):
+        _check_workers(experiment)
     threads = experiment.settings["policies"]["copy_threads"]
     if threads > MOST_COPIERS:
         raise ConfigError(
@@ -289,6 +318,23 @@ def _check_emulation(experiment: Experiment) -> None:
     for scenario in experiment.all_points:
         if scenario.reads_database:
             _check_tokens(experiment, scenario)
+
+
+def _check_workers(experiment: Experiment) -> None:
+    """Refuse more workers, or batches of theirs, than virtual time can store."""
+    loader, system = experiment.loader, experiment.system
+    where = f"on the emulated tiers of system {system.name}"
+    if loader.workers > MOST_COPIERS:
+        raise ConfigError(
+            f"config: loader.workers: got {loader.workers}, expected at most "
+            f"{MOST_COPIERS} {where}"
+        )
+    if (depth := loader.workers * loader.prefetch_factor) > MAX_VIRTUAL_PREFETCH:
+        raise ConfigError(
+            f"config: loader.prefetch_factor: got {loader.prefetch_factor} with "
+            f"{loader.workers} workers, {depth} batches, expected at most "
+            f"{MAX_VIRTUAL_PREFETCH} batches {where}"
+        )
 
 
 def _check_tokens(experiment: Experiment, scenario: Scenario) -> None:

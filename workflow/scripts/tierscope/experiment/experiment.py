@@ -109,6 +109,13 @@ class Experiment:
             return reason
         if (threads := self.loader.read_threads) != 1:
             return f"config: loader.read_threads: got {threads}, the model knows 1"
+        training, model = self.training, self.settings["model"]["whatif"]
+        needs_steps = training.in_steps or training.compute_time.is_random
+        if model != "simulation" and (needs_steps or scenario["loader"] == PYTORCH):
+            return (
+                f"config: model.whatif: got {model}, expected simulation with loader "
+                "pytorch, synchronise step or computation that varies"
+            )
         return None
 
     def _why_no_devices(self, n_osts: int) -> str | None:
@@ -145,9 +152,9 @@ class Experiment:
             return f"config: figures.methods: got no {MODEL}"
         if not self.stalling:
             return (
-                "sweep: got no scenario of which the model can tell the stall, expected "
-                f"a loader of files with one read thread and policy "
-                f"{' or '.join(of_kind(FILES))}"
+                "sweep: got no scenario whose stall the model can divide, expected a "
+                "loader of files with one read thread and one of the policies "
+                f"{', '.join(of_kind(FILES))}"
             )
         return self._why_no_devices(self.stalling[0].n_osts)
 
@@ -231,7 +238,8 @@ class Experiment:
     def system_of(self, scenario: Scenario) -> System:
         """Return the system with the changes of a scenario."""
         system = self.system.improved(dict(scenario.improvements))
-        return system.on_nodes(scenario.n_nodes)
+        system = system.on_nodes(scenario.n_nodes)
+        return system.ideal() if scenario.is_ideal else system
 
     def job(
         self,
@@ -278,7 +286,7 @@ class Experiment:
             source=self.source,
             system=system,
             dataset=dataset,
-            scenario=replace(scenario, improvements=(), n_nodes=None),
+            scenario=replace(scenario, improvements=(), n_nodes=None, is_ideal=False),
             runtime=self.runtime,
             policy_options=self._policy_options(scenario),
             lmdb=lmdb,

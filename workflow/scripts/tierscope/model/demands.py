@@ -149,8 +149,14 @@ def check_modelled(
     ------
     ModelError
         If the cache rate is not within 0 to 100 percent, there are more ranks than
-        files, or the GFS has servers for groups of ranks.
+        files, the GFS has servers for groups of ranks, or ranks do more than read
+        ahead and compute equally long.
     """
+    if workload.needs_steps:
+        raise ModelError(
+            "got workers, steps that wait for all, or computation that varies; only "
+            "the simulation knows them."
+        )
     if not 0 <= cache_rate_percent <= 100:
         raise ModelError(
             f"cache_rate_percent: got {cache_rate_percent}, expected 0 to 100."

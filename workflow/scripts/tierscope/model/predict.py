@@ -101,6 +101,12 @@ def predict(
     return _table(points, predicted)
 
 
+def models_of(description: RunDescription, models: Iterable[str]) -> list[str]:
+    """Return those of some models that know how a scenario loads and computes."""
+    needs_steps = workload_of(description).needs_steps
+    return [one for one in models if one == SIMULATION or not needs_steps]
+
+
 def predict_times(
     network: Network, workload: Workload, cache_rate_percent: float, model: str
 ) -> ClassTimes:

@@ -135,6 +135,43 @@ _SPREAD: Columns = {
     "flagged": flag("Whether `cv` is larger than `max_spread_percent`."),
 }
 
+_STORAGE_TIME: Columns = {
+    "cache_rate_percent": CACHE_RATE,
+    "epoch": EPOCH,
+    "n_repetitions": count("Number of repetitions that have an ideal run."),
+    "execution_time_s": seconds(
+        "Execution time of the epoch, that of the longest process, mean over the "
+        "repetitions."
+    ),
+    "compute_time_s": seconds(
+        "Part of it in which a process computed, mean over processes and repetitions; "
+        "missing for programs.",
+        may_be_missing=True,
+    ),
+    "ideal_time_s": seconds(
+        "Execution time with storage that costs nothing, mean over the repetitions."
+    ),
+    "storage_s": seconds(
+        "Execution time minus the ideal one of the same repetition, mean of the pairs.",
+        ANY_NUMBER,
+    ),
+    "storage_interval_s": seconds(
+        "Half the width of the 95 % confidence interval of `storage_s`; missing if "
+        "there is one repetition.",
+        may_be_missing=True,
+    ),
+    "utilisation_percent": percent(
+        "Accelerator utilisation (AU), mean over processes and repetitions; missing "
+        "for programs, and if there is only one step.",
+        may_be_missing=True,
+    ),
+    "utilisation_interval_percent": percent(
+        "Half the width of the 95 % confidence interval of `utilisation_percent`; "
+        "missing if there is one repetition.",
+        may_be_missing=True,
+    ),
+}
+
 _GOALS: Columns = {
     "epoch": EPOCH,
     "goal_of": _GOAL_OF,
@@ -283,6 +320,7 @@ TABLES: dict[str, Columns] = {
         "slowest_rank": SLOWEST_RANK,
     }
     | CLASS_TIMES,
+    "storage_time": SCENARIO_KEYS | _STORAGE_TIME,
     "goals": SCENARIO_KEYS | _GOALS,
     "combinations": SCENARIO_KEYS | _COMBINATIONS,
     "accuracy_tests": _ACCURACY_TESTS,

@@ -285,8 +285,8 @@ _CLASS_STALLS: Columns = {
     ),
     "first_wait_s": seconds(
         "Longest wait of a process for the first batch of the model's epoch, at most "
-        "the computation of its step, mean over the repetitions: with a step before it, "
-        "this would be hidden."
+        "the computation of its step, which would hide it after another step; mean "
+        "over the repetitions."
     ),
 }
 

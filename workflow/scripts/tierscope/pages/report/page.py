@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from tierscope.analysis.breakdown import select_scenarios
+from tierscope.analysis.comparing.ideal import storage_sentences
 from tierscope.analysis.comparing.policies import warming_policies
 from tierscope.analysis.comparing.savings import best_policy_words
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
@@ -81,6 +82,7 @@ def report_context(
     policy_claims: pd.DataFrame | None = None,
     policy_summary: pd.DataFrame | None = None,
     background: pd.DataFrame | None = None,
+    storage_time: pd.DataFrame | None = None,
     run_facts: pd.DataFrame | None = None,
     needs: str = "",
     anonymous: bool = False,
@@ -123,6 +125,8 @@ def report_context(
         the pictures.
     background : DataFrame, optional
         Table ``background`` of the runs that have copies.
+    storage_time : DataFrame, optional
+        Table ``storage_time``, if there are ideal runs.
     run_facts : DataFrame, optional
         Table ``run_facts``, unless all runs are simulated.
     needs : str, optional
@@ -161,6 +165,10 @@ def report_context(
             breakdown, spread, goals, combinations, titles, epoch, **further
         ),
         "best_policy": best_policy_words(policy_summary),
+        "is_measured": keys["source"].eq("measured").all(),
+        "storage": []
+        if storage_time is None
+        else storage_sentences(storage_time, epoch, provenance, dataset_titles),
         "best_method": BEST_METHOD,
         "interval_method": METHOD,
         "warming": warming,

@@ -284,7 +284,24 @@ def free_tier(station: Station, tier: str, classes: Collection[str]) -> Station:
     names = {field.name for field in fields(station)}
     times = {name: 0.0 for kind in free for name in names & set(_TIMES[kind])}
     rates = {name: None for kind in free for name in names & set(_RATES[kind])}
+    if f"{tier}_read" in classes and "n_links" in names:
+        rates["n_links"] = 0  # as a device whose links have no limit
     return replace(station, **times, **rates)
+
+
+def tier_of(machine: Machine, station: Station, tier: str) -> Station:
+    """Return a tier's stations as a machine has them: improved, or ideal.
+
+    Parameters
+    ----------
+    machine : Machine
+        The machine.
+    station, tier
+        As for `improve_tier`.
+    """
+    if machine.is_ideal:
+        return free_tier(station, tier, [f"{tier}_{kind}" for kind in _TIMES])
+    return improve_tier(station, tier, machine.improvements)
 
 
 def _check_processes(n_processes: int) -> None:
