@@ -9,7 +9,7 @@ REPORT_TABLES += (
 REPORT_FIGURES = {
     name: title
     for name, title in FIGURES.items()
-    if name.startswith("fig") or name in COMPARED
+    if (name.startswith("fig") and (IDEAL or name != "fig6_stalls")) or name in COMPARED
 }
 # A run of each simulated scenario: all runs of a scenario have the same settings.
 SIMULATIONS = [

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import pandas as pd
-
 from tierscope.core.description import RunDescription
 from tierscope.core.files import log_to
 from tierscope.core.scenario import Point

@@ -79,7 +79,7 @@ def notes(figure):
     return " ".join(figure.get_supxlabel().split())
 
 
-def test_a_bar_is_computation_processor_and_the_measured_stall_as_the_model_divides_it():
+def test_a_bar_is_computation_processor_and_the_stall_as_the_model_divides_it():
     figure = draw(stalls=class_stalls())
     grey, dark, read, meta, together = bars(figure.axes[0], 0)
     assert (grey[:2], grey[3]) == ((0, 5), None)
@@ -89,7 +89,7 @@ def test_a_bar_is_computation_processor_and_the_measured_stall_as_the_model_divi
     assert together[:2] == (8, 2)
     assert all(one[3] for one in (read, meta, together))
     assert bars(figure.axes[0], 50)[-1][:2] == (7, 1)
-    assert "divide it as the model divides its own stall" in notes(figure)
+    assert "divide it by the model: what would go" in notes(figure)
     assert legend(figure)[:3] == [
         "stall of several classes together (model)",
         "stall of GFS-META (model)",

@@ -53,12 +53,12 @@ _HEIGHTS = 3.4, 1.5  # inches, of the time and of the utilisation of a scenario
 _GOAL = {"color": "#9A2A7B", "linestyle": (0, (7, 4)), "linewidth": 1.3}
 _UTILISATION = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
 _DIVIDED = (
-    "What storage costs is measured as the difference of pairs of runs; hatched parts "
-    "divide it as the model divides its own stall: what would go if a class cost nothing"
+    "Stall is what storage costs, the difference of pairs of runs. Hatched parts "
+    "divide it by the model: what would go if the devices of a class cost nothing"
 )
 _NEGATIVE = (
-    "\N{WARNING SIGN} Parts that came out below 0 are drawn as 0: the runs differ by more "
-    "than storage"
+    "\N{WARNING SIGN} Parts that came out below 0 are drawn as 0: the runs of a pair "
+    "differ by more than storage"
 )
 
 
