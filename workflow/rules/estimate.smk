@@ -102,6 +102,7 @@ if STALLS:
                 }
                 for scenario in EXPERIMENT.stalling
             ],
+            computes=EXPERIMENT.computes,
             epoch=SETTINGS["figures"]["epoch"],
         message:
             "Estimating by the model how long processes wait for each class."

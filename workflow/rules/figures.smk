@@ -65,6 +65,7 @@ rule plot_breakdown:
     input:
         breakdown=f"{TABLES}/breakdown.parquet",
         spread=f"{TABLES}/spread.parquet",
+        stalls=STALLS_OF_TRAINING,
         observations=observations(),
         library=library("plot_breakdown"),
     output:
@@ -79,6 +80,7 @@ rule plot_breakdown:
         scenarios=SCENARIOS,
         provenance=PROVENANCE,
         dataset_titles=DATASET_TITLES,
+        computes=EXPERIMENT.computes,
     message:
         "Drawing figure 2, the breakdown of the slowest process."
     script:

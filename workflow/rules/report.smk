@@ -28,6 +28,7 @@ rule build_report:
         ),
         background=background_table(),
         storage_time=STORAGE_TIME,
+        stalls=STALLS_OF_TRAINING,
         runs=when_launched(if_measured(run_files("run.json"))),
         audits=if_measured(run_files("audit.json")),
         simulations=SIMULATIONS,
@@ -57,6 +58,7 @@ rule build_report:
         dataset_titles=DATASET_TITLES,
         figures=REPORT_FIGURES,
         anonymous=SETTINGS["report"]["anonymous"],
+        computes=EXPERIMENT.computes,
     message:
         "Building the report."
     script:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import pandas as pd
+from tierscope.analysis.training.stalls import limits
 from tierscope.core.description import RunDescription
 from tierscope.core.files import log_to
 from tierscope.core.scenario import Point
@@ -43,6 +44,9 @@ def main() -> None:
             )
     stalls = pd.concat(tables, ignore_index=True)
     write_table(stalls, snakemake.output.stalls, "class_stalls")
+    if snakemake.params.computes:
+        print("What limits each point, by its stall:")
+        print(limits(stalls).reset_index().to_string(index=False))
 
 
 if __name__ == "__main__":

@@ -320,16 +320,28 @@ def panels(
         yield title, table.merge(scenario[SCENARIO], on=SCENARIO)
 
 
-def stack_classes(ax: Axes, panel: pd.DataFrame) -> None:
-    """Draw the mean time of each I/O class as stacked bars at the cache rates."""
+def stack_classes(
+    ax: Axes, panel: pd.DataFrame, place: float = 0.0, width: float = 1.0, **look: Any
+) -> None:
+    """Draw the mean time of each I/O class as stacked bars at the cache rates.
+
+    `place` and `width` are parts of the room of a bar, for bars side by side; `look` is
+    that of all bars.
+    """
     by = ["cache_rate_percent", "io_class"]
     times_s = panel.groupby(by)["time_s"].mean().unstack("io_class")
     rates = times_s.index.to_numpy()
-    width = bar_width(rates)
+    room = bar_width(rates)
     bottom_s = np.zeros(len(rates))
     for io_class in ALL_CLASSES if NET_READ in times_s else IOClass:
         height_s = times_s[str(io_class)].fillna(0).to_numpy()
-        ax.bar(rates, height_s, width, bottom=bottom_s, color=io_class.colour)
+        ax.bar(
+            rates + place * room,
+            height_s,
+            width * room,
+            bottom=bottom_s,
+            **{"color": io_class.colour} | look,
+        )
         bottom_s = bottom_s + height_s
 
 

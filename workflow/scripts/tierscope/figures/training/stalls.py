@@ -52,6 +52,7 @@ _WHOLE = "computation and processor"  # of programs, whose computation is not kn
 _HEIGHTS = 3.4, 1.5  # inches, of the time and of the utilisation of a scenario
 _GOAL = {"color": "#9A2A7B", "linestyle": (0, (7, 4)), "linewidth": 1.3}
 _UTILISATION = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
+_NO_UTILISATION = "not known of an epoch of one step"
 _DIVIDED = (
     "Stall is what storage costs, the difference of pairs of runs. Hatched parts "
     "divide it by the model: what would go if the devices of a class cost nothing"
@@ -111,6 +112,8 @@ def plot_stalls(
         axes[0].set(title=title, ylabel="Time of an epoch (s)")
         for ax in axes:
             set_cache_rate_axis(ax, table["cache_rate_percent"], provenance)
+        for ax in axes[:-1]:
+            ax.set_xlabel("")
         for ax in axes[1:]:
             _draw_utilisation(ax, panel, goal_percent)
     goal = goal_percent if has_utilisation else None
@@ -172,6 +175,8 @@ def _draw_utilisation(
     ax.plot(rates, used, **_UTILISATION)
     if half.notna().any():
         ax.errorbar(rates, used, half, color="#222222", ls="", **ERROR_BARS)
+    if used.isna().all():
+        ax.text(0.5, 0.5, _NO_UTILISATION, ha="center", transform=ax.transAxes)
     if goal_percent is not None:
         ax.axhline(goal_percent, **_GOAL)
     ax.set(ylabel="AU (%)", ylim=(0, 105))
