@@ -15,13 +15,7 @@ from tierscope.analysis.breakdown import (
     sums_of_classes,
 )
 from tierscope.analysis.intervals import BEST_METHOD, BestRates, best_rates
-from tierscope.analysis.training.stalls import (
-    NOT_KNOWN,
-    UNKNOWN_STALL,
-    limits,
-    limits_of,
-    spans_words,
-)
+from tierscope.analysis.training.stalls import limit_notes
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import NET_READ
 from tierscope.core.provenance import Origin
@@ -114,7 +108,7 @@ def plot_breakdown(
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     notes = [*source_notes(provenance, spread, scenarios), f"{BEST_METHOD}."]
     if computes:
-        notes += _stall_notes(stalls, scenarios)
+        notes += limit_notes(stalls, scenarios)
     title = titled(title, breakdown, provenance)
     figure, axes = new_figure(len(scenarios), title, notes)
     found = []
@@ -163,22 +157,6 @@ def _draw_classes(ax: Axes, panel: pd.DataFrame, stalls: pd.DataFrame | None) ->
     stalls = stalls.rename(columns={"part": "io_class", "stall_s": "time_s"})
     if len(stalls):
         stack_classes(ax, stalls, place=0.25, width=0.5, **MODEL_HATCH)
-
-
-def _stall_notes(stalls: pd.DataFrame | None, scenarios: pd.DataFrame) -> list[str]:
-    """Return what the training waits for in each scenario."""
-    if stalls is None:
-        return [f"{UNKNOWN_STALL}."]
-    found = limits(stalls)
-    notes = [
-        "The training computes, so I/O time may be hidden: the class with the largest "
-        "stall by the model (hatched) limits it, not the tallest part of I/O time"
-    ]
-    for row in range(len(scenarios)):
-        scenario = scenarios.iloc[row]
-        words = spans_words(limits_of(found, scenario)).replace("\n", ", ")
-        notes.append(f"{scenario['title']}: {words or NOT_KNOWN}")
-    return notes
 
 
 def _mark_best(ax: Axes, best: BestRates, means_s: pd.Series) -> None:

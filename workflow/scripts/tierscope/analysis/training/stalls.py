@@ -93,6 +93,29 @@ def limit_label(limit: str) -> str:
     return _LABELS.get(limit) or io_class_of(limit).label
 
 
+def limit_notes(stalls: pd.DataFrame | None, scenarios: pd.DataFrame) -> list[str]:
+    """Return sentences that say what limits a training that computes.
+
+    Parameters
+    ----------
+    stalls : DataFrame or None
+        Table ``class_stalls`` of one epoch; None if no model tells the stall.
+    scenarios : DataFrame
+        What `tierscope.core.words.scenario_titles` returns.
+    """
+    if stalls is None:
+        return [f"{UNKNOWN_STALL}."]
+    found = limits(stalls)
+    notes = [
+        "The training computes, so I/O time may be hidden. The largest stall by the "
+        "model limits it, not the most I/O time; the report has both side by side."
+    ]
+    for scenario in scenarios.to_dict("records"):
+        words = spans_words(limits_of(found, pd.Series(scenario))) or NOT_KNOWN
+        notes.append(f"{scenario['title']}: {words}.".replace("\n", ", "))
+    return notes
+
+
 def divide_execution_time(
     storage_time: pd.DataFrame, stalls: pd.DataFrame | None
 ) -> pd.DataFrame:
