@@ -591,6 +591,34 @@ def test_site_darshan_is_for_real_tiers(config, tmp_path):
         read_experiment(config, tmp_path)
 
 
+@pytest.mark.parametrize("runtime", ["auto", "/x/libdarshan.so"])
+def test_site_darshan_does_not_see_workers(config, tmp_path, runtime):
+    shutil.copytree(RESOURCES, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "systems" / "laptop.yaml"
+    path.write_text(path.read_text().replace("launch: all", "launch: 1"))
+    config = on_laptop(changed(config, "sweep.loaders", ["pytorch"]))
+    config["figures"]["scenario"]["loader"] = "pytorch"
+    config["darshan"]["runtime"] = runtime
+    alone = changed(config, "loader.workers", 0)
+    assert read_experiment(alone, tmp_path).runtime == runtime
+    if runtime == "auto":
+        assert read_experiment(config, tmp_path).runtime == "builtin"
+        return
+    message = r"got '/x/libdarshan.so', expected auto or builtin .* loader.workers 2: "
+    with pytest.raises(ConfigError, match=message):
+        read_experiment(config, tmp_path)
+
+
+def test_time_of_workers_is_no_part_of_the_execution_time(config):
+    config = on_laptop(changed(config, "sweep.loaders", ["pytorch"]))
+    config["figures"]["scenario"]["loader"] = "pytorch"
+    config["whatif"]["goal"]["of"] = "execution_time"
+    for workers in (0, 1):
+        read_experiment(changed(config, "loader.workers", workers), RESOURCES)
+    with pytest.raises(ConfigError, match=r"pytorch and loader.workers 2: I/O time is"):
+        read_experiment(config, RESOURCES)
+
+
 def test_emulated_runs_depend_on_the_version_of_the_devices(config):
     experiment = read_experiment(config, RESOURCES)
     description = experiment.description(next(iter(experiment.sweep)))
@@ -1200,3 +1228,85 @@ def test_roots_of_the_configuration_replace_those_of_the_system(config):
 def test_wrong_roots_are_refused(config, roots, words):
     with pytest.raises(ConfigError, match=words):
         read_experiment(changed(on_laptop(config), "roots", roots), RESOURCES)
+
+
+def ideal_of(config):
+    """Return the sweep of ideal runs: names, and repetitions of each."""
+    config = changed(config, "sweep.ideal", True)
+    sweep = read_experiment(config, RESOURCES).sweeps["ideal"]
+    assert {point.cache_rate_percent for one in sweep.values() for point in one} == {
+        100
+    }
+    return {
+        scenario.name: [point.repetition for point in points]
+        for scenario, points in sweep.items()
+    }
+
+
+def test_scenarios_that_differ_in_policy_share_their_ideal_runs(config):
+    config["sweep"]["policies"] = ["none", "pinning", "stratified-pinning"]
+    config["sweep"]["datasets"] = ["small"]
+    config["sweep"]["loaders"] = ["tensorflow", "posix"]
+    config["sweep"]["repetitions"] = [
+        {"n_repetitions": 3, "policy": "pinning", "loader": "tensorflow", "n_osts": 60}
+    ]
+    assert ideal_of(config) == {
+        "small-60ost-pinning-tensorflow+ideal": [0, 1, 2],
+        "small-60ost-pinning-posix+ideal": [0],
+        "small-1ost-pinning-tensorflow+ideal": [0],
+        "small-1ost-pinning-posix+ideal": [0],
+    }
+
+
+def test_ideal_runs_have_a_system_of_their_own_and_change_no_other_run(config):
+    plain = read_experiment(config, RESOURCES)
+    experiment = read_experiment(changed(config, "sweep.ideal", True), RESOURCES)
+    assert "ideal" not in plain.sweeps
+    assert plain.sweep == experiment.sweep
+    scenario = next(iter(experiment.sweep))
+    described = experiment.description(scenario).as_json()
+    assert described == plain.description(scenario).as_json()
+    (ideal, *_) = experiment.sweeps["ideal"]
+    other = experiment.description(ideal).as_json()
+    system = other["system"]
+    assert (system.pop("is_ideal"), system["name"]) == (True, "scale-model+ideal")
+    assert other["system"] | {"name": "scale-model"} == described["system"]
+    assert other | {"system": described["system"]} == described
+
+
+def test_ideal_runs_on_real_tiers_have_their_lfs_in_memory(config):
+    config = changed(on_laptop(config), "roots.ideal", "/dev/shm/me")
+    experiment = read_experiment(changed(config, "sweep.ideal", True), RESOURCES)
+    ((scenario, points), *_) = experiment.sweeps["ideal"].items()
+    machine = experiment.description(scenario).system
+    assert (machine.gfs, machine.is_ideal) == (experiment.system.gfs, True)
+    assert (machine.lfs.kind, machine.lfs.root) == ("directory", "/dev/shm/me")
+    job = experiment.job(scenario, points)
+    plain = experiment.job(replace(scenario, is_ideal=False), points)
+    assert job.memory_mib == plain.memory_mib + plain.lfs_mib
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "system laptop names no directory in memory, expected roots: {ideal: "),
+        (
+            {"roots.ideal": "scratch/lfs/x"},
+            "ideal.root: got 'scratch/lfs/x', expected a directory apart from lfs.root",
+        ),
+        (
+            {"sweep.policies": ["pinning", "lru"]},
+            "got true with policy lru and loader tensorflow, expected policy none",
+        ),
+        (
+            {"sweep.loaders": ["lmdb"], "figures.scenario.loader": "lmdb"},
+            "got true with policy pinning and loader lmdb, expected policy none",
+        ),
+    ],
+)
+def test_impossible_ideal_runs_are_refused(config, changes, words):
+    config = changed(on_laptop(config), "sweep.ideal", True)
+    for path, value in changes.items():
+        config = changed(config, path, value)
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        read_experiment(config, RESOURCES)

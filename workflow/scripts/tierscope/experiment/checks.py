@@ -275,7 +275,7 @@ def _check_place(dataset: Dataset | UserDataset, system: System) -> None:
 
 
 def _check_runtime(experiment: Experiment) -> None:
-    """Refuse a Darshan log of a whole MPI job where a launch runs several points."""
+    """Refuse a Darshan log of a whole MPI job where it cannot tell what we ask."""
     system = experiment.system
     if experiment.runs_program:
         return
@@ -284,6 +284,13 @@ def _check_runtime(experiment: Experiment) -> None:
             f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
             f"builtin with points_per_launch all of system {system.name}: a Darshan "
             "log covers a whole MPI job"
+        )
+    if experiment.runtime != "builtin" and experiment.has_workers:
+        raise ConfigError(
+            f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
+            f"builtin with loader pytorch and loader.workers "
+            f"{experiment.loader.workers}: under MPI a site's Darshan does not see "
+            "the reads of workers"
         )
 
 
@@ -602,6 +609,13 @@ def _check_whatif(experiment: Experiment) -> None:
         raise ConfigError(
             "config: whatif.goal.of: got execution_time, expected io_time with "
             f"loader.read_threads {threads}: I/O time is then thread-seconds"
+        )
+    loaders = {scenario.loader for scenario in experiment.all_points}
+    workers = experiment.loader.workers
+    if goal["of"] == "execution_time" and PYTORCH in loaders and workers > 1:
+        raise ConfigError(
+            "config: whatif.goal.of: got execution_time, expected io_time with loader "
+            f"pytorch and loader.workers {workers}: I/O time is then a sum over workers"
         )
 
 

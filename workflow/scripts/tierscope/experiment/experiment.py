@@ -71,6 +71,12 @@ class Experiment:
         return self.settings["loader"]["command"] is not None
 
     @property
+    def needs_pytorch(self) -> bool:
+        """Return whether PyTorch itself reads, as it does on real tiers."""
+        loaders = {scenario.loader for scenario in self.all_points}
+        return self.source == "measured" and PYTORCH in loaders
+
+    @property
     def source(self) -> str:
         """Return the source of the numbers: that of the system, or ``simulated``."""
         return "simulated" if self.simulated else self.system.source
@@ -255,7 +261,7 @@ class Experiment:
             self.datasets[scenario.dataset],
             self.system_of(scenario),
             self.training,
-            self.loader,
+            LoaderSettings(**self.loader.used_by(scenario.loader)),
             tuple(points),
             scenario.policy,
         )
@@ -441,18 +447,24 @@ class Experiment:
         """Return the Darshan runtime of the configuration, or else of the system.
 
         A Darshan log covers a whole MPI job, so a launch of several points needs the
-        builtin tracer, which writes one log for each. A site's Darshan does not see the
-        clock of emulated tiers, which so need it too. If both say ``auto``, these cases
-        get the builtin tracer, and programs of the user do.
+        builtin tracer, which writes one log for each. A site's Darshan sees neither the
+        clock of emulated tiers nor, under MPI, the workers of a process, which so need
+        it too. If both say ``auto``, these cases get the builtin tracer, and programs
+        of the user do.
         """
         runtime = self.settings["darshan"]["runtime"]
         if runtime == "auto":
             runtime = self.system.job.darshan
         one_log = self.system.points_per_launch == "all"
         needs_ours = one_log or self.system.source == "emulated" or self.runs_program
-        if runtime == "auto" and needs_ours:
+        if runtime == "auto" and (needs_ours or self.has_workers):
             return "builtin"
         return runtime
+
+    @property
+    def has_workers(self) -> bool:
+        """Return whether workers of PyTorch read for a process."""
+        return self.needs_pytorch and self.loader.workers > 0
 
 
 def fitted_rates(cache_rates_percent: Iterable[int]) -> list[int]:
