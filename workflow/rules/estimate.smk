@@ -12,6 +12,10 @@ CALIBRATED = EXPERIMENT.used_calibration if MODEL in METHODS else None
 MODEL_WORDS = ""
 if MODEL in METHODS:
     MODEL_WORDS = model_words(SETTINGS["model"]["whatif"], CALIBRATED)
+# The stall of each class by the model, where it can be told.
+STALLS = [] if EXPERIMENT.why_no_stalls else f"{TABLES}/class_stalls.parquet"
+# Those who name a bottleneck need it only where computation may hide I/O time.
+STALLS_OF_TRAINING = STALLS if EXPERIMENT.computes else []
 ESTIMATES = {
     RULE: f"{TABLES}/estimates.parquet",
     MODEL: f"{TABLES}/estimates_model.parquet",
@@ -69,6 +73,43 @@ if MODEL in METHODS:
             "../scripts/estimate_by_model.py"
 
 
+if STALLS:
+
+    rule estimate_stalls:
+        input:
+            devices=(
+                f"{RESULTS}/model/{EXPERIMENT.used_calibration}/devices.yaml"
+                if EXPERIMENT.used_calibration
+                else []
+            ),
+            library=library("estimate_stalls"),
+        output:
+            stalls=STALLS,
+        log:
+            f"{LOGS}/estimate_stalls.log",
+        priority: 1  # figures wait for it
+        localrule: True
+        conda:
+            "../../environment.yml"
+        resources:
+            terminal="progress",
+        params:
+            scenarios=[
+                {
+                    "name": scenario.name,
+                    "description": model_description(scenario),
+                    "points": list(map(asdict, EXPERIMENT.sweep[scenario])),
+                }
+                for scenario in EXPERIMENT.stalling
+            ],
+            computes=EXPERIMENT.computes,
+            epoch=SETTINGS["figures"]["epoch"],
+        message:
+            "Estimating by the model how long processes wait for each class."
+        script:
+            "../scripts/estimate_stalls.py"
+
+
 rule search_combinations:
     input:
         io_time=f"{TABLES}/io_time.parquet",
@@ -103,6 +144,7 @@ rule search_combinations:
 rule tables:
     input:
         [ESTIMATES[method] for method in METHODS],
+        STALLS_OF_TRAINING,
         observations(),
         expand(
             f"{TABLES}/{{table}}.parquet",

@@ -33,7 +33,7 @@ from tierscope.core.columns.logs import (
     LOWER_BOUNDS,
     OPERATIONS,
 )
-from tierscope.core.columns.shared import MODEL, RULE
+from tierscope.core.columns.shared import MODEL, RULE, TOGETHER
 from tierscope.core.io_class import IOClass
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "SCENARIO_KEYS",
     "TABLES",
     "TEXT",
+    "TOGETHER",
     "WIDER",
     "Column",
     "allowed_values",
