@@ -8,21 +8,26 @@ from matplotlib.figure import Figure
 
 from tierscope.analysis.breakdown import io_time_spread
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
-from tierscope.core.provenance import METHOD_WORDS, Origin, method_notes
-from tierscope.core.words import (
-    improvement_words,
+from tierscope.core.provenance import (
+    METHOD_WORDS,
+    Origin,
+    method_notes,
+    utilisation_note,
 )
+from tierscope.core.words import goal_notes, goal_words, improvement_words
 from tierscope.figures.before_after import (
     BEST_AFTER,
     PANEL_OF_THREE,
     PANEL_OF_TWO,
     draw_bars,
     draw_line,
+    draw_utilisation,
     joined,
     mark_handles,
     mark_other_slowest,
     moved_words,
     set_axes,
+    set_utilisation_axes,
 )
 from tierscope.figures.style import (
     class_handles,
@@ -118,4 +123,55 @@ def plot_improvement(
         ],
         loc="outside right center",
     )
+    return figure
+
+
+@styled
+def plot_improved_utilisation(
+    estimates: pd.DataFrame,
+    goal: pd.Series,
+    spread: pd.DataFrame,
+    *,
+    provenance: Origin,
+    model: str = "",
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw the accelerator utilisation after improvements (Fig. 3, goal of AU).
+
+    Parameters
+    ----------
+    estimates : DataFrame
+        One scenario's and epoch's rows of table ``estimates`` by the model, without
+        any improvement and with others; a panel for each other one.
+    goal : Series
+        The row of table ``goals`` of that scenario and epoch.
+    spread, provenance, model, dataset_titles
+        As for `plot_improvement`.
+
+    Returns
+    -------
+    Figure
+        What `tierscope.figures.before_after.draw_utilisation` draws.
+    """
+    epoch = int(estimates["epoch"].iloc[0])
+    scenarios = named_in_sweep(estimates, spread, dataset_titles)
+    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
+    changed = estimates[IMPROVEMENTS].drop_duplicates()
+    changed = changed[(changed > 0).any(axis=1)].to_dict("records")
+    words = provenance.epoch_words(epoch)
+    title = f"Accelerator utilisation of the {words} after an improvement"
+    title = f"{title}, and {goal_words(goal)}: {scenarios['title'].iloc[0]}"
+    notes = source_notes(provenance, spread, scenarios)
+    figure, axes = new_figure(
+        len(changed),
+        titled(title, estimates, provenance),
+        [*notes, *goal_notes(goal), utilisation_note(model)],
+        row_height=3.8,
+        share_y=True,
+    )
+    width = PANEL_OF_THREE if len(changed) > 2 else PANEL_OF_TWO
+    for ax, percents in zip(axes, changed, strict=True):
+        best = draw_utilisation(ax, estimates, percents, goal)
+        ax.set_title(f"{wrapped(improvement_words(percents), width)}\n{best}")
+    set_utilisation_axes(axes, estimates, spread, provenance)
     return figure
