@@ -4,6 +4,9 @@ from tierscope.core.provenance import model_words
 from tierscope.core.columns import MODEL, RULE
 
 SEARCH = SETTINGS["whatif"]["search"]
+# A goal of time; one of utilisation is the percent only.
+TIME_GOAL = dict(SETTINGS["whatif"]["goal"])
+GOAL_PERCENT = TIME_GOAL.pop("percent")
 IMPROVEMENT_GRID = {
     key: SEARCH[key] for key in ("max_improvement_percent", "step_percent")
 }
@@ -93,7 +96,7 @@ if BY_UTILISATION:
             "../../environment.yml"
         params:
             description=model_description(Scenario(**SETTINGS["figures"]["scenario"])),
-            percent=SETTINGS["whatif"]["goal"]["percent"],
+            percent=GOAL_PERCENT,
             search=SEARCH,
             epoch=SETTINGS["figures"]["epoch"],
             scenario=SETTINGS["figures"]["scenario"],
@@ -121,7 +124,7 @@ else:
         conda:
             "../../environment.yml"
         params:
-            goal=SETTINGS["whatif"]["goal"],
+            goal=TIME_GOAL,
             search=SEARCH,
             dataset_bytes={
                 name: dataset.n_files * dataset.file_size_bytes

@@ -2,7 +2,7 @@
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario, shown_epoch
 from tierscope.analysis.origin import origin_of
-from tierscope.analysis.whatif import estimated_breakdown, select_improvements
+from tierscope.analysis.whatif import estimated_breakdown
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, read_tables
 from tierscope.figures.improvement import plot_improved_utilisation, plot_improvement
@@ -24,7 +24,8 @@ if __name__ == "__main__":
     if snakemake.input.goals:  # those of utilisation are drawn here, too
         goals = read_table(snakemake.input.goals, "goals")
         figure = plot_improved_utilisation(
-            select_improvements(estimates, improvements),
+            estimates,
+            snakemake.params.improvements,
             goals.iloc[0],
             spread,
             **words,

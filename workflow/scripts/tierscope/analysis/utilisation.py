@@ -1,7 +1,7 @@
 """Goals of accelerator utilisation (AU): which estimates by the model meet them.
 
-The paper's rule has no part in this. It makes I/O times shorter, and does not know which
-of them the training waits for and which are hidden behind its computation.
+The paper's rule has no part in this. It makes I/O times shorter, and does not know
+which of them the training waits for and which are hidden behind its computation.
 """
 
 from dataclasses import dataclass

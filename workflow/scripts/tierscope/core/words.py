@@ -28,9 +28,9 @@ GOAL_KINDS = {
 }
 # What a goal of utilisation is, and why the paper's rule is not asked.
 UTILISATION_NOTE = (
-    "Accelerator utilisation (AU) as in MLPerf Storage: computation over the time of the "
-    "epoch, both without the first step; mean over the processes. The paper's rule does "
-    "not tell it: it does not know which I/O the computation hides."
+    "Accelerator utilisation (AU) as in MLPerf Storage: computation over the time of "
+    "the epoch, both without the first step; mean over the processes. The paper's rule "
+    "does not tell it: it does not know which I/O the computation hides."
 )
 
 _OPERATION_LABELS = {

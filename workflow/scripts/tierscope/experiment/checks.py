@@ -582,11 +582,12 @@ def _check_utilisation_goal(experiment: Experiment) -> None:
         )
     if MODEL not in settings["figures"]["methods"]:
         raise ConfigError(
-            "config: figures.methods: got only rule, expected model with whatif.goal.of "
-            "utilisation: the rule does not know which I/O computation hides"
+            "config: figures.methods: got only rule, expected model with whatif.goal "
+            "of utilisation: the rule does not know which I/O computation hides"
         )
     if (reason := experiment.why_no_model) is not None:
-        raise ConfigError(f"{where}, as there is no model: {reason}")
+        why = reason.removeprefix("config: ")
+        raise ConfigError(f"{where}, as there is no model: {why}")
     if (model := settings["model"]["whatif"]) != "simulation":
         raise ConfigError(
             f"config: model.whatif: got {model}, expected simulation with "

@@ -1,12 +1,13 @@
 """Draw estimated breakdowns: the paper's Fig. 3, and the cheapest combination."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from tierscope.analysis.breakdown import io_time_spread
+from tierscope.analysis.whatif import improvement_percents
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.provenance import (
     METHOD_WORDS,
@@ -129,6 +130,7 @@ def plot_improvement(
 @styled
 def plot_improved_utilisation(
     estimates: pd.DataFrame,
+    improvements: Iterable[Mapping[str, int]],
     goal: pd.Series,
     spread: pd.DataFrame,
     *,
@@ -141,8 +143,9 @@ def plot_improved_utilisation(
     Parameters
     ----------
     estimates : DataFrame
-        One scenario's and epoch's rows of table ``estimates`` by the model, without
-        any improvement and with others; a panel for each other one.
+        One scenario's and epoch's rows of table ``estimates`` by the model.
+    improvements : iterable of mapping of str to int
+        Improvements in percent by I/O class, all in the table: a panel for each.
     goal : Series
         The row of table ``goals`` of that scenario and epoch.
     spread, provenance, model, dataset_titles
@@ -156,8 +159,8 @@ def plot_improved_utilisation(
     epoch = int(estimates["epoch"].iloc[0])
     scenarios = named_in_sweep(estimates, spread, dataset_titles)
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
-    changed = estimates[IMPROVEMENTS].drop_duplicates()
-    changed = changed[(changed > 0).any(axis=1)].to_dict("records")
+    percents = improvement_percents(improvements).tolist()
+    changed = [dict(zip(IMPROVEMENTS, row, strict=True)) for row in percents]
     words = provenance.epoch_words(epoch)
     title = f"Accelerator utilisation of the {words} after an improvement"
     title = f"{title}, and {goal_words(goal)}: {scenarios['title'].iloc[0]}"

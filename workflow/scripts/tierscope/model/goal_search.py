@@ -3,11 +3,12 @@
 `tierscope.analysis.search` asks the paper's rule, and knows every combination of its
 grid. A simulation takes much longer. So this search has a coarser grid where runs are
 many or large (`searched_percents`), simulates each combination at most once, and
-supposes that more throughput does not lower the AU. That is so up to small differences,
-because a faster device changes the order in which requests arrive at another one. So the
-counts in table ``goals`` may be off by a few combinations, and a combination at the edge
-may be overlooked. What table ``combinations`` holds does not depend on it: each of these
-combinations has been simulated in all runs, and meets the goal at its cache rates.
+supposes that more throughput does not lower the AU. That is so up to small
+differences, because a faster device changes the order in which requests arrive at
+another one. So the counts in table ``goals`` may be off by a few combinations, and a
+combination at the edge may be overlooked. What table ``combinations`` holds does not
+depend on it: each of these combinations has been simulated in all runs, and meets the
+goal at its least cache rate.
 """
 
 import itertools

@@ -7,8 +7,8 @@ improvement changes the I/O time of the slowest process. The estimate is the mea
 I/O time times that factor. So without an improvement the estimate is the measured time,
 and errors that the model makes in all cases cancel out.
 
-The simulation also knows when each process computes. So execution times are estimated in
-the same way, and accelerator utilisations (`improved_utilisation`).
+The simulation also knows when each process computes. So execution times are estimated
+in the same way, and accelerator utilisations (`improved_utilisation`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -84,8 +84,8 @@ def estimate_by_model(
         ``io_time_s`` is the measured I/O time times the model's I/O time with the
         improvement over that without, in seconds. The class times are those of the
         model's slowest process times the measured over the unimproved model's I/O time;
-        they add up to ``io_time_s``. ``slowest_rank`` is -1. ``execution_time_s`` is the
-        measured one times the model's with the improvement over that without;
+        they add up to ``io_time_s``. ``slowest_rank`` is -1. ``execution_time_s`` is
+        the measured one times the model's with the improvement over that without;
         ``utilisation_percent`` is that of `improved_utilisation`. Both are missing
         without table ``epochs``, and by order statistics.
 

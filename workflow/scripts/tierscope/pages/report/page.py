@@ -45,7 +45,7 @@ from tierscope.pages.report.runs import (
     spread_table,
     spread_words,
 )
-from tierscope.pages.report.summary import goal_kind, summary_table
+from tierscope.pages.report.summary import goal_kind, summary_table, utilisation_note_of
 from tierscope.pages.web_page import content_policy
 
 _NUMBERS = ("(%)", "(s)", "(GiB)", "Repetition", "Repetitions")  # ends of columns
@@ -165,6 +165,7 @@ def report_context(
         "interval_method": METHOD,
         "warming": warming,
         "goal": goal_kind(goals, epoch),
+        "utilisation_note": utilisation_note_of(goals),
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
