@@ -46,7 +46,7 @@ DESCRIPTION = describe_scenario(
         },
     },
     dataset={"name": "tiny", "n_files": 80, "file_size_bytes": 1000, "batch_size": 2},
-    training={"epochs": 2, "shuffle": "global", "seed": 1, "compute_time_s": 0.004},
+    training={"epochs": 2, "shuffle": "global", "seed": 1, "compute_time_s": 0.002},
 )
 POINTS = [Point(rate, repetition) for rate in (0, 50, 100) for repetition in (0, 1)]
 PERCENTS = [0, 100, 200]
@@ -77,7 +77,7 @@ def search(tables, percent):
     return search_by_model(*tables, UtilisationGoal(percent), 1, DESCRIPTION, **SEARCH)
 
 
-@pytest.mark.parametrize("percent", [75, 85, 95])
+@pytest.mark.parametrize("percent", [60, 73, 90])
 def test_the_search_finds_what_all_combinations_say(tables, everything, percent):
     all_of_them = sufficient_utilisation(everything, UtilisationGoal(percent))
     met = all_of_them[all_of_them["sufficient"]].copy()
@@ -124,7 +124,7 @@ def test_no_combination_is_simulated_twice_and_most_are_not(tables, monkeypatch)
         return simulate(runs, percents)
 
     monkeypatch.setattr(SimulatedUtilisation, "mean_percent", noted)
-    goal, percents = UtilisationGoal(85), [0, 50, 100, 150, 200]
+    goal, percents = UtilisationGoal(60), [0, 50, 100, 150, 200]
     find_sufficient(tables[1], goal, 1, DESCRIPTION, percents)
     assert len(asked) == len(set(asked)) < 3 * 5**4 / 4
 
@@ -143,7 +143,7 @@ def test_a_cheaper_class_is_improved_instead(tables):
         cost = dict.fromkeys(CLASSES, 100) | {"gfs_meta": meta, "lfs_read": read}
         found = search_by_model(
             *tables,
-            UtilisationGoal(80),
+            UtilisationGoal(60),
             1,
             DESCRIPTION,
             **SEARCH | {"cost_per_percent": cost},
@@ -155,6 +155,6 @@ def test_more_computation_needs_less_of_the_storage(tables):
     longer = changed(DESCRIPTION, training={"compute_time_s": 0.1})
     runs = [tables_of(longer, p, simulate_reads(longer, p)) for p in POINTS]
     parts = [pd.concat(parts, ignore_index=True) for parts in zip(*runs, strict=True)]
-    found = search_by_model(*parts, UtilisationGoal(85), 1, longer, **SEARCH)
+    found = search_by_model(*parts, UtilisationGoal(60), 1, longer, **SEARCH)
     assert found.combinations["cost"].tolist() == [0]
-    assert search(tables, 85).combinations["cost"].iloc[0] > 0
+    assert search(tables, 60).combinations["cost"].iloc[0] > 0
