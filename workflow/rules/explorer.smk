@@ -25,7 +25,7 @@ rule build_explorer:
         pairs=SETTINGS["figures"]["pairs"],
         method=METHODS[0],
         model=MODEL_WORDS,
-        goal=SETTINGS["whatif"]["goal"],
+        goal=TIME_GOAL,
         search=SETTINGS["whatif"]["search"],
         computes=EXPERIMENT.computes,
         provenance=PROVENANCE,

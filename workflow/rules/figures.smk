@@ -90,6 +90,7 @@ rule plot_breakdown:
 rule plot_improvement:
     input:
         estimates=[ESTIMATES[method] for method in METHODS],
+        goals=f"{TABLES}/goals.parquet" if BY_UTILISATION else [],
         spread=f"{TABLES}/spread.parquet",
         observations=observations(),
         library=library("plot_improvement"),
@@ -147,6 +148,7 @@ rule plot_cheapest_combination:
         io_time=f"{TABLES}/io_time.parquet",
         goals=f"{TABLES}/goals.parquet",
         combinations=f"{TABLES}/combinations.parquet",
+        estimates=f"{TABLES}/estimates_cheapest.parquet" if BY_UTILISATION else [],
         spread=f"{TABLES}/spread.parquet",
         observations=observations(),
         library=library("plot_cheapest_combination"),
@@ -162,6 +164,7 @@ rule plot_cheapest_combination:
         scenario=SETTINGS["figures"]["scenario"],
         max_improvement_percent=SEARCH["max_improvement_percent"],
         provenance=PROVENANCE,
+        model=MODEL_WORDS if BY_UTILISATION else "",
         dataset_titles=DATASET_TITLES,
     message:
         "Drawing figure 5, the cheapest improvements that meet the goal."

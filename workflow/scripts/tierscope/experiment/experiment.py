@@ -90,9 +90,19 @@ class Experiment:
         return f"simulated, parameters {origin}"
 
     @property
+    def has_utilisation_goal(self) -> bool:
+        """Return whether the goal is one of accelerator utilisation."""
+        return self.settings["whatif"]["goal"]["of"] == "utilisation"
+
+    @property
     def methods(self) -> tuple[str, ...]:
-        """Return the possible ones of the requested methods of estimating."""
+        """Return the possible ones of the requested methods of estimating.
+
+        Only the model knows what a goal of utilisation asks for.
+        """
         wanted = self.settings["figures"]["methods"]
+        if self.has_utilisation_goal:
+            wanted = [method for method in wanted if method == MODEL]
         if MODEL in wanted and self.why_no_model is not None:
             return tuple(method for method in wanted if method != MODEL)
         return tuple(wanted)

@@ -47,7 +47,7 @@ from tierscope.pages.report.runs import (
     spread_words,
 )
 from tierscope.pages.report.stalls import stalled_points, times_beside_stalls
-from tierscope.pages.report.summary import goal_kind, summary_table
+from tierscope.pages.report.summary import goal_kind, summary_table, utilisation_note_of
 from tierscope.pages.web_page import content_policy
 
 _NUMBERS = ("(%)", "(s)", "(GiB)", "Repetition", "Repetitions")  # ends of columns
@@ -186,6 +186,7 @@ def report_context(
         "interval_method": METHOD,
         "warming": warming,
         "goal": goal_kind(goals, epoch),
+        "utilisation_note": utilisation_note_of(goals),
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),

@@ -23,7 +23,9 @@ from tierscope.core.words import (
     FLAG,
     GOAL_KINDS,
     UNKNOWN,
+    UTILISATION_NOTE,
     improvement_words,
+    is_utilisation,
     seconds_words,
     ties_words,
 )
@@ -170,7 +172,10 @@ def _purchase(
 ) -> dict[str, str]:
     """Return the goal of a scenario and the cheapest improvement that meets it."""
     kind = goal_kind(goals, epoch)
+    of_utilisation = kind == GOAL_KINDS["utilisation"]
     names = [f"Goal (s of {kind})" if kind else "Goal (s)"]
+    if of_utilisation:
+        names = ["Goal (% AU)", "Highest AU today (%)"]
     names += ["Execution minus I/O time (s)"] * (kind == GOAL_KINDS["execution_time"])
     n_goal = len(names)
     names += ["Cheapest improvement that meets it"]
@@ -180,9 +185,13 @@ def _purchase(
     if goals.empty:
         return row
     goal = goals.iloc[0]
-    values = [seconds_words(goal["goal_s"]), seconds_words(goal["difference_s"])][
-        :n_goal
-    ]
+    values = [seconds_words(goal["goal_s"]), seconds_words(goal["difference_s"])]
+    if of_utilisation:
+        values = [
+            f"{goal['goal_percent']:g}",
+            f"{goal['best_utilisation_percent']:.1f}",
+        ]
+    values = values[:n_goal]
     cheapest = cheapest_combination(combinations, goal)
     if cheapest is None:
         values.append("none of those searched")
@@ -212,9 +221,10 @@ def _purchase_by_model(
 ) -> dict[str, str]:
     """Return the model's estimate of the cheapest improvement; nothing without a model.
 
-    The estimate is unknown if the model was not asked about this improvement.
+    The estimate is unknown if the model was not asked about this improvement. A goal of
+    utilisation is the model's already.
     """
-    if estimates is None:
+    if estimates is None or goal_kind(goals, epoch) == GOAL_KINDS["utilisation"]:
         return {}
     tables = [
         table[(table[SCENARIO] == scenario).all(axis=1) & (table["epoch"] == epoch)]
@@ -241,3 +251,8 @@ def goal_kind(goals: pd.DataFrame, epoch: int) -> str:
     """Return the quantity of an epoch's goal, such as I/O time; nothing if no goal."""
     kinds = goals.loc[goals["epoch"] == epoch, "goal_of"].unique()
     return " and ".join(sorted(GOAL_KINDS[kind] for kind in kinds))
+
+
+def utilisation_note_of(goals: pd.DataFrame) -> str:
+    """Return what a goal of utilisation is, if the goals are; otherwise nothing."""
+    return UTILISATION_NOTE if goals.apply(is_utilisation, axis=1).any() else ""
