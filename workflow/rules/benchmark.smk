@@ -37,7 +37,7 @@ checkpoint run_benchmark:
     retries: 0 if IS_REMOTE_JOB else SYSTEM.job.retries
     conda:
         "../../environment.yml"
-    threads: SETTINGS["loader"]["read_threads"]
+    threads: lambda wildcards: benchmark_job(wildcards).threads
     resources:
         **launch_resources(benchmark_job, BENCHMARK_LOG),
         launch=lambda wildcards: " ".join(

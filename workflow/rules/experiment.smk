@@ -48,6 +48,7 @@ rule all:
         rules.fig3.input,
         rules.fig4.input,
         rules.fig5.input,
+        rules.plot_stalls.output if IDEAL else [],
         [] if EXPERIMENT.runs_program else rules.scorecard.input,
         rules.explorer.input,
         rules.report.input,

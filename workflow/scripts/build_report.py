@@ -42,6 +42,7 @@ if __name__ == "__main__":
     storage_time = None
     if given.storage_time:
         storage_time = read_table(given.storage_time, "storage_time")
+    stalls = read_table(given.stalls, "class_stalls") if given.stalls else None
     policy_summary = None
     if given.policy_summary:
         policy_summary = read_table(given.policy_summary, "policy_summary")
@@ -73,6 +74,8 @@ if __name__ == "__main__":
         policy_claims=policy_claims,
         policy_summary=policy_summary,
         storage_time=storage_time,
+        computes=params.computes,
+        stalls=stalls,
         background=background,
         run_facts=run_facts,
         anonymous=params.anonymous,

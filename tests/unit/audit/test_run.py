@@ -177,6 +177,17 @@ def test_more_io_time_than_time_is_found_with_one_read_thread_only(
     assert failed(file_records, epochs, manifest, run) == []
 
 
+@pytest.mark.parametrize(("workers", "limit"), [(0, 1.5), (1, 1.5), (3, 4.5)])
+def test_io_time_of_workers_may_be_as_often_the_time_as_there_are_workers(
+    file_records, epochs, manifest, run, workers, limit
+):
+    scenario = {"loader": "pytorch"}
+    run = changed(run, scenario=scenario, loader={"workers": workers})
+    limits = {"io_time_tolerance_percent": 50}
+    check = audit_of(file_records, epochs, manifest, run, limits)[-1]
+    assert (check.got, check.expected) == ("0.800", f"at most {limit:.3f}")
+
+
 def test_limit_of_the_io_time_is_the_time_and_the_tolerance(
     file_records, epochs, manifest, run
 ):

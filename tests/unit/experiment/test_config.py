@@ -192,6 +192,9 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("whatif.goal.seconds", 0, ["whatif.goal.seconds", "0", "above 0"]),
         ("whatif.goal.seconds", math.nan, ["whatif.goal.seconds", "nan", "above 0"]),
         ("whatif.goal.of", "meta_time", ["goal.of", "io_time, execution_time"]),
+        ("whatif.goal.percent", 0, ["goal.percent", "0", "above 0, at most 100"]),
+        ("whatif.goal.percent", 101, ["goal.percent", "101", "at most 100"]),
+        ("whatif.goal.percent", 90, ["percent: got 90 with of: io_time", "null"]),
         ("whatif.goal.percent_of_best", 0, ["percent_of_best", "0", "from 1 to 100"]),
         ("whatif.search.step_percent", 1, ["step_percent", "1 to 100 steps", "200"]),
         ("whatif.search.step_percent", 300, ["step_percent", "300", "1 to 100"]),
@@ -591,6 +594,34 @@ def test_site_darshan_is_for_real_tiers(config, tmp_path):
         read_experiment(config, tmp_path)
 
 
+@pytest.mark.parametrize("runtime", ["auto", "/x/libdarshan.so"])
+def test_site_darshan_does_not_see_workers(config, tmp_path, runtime):
+    shutil.copytree(RESOURCES, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "systems" / "laptop.yaml"
+    path.write_text(path.read_text().replace("launch: all", "launch: 1"))
+    config = on_laptop(changed(config, "sweep.loaders", ["pytorch"]))
+    config["figures"]["scenario"]["loader"] = "pytorch"
+    config["darshan"]["runtime"] = runtime
+    alone = changed(config, "loader.workers", 0)
+    assert read_experiment(alone, tmp_path).runtime == runtime
+    if runtime == "auto":
+        assert read_experiment(config, tmp_path).runtime == "builtin"
+        return
+    message = r"got '/x/libdarshan.so', expected auto or builtin .* loader.workers 2: "
+    with pytest.raises(ConfigError, match=message):
+        read_experiment(config, tmp_path)
+
+
+def test_time_of_workers_is_no_part_of_the_execution_time(config):
+    config = on_laptop(changed(config, "sweep.loaders", ["pytorch"]))
+    config["figures"]["scenario"]["loader"] = "pytorch"
+    config["whatif"]["goal"]["of"] = "execution_time"
+    for workers in (0, 1):
+        read_experiment(changed(config, "loader.workers", workers), RESOURCES)
+    with pytest.raises(ConfigError, match=r"pytorch and loader.workers 2: I/O time is"):
+        read_experiment(config, RESOURCES)
+
+
 def test_emulated_runs_depend_on_the_version_of_the_devices(config):
     experiment = read_experiment(config, RESOURCES)
     description = experiment.description(next(iter(experiment.sweep)))
@@ -618,6 +649,47 @@ def test_auto_runtime_is_builtin_where_launches_run_several_points(config):
 def test_dataset_title_names_the_file_size():
     assert Dataset("small", 8, 131072, 1).title == "128 KiB files"
     assert Dataset("large", 8, 12582912, 1).title == "12 MiB files"
+
+
+def for_utilisation(config):
+    """Return the configuration, simulated, with a goal of utilisation."""
+    config = changed(config, "training.compute_time_s", 0.4) | {"simulate": True}
+    config["whatif"]["goal"] |= {"of": "utilisation", "percent": 90}
+    return config
+
+
+def test_a_goal_of_utilisation_leaves_the_rule_out(config):
+    experiment = read_experiment(for_utilisation(config), RESOURCES)
+    assert experiment.methods == ("model",)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("whatif.goal.percent", None, "goal.percent: got null, expected the least"),
+        ("training.compute_time_s", 0, "compute_time_s: got 0, expected more"),
+        ("figures.methods", ["rule"], "methods: got only rule, expected model"),
+        ("model.whatif", "order-statistics", "got order-statistics, expected simul"),
+        ("sweep.policies", ["none"], "no model: figures.scenario: got policy none"),
+        ("sweep.policies", ["lru"], "no model: figures.scenario: got policy lru"),
+        ("sweep.loaders", ["lmdb"], "no model: figures.scenario: got policy pinning"),
+        ("datasets.small.batch_size", 192, "batch_size: got 192 for 192 files"),
+    ],
+)
+def test_a_goal_of_utilisation_needs_a_model_that_knows_it(config, path, value, words):
+    config = changed(for_utilisation(config), path, value)
+    for key, name in (("policies", "policy"), ("loaders", "loader")):
+        config["figures"]["scenario"][name] = config["sweep"][key][0]
+    config["sweep"]["repetitions"] = 1
+    with pytest.raises(ConfigError, match=words):
+        read_experiment(config, RESOURCES)
+
+
+def test_a_goal_of_utilisation_needs_a_calibration_unless_simulated(config):
+    config = changed(for_utilisation(config), "model.calibration", None)
+    read_experiment(config, RESOURCES)
+    with pytest.raises(ConfigError, match=r"no model: model.calibration: got null"):
+        read_experiment(config | {"simulate": False}, RESOURCES)
 
 
 def test_execution_time_of_several_read_threads_is_no_goal(config):

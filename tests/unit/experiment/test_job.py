@@ -53,6 +53,7 @@ def job(
     policy="pinning",
     lmdb=None,
     repetition=0,
+    loader=None,
     **settings,
 ):
     """Return a job of the paper's small dataset."""
@@ -60,7 +61,7 @@ def job(
         dataset,
         replace(SYSTEM, job=JobSettings(**settings)),
         replace(Training(3, "global", 1, 0), **(training or {})),
-        LoaderSettings(1, 2, 0),
+        loader or LoaderSettings(1, 2, 0),
         [Point(rate, repetition) for rate in cache_rates_percent],
         policy,
         lmdb,
@@ -164,6 +165,16 @@ def test_memory_is_a_nodes_and_holds_batches_and_records():
     assert job(0, dataset=large).memory_mib - base == pytest.approx(
         1.25 * 4 * (9 * 12 - 4 * 12 * 0.125), rel=0.05
     )
+
+
+def test_workers_are_processes_that_hold_batches():
+    alone = LoaderSettings(workers=0, prefetch_factor=2)
+    large = Dataset("large", 6144, 1 << 20, 8)
+    with_workers = job(0, dataset=large, loader=replace(alone, workers=3))
+    more = with_workers.memory_mib - job(0, dataset=large, loader=alone).memory_mib
+    # 3 workers of 512 MiB, their 6 batches of 8 MiB, 2 more files being read.
+    assert more == pytest.approx(1.25 * 4 * (3 * 512 + 6 * 8 + 2), abs=1)
+    assert (with_workers.threads, job(0, loader=alone).threads) == (3, 1)
 
 
 def test_a_tmpfs_takes_the_jobs_memory():

@@ -1,11 +1,12 @@
 """What a start of Snakemake refuses, says and leaves behind."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tierscope.core.imports import digest_of_modules
-from tierscope.core.validation import read_yaml
+from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment import start as module
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.launches import missing_launches
@@ -130,6 +131,32 @@ def begin(site, **answers):
 def no_signals(monkeypatch):
     """Leave the test's own handling of signals alone."""
     monkeypatch.setattr(module, "_end_in_a_thread", lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("loader", "answers", "is_refused"),
+    [
+        ("pytorch", {"resources_in_use": {"gfs"}}, True),
+        ("pytorch", {}, False),  # draws figures only
+        ("posix", {"resources_in_use": {"gfs"}}, False),
+    ],
+)
+def test_start_says_that_pytorch_is_missing_before_it_measures(
+    site, monkeypatch, loader, answers, is_refused
+):
+    def find_pytorch():
+        raise ConfigError("no PyTorch")
+
+    monkeypatch.setattr(module, "find_pytorch", find_pytorch)
+    ((scenario, points),) = site.experiment.sweep.items()
+    sweep = {replace(scenario, loader=loader): points}
+    site.experiment = replace(site.experiment, sweep=sweep)
+    monkeypatch.setattr(module, "hold_lease", lambda *_, **__: None)
+    if not is_refused:
+        begin(site, **answers)
+        return
+    with pytest.raises(StartError, match="no PyTorch"):
+        begin(site, **answers)
 
 
 def test_second_start_of_an_experiment_waits(site):

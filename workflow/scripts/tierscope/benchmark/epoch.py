@@ -37,14 +37,10 @@ def run_epoch(
     start_s = clock.barrier()
     started = clock.now_ns()
     iterator = iter(batches)
-    rest += clock.now_ns() - started
-    while True:
-        asked = clock.now_ns()
-        batch = _next_batch(iterator, clock)
+    asked = clock.now_ns()
+    rest += asked - started
+    while (batch := _next_batch(iterator, clock)) is not None:
         taken = clock.now_ns()
-        if batch is None:
-            rest += taken - asked
-            break
         stall += taken - asked
         samples += batch[0]
         n_bytes += batch[1]
@@ -53,13 +49,14 @@ def run_epoch(
         compute += computed - taken
         if n_steps == 0:
             first_step, first_compute = computed - started, computed - taken
+        asked = computed
         if meet:
             meet(n_steps)
-            rest += clock.now_ns() - computed
+            asked = clock.now_ns()
+            rest += asked - computed
         n_steps += 1
-    ended = clock.now_ns()
     end_s = clock.barrier()
-    rest += clock.now_ns() - ended
+    rest += clock.now_ns() - asked
     steps = StepTimes(compute, stall, rest, first_step, first_compute, n_steps)
     return MeasuredEpoch(end_s - start_s, samples, n_bytes, steps)
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT, announce
 from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
 from tierscope.benchmark.run_folder import is_complete
-from tierscope.core.description import RunDescription
+from tierscope.core.description import PYTORCH, RunDescription
 from tierscope.core.machine import TierError
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
 from tierscope.storage.emulated.library import Emulation
+from tierscope.storage.pytorch import find_pytorch
 from tierscope.trace.runtime import BUILTIN, OVERRIDES, find_darshan_runtime
 from tierscope.trace.tracer import make_tracer
 
@@ -84,6 +85,8 @@ class BenchmarkLaunch:
             announce([], {}, [])
             return
         try:
+            if self.description.scenario.loader == PYTORCH and not self.emulation:
+                find_pytorch()
             preload = self.tracer.preload()
             environment = TENSORFLOW_ENVIRONMENT | self.tracer.environment()
             environment[TRACER_VARIABLE] = str(self._runtime or BUILTIN)

@@ -72,8 +72,8 @@ def software_versions() -> dict[str, str]:
         "kernel": platform.release(),
         "mpi": MPI.Get_library_version().splitlines()[0].strip(),
     }
-    packages = ("tensorflow-cpu", "tensorflow", "numpy", "mpi4py", "darshan", "lmdb")
-    for package in packages:
+    names = "tensorflow-cpu tensorflow torch numpy mpi4py darshan lmdb"
+    for package in names.split():
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

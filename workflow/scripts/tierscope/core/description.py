@@ -79,6 +79,11 @@ class Training:
         return ComputeTime(mean_s=self.compute_time_s)
 
     @property
+    def computes(self) -> bool:
+        """Return whether any step computes, so that it may hide I/O time."""
+        return self.compute_time.mean_s > 0 or self.compute_time.is_random
+
+    @property
     def in_steps(self) -> bool:
         """Return whether a process may have to wait for others in an epoch."""
         return self.synchronise == STEP

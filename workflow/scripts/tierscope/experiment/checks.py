@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tierscope.core.columns import MODEL
 from tierscope.core.description import PYTORCH
 from tierscope.core.files import overlap
 from tierscope.core.io_class import IOClass
@@ -275,7 +276,7 @@ def _check_place(dataset: Dataset | UserDataset, system: System) -> None:
 
 
 def _check_runtime(experiment: Experiment) -> None:
-    """Refuse a Darshan log of a whole MPI job where a launch runs several points."""
+    """Refuse a Darshan log of a whole MPI job where it cannot tell what we ask."""
     system = experiment.system
     if experiment.runs_program:
         return
@@ -284,6 +285,13 @@ def _check_runtime(experiment: Experiment) -> None:
             f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
             f"builtin with points_per_launch all of system {system.name}: a Darshan "
             "log covers a whole MPI job"
+        )
+    if experiment.runtime != "builtin" and experiment.has_workers:
+        raise ConfigError(
+            f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
+            f"builtin with loader pytorch and loader.workers "
+            f"{experiment.loader.workers}: under MPI a site's Darshan does not see "
+            "the reads of workers"
         )
 
 
@@ -597,11 +605,72 @@ def _check_whatif(experiment: Experiment) -> None:
             f"config: whatif.search.step_percent: got {step}, expected 1 to "
             f"{MAX_GRID_STEPS} steps up to max_improvement_percent {largest}"
         )
+    if experiment.has_utilisation_goal:
+        _check_utilisation_goal(experiment)
+    elif (percent := goal["percent"]) is not None:
+        raise ConfigError(
+            f"config: whatif.goal.percent: got {percent:g} with of: {goal['of']}, "
+            "expected null, or of: utilisation"
+        )
     threads = experiment.loader.read_threads
     if goal["of"] == "execution_time" and threads > 1:
         raise ConfigError(
             "config: whatif.goal.of: got execution_time, expected io_time with "
             f"loader.read_threads {threads}: I/O time is then thread-seconds"
+        )
+    loaders = {scenario.loader for scenario in experiment.all_points}
+    workers = experiment.loader.workers
+    if goal["of"] == "execution_time" and PYTORCH in loaders and workers > 1:
+        raise ConfigError(
+            "config: whatif.goal.of: got execution_time, expected io_time with loader "
+            f"pytorch and loader.workers {workers}: I/O time is then a sum over workers"
+        )
+
+
+def _check_utilisation_goal(experiment: Experiment) -> None:
+    """Refuse a goal of utilisation that the model cannot ask, or that no run meets."""
+    settings = experiment.settings
+    where = "config: whatif.goal.of: got utilisation, expected io_time"
+    if experiment.runs_program:
+        raise ConfigError(
+            f"{where} with a program: the model does not know when it computes"
+        )
+    if settings["whatif"]["goal"]["percent"] is None:
+        raise ConfigError(
+            "config: whatif.goal.percent: got null, expected the least utilisation in "
+            "percent, above 0 and at most 100, with of: utilisation"
+        )
+    if MODEL not in settings["figures"]["methods"]:
+        raise ConfigError(
+            "config: figures.methods: got only rule, expected model with whatif.goal "
+            "of utilisation: the rule does not know which I/O computation hides"
+        )
+    if (reason := experiment.why_no_model) is not None:
+        why = reason.removeprefix("config: ")
+        raise ConfigError(f"{where}, as there is no model: {why}")
+    if (model := settings["model"]["whatif"]) != "simulation":
+        raise ConfigError(
+            f"config: model.whatif: got {model}, expected simulation with "
+            "whatif.goal.of utilisation: order statistics know no computation"
+        )
+    if experiment.training.compute_time.mean_s <= 0:
+        raise ConfigError(
+            "config: training.compute_time_s: got 0, expected more with whatif.goal.of "
+            "utilisation: without computation the utilisation is always 0 %"
+        )
+    _check_two_steps(experiment)
+
+
+def _check_two_steps(experiment: Experiment) -> None:
+    """Refuse a goal of utilisation if a process may have a single step."""
+    name = experiment.settings["figures"]["scenario"]["dataset"]
+    dataset = experiment.datasets[name]
+    n_files = dataset.n_files // experiment.system.n_processes
+    if n_files <= dataset.batch_size:
+        raise ConfigError(
+            f"config: datasets.{name}.batch_size: got {dataset.batch_size} for "
+            f"{n_files} files a process, expected at least 2 steps an epoch with "
+            "whatif.goal.of utilisation, which leaves out the first"
         )
 
 

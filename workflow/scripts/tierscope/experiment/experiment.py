@@ -30,7 +30,7 @@ from tierscope.core.validation import ConfigError
 from tierscope.data.lmdb.settings import lmdb_settings
 from tierscope.experiment.job import BenchmarkJob, ProgramJob
 from tierscope.experiment.system import System
-from tierscope.policies import PEERS, kind_of, policy_options
+from tierscope.policies import FILES, PEERS, kind_of, of_kind, policy_options
 from tierscope.storage.emulated.library import DEVICES_VERSION
 from tierscope.storage.queueing_network import ModelError, network_of
 
@@ -71,6 +71,12 @@ class Experiment:
         return self.settings["loader"]["command"] is not None
 
     @property
+    def needs_pytorch(self) -> bool:
+        """Return whether PyTorch itself reads, as it does on real tiers."""
+        loaders = {scenario.loader for scenario in self.all_points}
+        return self.source == "measured" and PYTORCH in loaders
+
+    @property
     def source(self) -> str:
         """Return the source of the numbers: that of the system, or ``simulated``."""
         return "simulated" if self.simulated else self.system.source
@@ -84,9 +90,19 @@ class Experiment:
         return f"simulated, parameters {origin}"
 
     @property
+    def has_utilisation_goal(self) -> bool:
+        """Return whether the goal is one of accelerator utilisation."""
+        return self.settings["whatif"]["goal"]["of"] == "utilisation"
+
+    @property
     def methods(self) -> tuple[str, ...]:
-        """Return the possible ones of the requested methods of estimating."""
+        """Return the possible ones of the requested methods of estimating.
+
+        Only the model knows what a goal of utilisation asks for.
+        """
         wanted = self.settings["figures"]["methods"]
+        if self.has_utilisation_goal:
+            wanted = [method for method in wanted if method == MODEL]
         if MODEL in wanted and self.why_no_model is not None:
             return tuple(method for method in wanted if method != MODEL)
         return tuple(wanted)
@@ -105,14 +121,8 @@ class Experiment:
                 f"config: figures.scenario: got policy {scenario['policy']}, loader "
                 f"{scenario['loader']}; the model knows pinning and loaders of files"
             )
-        try:
-            if not self.simulated:
-                if self.used_calibration is None:
-                    return "config: model.calibration: got null"
-                self.calibration(self.used_calibration)
-            network_of(self.system, scenario["n_osts"])
-        except (ConfigError, ModelError) as error:
-            return str(error)
+        if reason := self._why_no_devices(scenario["n_osts"]):
+            return reason
         if (threads := self.loader.read_threads) != 1:
             return f"config: loader.read_threads: got {threads}, the model knows 1"
         training, model = self.training, self.settings["model"]["whatif"]
@@ -123,6 +133,46 @@ class Experiment:
                 "pytorch, synchronise step or computation that varies"
             )
         return None
+
+    def _why_no_devices(self, n_osts: int) -> str | None:
+        """Return why models know no devices, None if they know them."""
+        try:
+            if not self.simulated:
+                if self.used_calibration is None:
+                    return "config: model.calibration: got null"
+                self.calibration(self.used_calibration)
+            network_of(self.system, n_osts)
+        except (ConfigError, ModelError) as error:
+            return str(error)
+        return None
+
+    @property
+    def computes(self) -> bool:
+        """Return whether a training computes; not known of a program of the user."""
+        return not self.runs_program and self.training.computes
+
+    @property
+    def stalling(self) -> list[Scenario]:
+        """Return the scenarios of the sweep whose stall the model can divide."""
+        one_thread = self.loader.read_threads == 1
+        return [
+            one
+            for one in self.sweep
+            if kind_of(one) is FILES and (one_thread or one.loader == PYTORCH)
+        ]
+
+    @property
+    def why_no_stalls(self) -> str | None:
+        """Return why the model cannot divide the stall by class, None if it can."""
+        if MODEL not in self.settings["figures"]["methods"]:
+            return f"config: figures.methods: got no {MODEL}"
+        if not self.stalling:
+            return (
+                "sweep: got no scenario whose stall the model can divide, expected a "
+                "loader of files with one read thread and one of the policies "
+                f"{', '.join(of_kind(FILES))}"
+            )
+        return self._why_no_devices(self.stalling[0].n_osts)
 
     @property
     def sweeps(self) -> dict[str, Sweep]:
@@ -221,7 +271,7 @@ class Experiment:
             self.datasets[scenario.dataset],
             self.system_of(scenario),
             self.training,
-            self.loader,
+            LoaderSettings(**self.loader.used_by(scenario.loader)),
             tuple(points),
             scenario.policy,
         )
@@ -407,18 +457,24 @@ class Experiment:
         """Return the Darshan runtime of the configuration, or else of the system.
 
         A Darshan log covers a whole MPI job, so a launch of several points needs the
-        builtin tracer, which writes one log for each. A site's Darshan does not see the
-        clock of emulated tiers, which so need it too. If both say ``auto``, these cases
-        get the builtin tracer, and programs of the user do.
+        builtin tracer, which writes one log for each. A site's Darshan sees neither the
+        clock of emulated tiers nor, under MPI, the workers of a process, which so need
+        it too. If both say ``auto``, these cases get the builtin tracer, and programs
+        of the user do.
         """
         runtime = self.settings["darshan"]["runtime"]
         if runtime == "auto":
             runtime = self.system.job.darshan
         one_log = self.system.points_per_launch == "all"
         needs_ours = one_log or self.system.source == "emulated" or self.runs_program
-        if runtime == "auto" and needs_ours:
+        if runtime == "auto" and (needs_ours or self.has_workers):
             return "builtin"
         return runtime
+
+    @property
+    def has_workers(self) -> bool:
+        """Return whether workers of PyTorch read for a process."""
+        return self.needs_pytorch and self.loader.workers > 0
 
 
 def fitted_rates(cache_rates_percent: Iterable[int]) -> list[int]:

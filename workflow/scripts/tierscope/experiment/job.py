@@ -20,6 +20,7 @@ from tierscope.experiment.system import Estimates, System
 _BLOCK_BYTES = 4096  # a file takes whole blocks
 _MIB, _GIB = 1 << 20, 1 << 30
 _PROCESS_MIB = 1024  # interpreter, TensorFlow and its buffers (0.55 GB), and a margin
+_WORKER_MIB = 512  # interpreter, PyTorch and its buffers, and a margin
 _RECORD_BYTES = 2048  # of the tracer per file, epoch and process, with the path
 _MARGIN = 1.25
 MOST_MINUTES = 366 * 24 * 60  # of a job
@@ -73,7 +74,7 @@ class BenchmarkJob:
     system : System
         The machine, with its `job` settings.
     training, loader : Training, LoaderSettings
-        Settings of the runs.
+        Settings of the runs; those of the loader that it depends on.
     points : sequence of Point
         The points that the job runs.
     policy : str
@@ -111,13 +112,21 @@ class BenchmarkJob:
     def memory_mib(self) -> int:
         """Return the memory that a node's processes need, in MiB."""
         size = self.dataset.file_size_bytes
-        batches = self.loader.prefetch_batches + 2  # one filled, one consumed
+        loader = self.loader
+        batches = loader.prefetch_batches + loader.workers * loader.prefetch_factor
+        batches += 2  # one filled, one consumed
         held = batches * self.dataset.batch_size * size
-        held += self.loader.read_threads * size
+        held += self.threads * size
         n_records = self._files_per_process * self.training.epochs
         process = _PROCESS_MIB + (held + n_records * _RECORD_BYTES) / _MIB
+        process += loader.workers * _WORKER_MIB
         memory = _MARGIN * self.system.processes_per_node * process
         return math.ceil(memory) + self.system.job.lfs_in_memory * self.lfs_mib
+
+    @property
+    def threads(self) -> int:
+        """Return how many threads or workers of a process read at the same time."""
+        return max(self.loader.read_threads, self.loader.workers)
 
     @property
     def minutes(self) -> int:

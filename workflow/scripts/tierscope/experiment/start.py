@@ -32,6 +32,7 @@ from tierscope.experiment.snakemake_internals import (
 )
 from tierscope.storage.lease import NAME, LeaseError, hold_lease
 from tierscope.storage.own_folder import FolderError
+from tierscope.storage.pytorch import find_pytorch
 
 _SCRIPTS = Path(__file__).parents[2]
 _PLACES = {
@@ -149,6 +150,8 @@ class Start:
             if "gfs" in self.snakemake.resources_in_use():
                 self._warn_of_other_modules()
                 self._check_places()
+                if self.experiment.needs_pytorch and not system.job.scheduler:
+                    find_pytorch()  # elsewhere a launch looks on its own node
                 # Only our own: jobs of another killed snakemake may still run.
                 gfs = system.gfs.data_root().parent
                 hold_lease(gfs / NAME, me, only_own=True)

@@ -11,7 +11,7 @@ emulated devices (`tierscope.storage.emulated.device`); the numbers come from se
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from tierscope.core.machine import Machine
 from tierscope.storage.emulated.device import Device
 from tierscope.storage.emulated.scale import (
     emulated_machine,
+    free_tier,
     lfs_groups,
     scale_gfs,
     scale_lfs,
@@ -218,6 +219,14 @@ class Network:
             self,
             gfs=tier_of(machine, self.gfs, "gfs"),
             lfs=tier_of(machine, self.lfs, "lfs"),
+        )
+
+    def without(self, classes: Collection[str]) -> "Network":
+        """Return the network on which some I/O classes cost nothing (`free_tier`)."""
+        return replace(
+            self,
+            gfs=free_tier(self.gfs, "gfs", classes),
+            lfs=free_tier(self.lfs, "lfs", classes),
         )
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from tierscope.benchmark.loaders.loader import Loader
 from tierscope.core.description import LoaderSettings
 from tierscope.storage.clock import Clock
+from tierscope.storage.pytorch import use_pytorch
 
 
 def _tensorflow(in_virtual_time: bool) -> type[Loader]:
@@ -34,9 +35,14 @@ def _posix(in_virtual_time: bool) -> type[Loader]:
 
 
 def _pytorch(in_virtual_time: bool) -> type[Loader]:
-    from tierscope.benchmark.loaders.workers import WorkerLoader
+    if in_virtual_time:
+        from tierscope.benchmark.loaders.workers import WorkerLoader
 
-    return WorkerLoader
+        return WorkerLoader
+    use_pytorch()
+    from tierscope.benchmark.loaders.pytorch import PytorchLoader
+
+    return PytorchLoader
 
 
 # What imports the class of each: a launch imports one only, as TensorFlow takes

@@ -1,6 +1,6 @@
 """Interfaces of a loader, and of a feed of files whose paths are not known before."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from tierscope.storage.clock import Role
@@ -31,8 +31,8 @@ class Loader(Protocol):
 
     teller: Role
 
-    def epoch(self, paths: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Return an iterator over (samples, bytes) of each batch."""
+    def epoch(self, paths: Sequence[str]) -> Iterable[tuple[int, int]]:
+        """Return an iterable of (samples, bytes) of each batch."""
 
     def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
         """Do the same with files whose paths are not known before."""

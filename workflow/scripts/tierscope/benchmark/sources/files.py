@@ -3,7 +3,7 @@
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ class EpochReads:
     returns how many samples came from the LFS and from the GFS.
     """
 
-    batches: Iterator[tuple[int, int]]
+    batches: Iterable[tuple[int, int]]
     n_planned: int
     places: Callable[[], tuple[int, int]]
 

@@ -1,0 +1,136 @@
+"""Loader `pytorch` on real tiers: the `DataLoader` of PyTorch.
+
+Each epoch starts its workers and ends them. Reading begins when all of them have
+started, so that their start is no wait for a batch. When they end, the kernel adds
+what they have read to the counters of their process.
+"""
+
+import ctypes
+import os
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from tierscope.benchmark.loaders.loader import Feed
+from tierscope.benchmark.loaders.posix import DEFAULT_BUFFER_BYTES, file_sizes
+from tierscope.core.description import LoaderSettings
+from tierscope.storage.clock import Clock, Role
+
+_PR_SET_PDEATHSIG = 1  # of prctl: a signal when the parent ends
+
+Size = int | OSError
+Result = tuple[int, int] | OSError
+
+
+class PytorchLoader:
+    """Reads batches of whole files by worker processes, or by itself without any.
+
+    A worker hands over the numbers of a batch, not its samples.
+    """
+
+    teller = Role.READER
+
+    def __init__(
+        self, batch_size: int, settings: LoaderSettings, clock: Clock | None = None
+    ):
+        torch.set_num_threads(1)
+        self._batch_size, self._settings = batch_size, settings
+        self._files = Files(settings.buffer_bytes or DEFAULT_BUFFER_BYTES)
+
+    def epoch(self, paths: Sequence[str]) -> Iterable[tuple[int, int]]:
+        """Return an iterable of (samples, bytes) of each batch; `iter` starts workers.
+
+        An OSError of a worker is raised where its batch is received.
+        """
+        batches = [
+            paths[first : first + self._batch_size]
+            for first in range(0, len(paths), self._batch_size)
+        ]
+        return WorkerBatches(self._files, batches, self._settings)
+
+    def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
+        """Refuse files whose paths are not known before."""
+        raise NotImplementedError("loader pytorch: got a policy that moves files")
+
+
+class Files(Dataset):
+    """Reads files; the index of each is its path."""
+
+    def __init__(self, buffer_bytes: int):
+        self._parts = [bytearray(buffer_bytes)]
+
+    def __getitem__(self, path: str) -> Size:
+        """Return the length of a file after reading it, or why that failed."""
+        try:
+            return sum(file_sizes([path], self._parts))
+        except OSError as error:  # PyTorch would pass on its text only
+            return error
+
+
+class WorkerBatches:
+    """The batches of an epoch, each a list of the indices of a dataset."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        batches: Sequence[Sequence[str]],
+        settings: LoaderSettings,
+    ):
+        self._dataset, self._batches, self._settings = dataset, batches, settings
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Start the workers and, when all have started, send the first batches."""
+        sent: list[Sequence[str]] = []
+        loader = self._loader(sent)
+        iter(loader)
+        sent.extend(self._batches)
+        return _received(iter(loader))  # a second time: it waits for all workers
+
+    def _loader(self, sent: Sequence[Sequence[str]]) -> DataLoader:
+        """Return a `DataLoader` of the batches in a list when it is iterated over."""
+        n_workers = self._settings.workers
+        of_workers = {}
+        if n_workers:
+            of_workers = {
+                "prefetch_factor": self._settings.prefetch_factor,
+                "persistent_workers": True,
+                "multiprocessing_context": "fork",  # it takes the tracer along
+                "worker_init_fn": _Start(os.getpid()),
+            }
+        return DataLoader(
+            self._dataset,
+            batch_sampler=sent,
+            num_workers=n_workers,
+            collate_fn=_joined,
+            **of_workers,
+        )
+
+
+class _Start:
+    """What a worker does first: it will end with its process, which heeds signals."""
+
+    def __init__(self, parent: int):
+        self._parent = parent
+
+    def __call__(self, worker: int) -> None:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self._parent:
+            os._exit(1)
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, signal.SIG_IGN)
+
+
+def _joined(sizes: Sequence[Size]) -> Result:
+    """Return (samples, bytes) of a batch, or the first error."""
+    errors = (size for size in sizes if isinstance(size, OSError))
+    return next(errors, None) or (len(sizes), sum(sizes))
+
+
+def _received(results: Iterator[Result]) -> Iterator[tuple[int, int]]:
+    """Yield what workers deliver; they end when `results` is dropped, at the end."""
+    for result in results:
+        if isinstance(result, OSError):
+            raise result
+        yield result
