@@ -1,13 +1,17 @@
-"""PyTorch itself, in the process of a test: without it, these tests skip."""
+"""PyTorch itself, in the process of a test."""
 
 import pytest
 from tierscope.core.validation import ConfigError
 from tierscope.storage.pytorch import use_pytorch
 
-try:
-    use_pytorch()
-except ConfigError:
-    pytest.skip("needs PyTorch: make programs-env", allow_module_level=True)
+
+@pytest.fixture(scope="session", autouse=True)
+def pytorch():
+    """Let tests import PyTorch."""
+    try:
+        use_pytorch()
+    except ConfigError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture
