@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from native import advice_library
 from sessions import HANG_S
 from tierscope.analysis.comparing.staging import fills_of
 from tierscope.core.description import Run
+from tierscope.core.machine import MEMORY
 from tierscope.core.tables import read_table
 
 ALL = "cache-100/rep-0"
@@ -510,9 +512,9 @@ class Sweep:
         assert code == 0, output
         return output
 
-    def points(self):
+    def points(self, which="*program"):
         """Return when each point was measured, by policy and repetition."""
-        runs = self.project.folder.glob("results/my-sweep/runs/*/*/*/run.json")
+        runs = self.project.folder.glob(f"results/my-sweep/runs/{which}/*/*/run.json")
         return {
             (run.parts[-4].split("-")[-2], run.parts[-2]): run.stat().st_mtime_ns
             for run in runs
@@ -526,10 +528,14 @@ class Sweep:
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    """Return a sweep of two policies, as its user has run it."""
+    """Return a sweep of two policies and ideal runs, as its user has run it."""
     sweep = Sweep(tmp_path_factory.mktemp("sweep"))
-    sweep.first_plan = sweep.plan("--policies", "none", "monarch")
-    sweep.output = sweep.project.snakemake(STATEMENTS, CERTIFICATE, "policies")
+    options = ["--policies", "none", "monarch"]
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        sweep.first_plan = sweep.plan(*options, "--ideal", memory)
+        targets = (STATEMENTS, CERTIFICATE, "policies", "ideal")
+        sweep.output = sweep.project.snakemake(*targets)
+        sweep.left_in_memory = os.listdir(memory)
     return sweep
 
 
@@ -543,6 +549,38 @@ def test_sweep_says_what_is_true_of_each_run(sweep):
     names = ["tier", "seen", "epochs", "cover", "once", "whole", "copies", "in time"]
     assert set(answers[names]) == {"yes"}
     assert os.listdir(sweep.programs.folder / "fast") == []
+
+
+def test_ideal_runs_follow_the_others_of_their_repetition(sweep):
+    ideal = sweep.points("*+ideal")
+    assert {*ideal} == {("pinning", "rep-0"), ("pinning", "rep-1")}
+    ended = {**sweep.points(), **ideal}
+    order = [name for name, _ in sorted(ended, key=ended.get)]
+    assert order[2::3] == ["pinning", "pinning"]
+    assert {*order[:2]} == {*order[3:5]} == {"none", "monarch"}
+    assert [rep for _, rep in sorted(ended, key=ended.get)] == [
+        *["rep-0"] * 3,
+        *["rep-1"] * 3,
+    ]
+
+
+def test_ideal_runs_tell_what_storage_costs(sweep):
+    verdicts = sweep.read("verdicts", "ideal")
+    assert set(verdicts["tier"] + verdicts["told_by"]) == {"lfs" + MEMORY}
+    ideal = sweep.read("epochs", "ideal")
+    assert ideal["lfs_files"].tolist() == [N_FILES] * 4
+    assert sweep.left_in_memory == []
+    table = sweep.read("storage_time")
+    assert table.groupby("policy")["n_repetitions"].agg(list).to_dict() == {
+        "none": [2, 2],
+        "monarch": [2, 2],
+    }
+    means = ideal.groupby("epoch")["execution_time_s"].mean()
+    of_none = table[table["policy"] == "none"]
+    assert of_none["ideal_time_s"].to_numpy() == pytest.approx(means)
+    text = (sweep.project.folder / "results/my-sweep/ideal/summary.txt").read_text()
+    assert len(text.splitlines()) == 2
+    assert text in sweep.output
 
 
 def test_each_run_of_a_sweep_is_certified(sweep):
@@ -595,7 +633,7 @@ def test_second_start_measures_only_what_lacks(sweep):
     assert {*after} - {*before} == {("pinning", "rep-0")}
     assert {point: after[point] for point in before} == before
     (pinned,) = sweep.project.folder.glob(
-        "results/my-sweep/runs/*pinning*/*/*/run.json"
+        "results/my-sweep/runs/*pinning-program/*/*/run.json"
     )
     (filled,) = fills_of([Run.read(pinned)]).to_dict("records")
     assert filled["copied_bytes"] == filled["held_bytes"] > 0

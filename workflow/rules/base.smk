@@ -163,6 +163,7 @@ CAPTIONS = {
     "fig3": "improvement",
     "fig4": "sufficient_combinations",
     "fig5": "cheapest_combination",
+    "fig6": "stalls",
 }
 
 

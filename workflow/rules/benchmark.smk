@@ -32,7 +32,7 @@ checkpoint run_benchmark:
         marker=MARKER,
     log:
         f"{BENCHMARK_LOG}.log",
-    priority: BEFORE_AUDITS
+    priority: launch_priority
     # Only for the submitting Snakemake: otherwise each job would also retry.
     retries: 0 if IS_REMOTE_JOB else SYSTEM.job.retries
     conda:

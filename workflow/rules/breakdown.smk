@@ -12,6 +12,8 @@ rule break_down_io_time:
     localrule: True
     conda:
         "../../environment.yml"
+    params:
+        computes=EXPERIMENT.computes,
     message:
         "Breaking down the I/O time of the slowest process."
     script:

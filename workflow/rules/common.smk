@@ -4,7 +4,7 @@ import re
 from dataclasses import asdict
 
 from tierscope.core.io_class import IOClass
-from tierscope.core.scenario import Point, Scenario
+from tierscope.core.scenario import IDEAL_SWEEP, Point, Scenario
 from tierscope.experiment import launches
 from tierscope.experiment.start import Start
 from tierscope.policies import FILES, PROGRAM, kind_of
@@ -15,6 +15,7 @@ ALL_POINTS = EXPERIMENT.all_points
 POINTS = {point for points in ALL_POINTS.values() for point in points}
 SYSTEM = EXPERIMENT.system
 SETTINGS = EXPERIMENT.settings
+IDEAL = IDEAL_SWEEP in EXPERIMENT.sweeps  # whether there are ideal runs
 # Of a run: its log, or the folder of its logs.
 LOG = PROGRAM.log if EXPERIMENT.runs_program else FILES.log
 # The launches of runs that are missing at the start, by the folder of a run. In a job
@@ -213,9 +214,7 @@ def point_of(wildcards):
 
 def manifest_of(scenario):
     """Return the manifest of a scenario's dataset."""
-    kind = "-lmdb" if scenario.reads_database else ""
-    kind = "-files" if scenario.runs_program else kind
-    return f"{RESULTS}/datasets/{scenario.dataset}-{scenario.n_osts}ost{kind}.parquet"
+    return f"{RESULTS}/{launches.manifest_of(scenario)}"
 
 
 def manifest(wildcards):

@@ -35,6 +35,7 @@ rule list_dataset:
     conda:
         "../../environment.yml"
     resources:
+        **ideal_memory(),
         terminal="progress",
     params:
         path=listed_folder,

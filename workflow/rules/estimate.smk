@@ -4,14 +4,22 @@ from tierscope.core.provenance import model_words
 from tierscope.core.columns import MODEL, RULE
 
 SEARCH = SETTINGS["whatif"]["search"]
+# A goal of time; one of utilisation is the percent only.
+TIME_GOAL = dict(SETTINGS["whatif"]["goal"])
+GOAL_PERCENT = TIME_GOAL.pop("percent")
 IMPROVEMENT_GRID = {
     key: SEARCH[key] for key in ("max_improvement_percent", "step_percent")
 }
 METHODS = EXPERIMENT.methods
+BY_UTILISATION = EXPERIMENT.has_utilisation_goal
 CALIBRATED = EXPERIMENT.used_calibration if MODEL in METHODS else None
 MODEL_WORDS = ""
 if MODEL in METHODS:
     MODEL_WORDS = model_words(SETTINGS["model"]["whatif"], CALIBRATED)
+# The stall of each class by the model, where it can be told.
+STALLS = [] if EXPERIMENT.why_no_stalls else f"{TABLES}/class_stalls.parquet"
+# Those who name a bottleneck need it only where computation may hide I/O time.
+STALLS_OF_TRAINING = STALLS if EXPERIMENT.computes else []
 ESTIMATES = {
     RULE: f"{TABLES}/estimates.parquet",
     MODEL: f"{TABLES}/estimates_model.parquet",
@@ -45,6 +53,7 @@ if MODEL in METHODS:
     rule estimate_by_model:
         input:
             io_time=f"{TABLES}/io_time.parquet",
+            epochs=f"{TABLES}/epochs.parquet",
             devices=f"{RESULTS}/model/{CALIBRATED}/devices.yaml" if CALIBRATED else [],
             library=library("estimate_by_model"),
         output:
@@ -69,40 +78,111 @@ if MODEL in METHODS:
             "../scripts/estimate_by_model.py"
 
 
-rule search_combinations:
-    input:
-        io_time=f"{TABLES}/io_time.parquet",
-        epochs=f"{TABLES}/epochs.parquet",
-        manifests=[manifest_of(one) for one in EXPERIMENT.sweep if one.runs_program],
-        library=library("search_combinations"),
-    output:
-        goals=table(f"{TABLES}/goals.parquet", "Goals"),
-        combinations=table(
-            f"{TABLES}/combinations.parquet", "Improvements that meet the goal"
-        ),
-    log:
-        f"{LOGS}/search_combinations.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        goal=SETTINGS["whatif"]["goal"],
-        search=SEARCH,
-        dataset_bytes={
-            name: dataset.n_files * dataset.file_size_bytes
-            for name, dataset in EXPERIMENT.datasets.items()
-            if not EXPERIMENT.runs_program
-        },
-        listed=[one.dataset for one in EXPERIMENT.sweep if one.runs_program],
-    message:
-        "Searching the combinations of improvements that meet the goal."
-    script:
-        "../scripts/search_combinations.py"
+if STALLS:
+
+    rule estimate_stalls:
+        input:
+            devices=(
+                f"{RESULTS}/model/{EXPERIMENT.used_calibration}/devices.yaml"
+                if EXPERIMENT.used_calibration
+                else []
+            ),
+            library=library("estimate_stalls"),
+        output:
+            stalls=STALLS,
+        log:
+            f"{LOGS}/estimate_stalls.log",
+        priority: 1  # figures wait for it
+        localrule: True
+        conda:
+            "../../environment.yml"
+        resources:
+            terminal="progress",
+        params:
+            scenarios=[
+                {
+                    "name": scenario.name,
+                    "description": model_description(scenario),
+                    "points": list(map(asdict, EXPERIMENT.sweep[scenario])),
+                }
+                for scenario in EXPERIMENT.stalling
+            ],
+            computes=EXPERIMENT.computes,
+            epoch=SETTINGS["figures"]["epoch"],
+        message:
+            "Estimating by the model how long processes wait for each class."
+        script:
+            "../scripts/estimate_stalls.py"
+
+
+if BY_UTILISATION:
+
+    rule search_by_model:
+        input:
+            io_time=f"{TABLES}/io_time.parquet",
+            epochs=f"{TABLES}/epochs.parquet",
+            devices=f"{RESULTS}/model/{CALIBRATED}/devices.yaml" if CALIBRATED else [],
+            library=library("search_by_model"),
+        output:
+            goals=table(f"{TABLES}/goals.parquet", "Goals"),
+            combinations=table(
+                f"{TABLES}/combinations.parquet", "Improvements that meet the goal"
+            ),
+            estimates=f"{TABLES}/estimates_cheapest.parquet",
+        log:
+            f"{LOGS}/search_by_model.log",
+        priority: 1  # figures wait for it
+        localrule: True
+        conda:
+            "../../environment.yml"
+        params:
+            description=model_description(Scenario(**SETTINGS["figures"]["scenario"])),
+            percent=GOAL_PERCENT,
+            search=SEARCH,
+            epoch=SETTINGS["figures"]["epoch"],
+            scenario=SETTINGS["figures"]["scenario"],
+        message:
+            "Searching the improvements that meet the goal by the model."
+        script:
+            "../scripts/search_by_model.py"
+
+else:
+
+    rule search_combinations:
+        input:
+            io_time=f"{TABLES}/io_time.parquet",
+            epochs=f"{TABLES}/epochs.parquet",
+            manifests=[manifest_of(one) for one in EXPERIMENT.sweep if one.runs_program],
+            library=library("search_combinations"),
+        output:
+            goals=table(f"{TABLES}/goals.parquet", "Goals"),
+            combinations=table(
+                f"{TABLES}/combinations.parquet", "Improvements that meet the goal"
+            ),
+        log:
+            f"{LOGS}/search_combinations.log",
+        localrule: True
+        conda:
+            "../../environment.yml"
+        params:
+            goal=TIME_GOAL,
+            search=SEARCH,
+            dataset_bytes={
+                name: dataset.n_files * dataset.file_size_bytes
+                for name, dataset in EXPERIMENT.datasets.items()
+                if not EXPERIMENT.runs_program
+            },
+            listed=[one.dataset for one in EXPERIMENT.sweep if one.runs_program],
+        message:
+            "Searching the combinations of improvements that meet the goal."
+        script:
+            "../scripts/search_combinations.py"
 
 
 rule tables:
     input:
         [ESTIMATES[method] for method in METHODS],
+        STALLS_OF_TRAINING,
         observations(),
         expand(
             f"{TABLES}/{{table}}.parquet",

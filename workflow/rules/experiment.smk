@@ -9,6 +9,7 @@ include: "breakdown.smk"
 include: "estimate.smk"
 include: "figures.smk"
 include: "policies.smk"
+include: "ideal.smk"
 include: "explorer.smk"
 include: "scorecard.smk"
 include: "report.smk"
@@ -47,11 +48,13 @@ rule all:
         rules.fig3.input,
         rules.fig4.input,
         rules.fig5.input,
+        rules.plot_stalls.output if IDEAL else [],
         [] if EXPERIMENT.runs_program else rules.scorecard.input,
         rules.explorer.input,
         rules.report.input,
         rules.tables.input,
         background_table(),
+        STORAGE_TIME,
         COMPARISON_FIGURES,
         f"{COMPARISON}/claims.md" if SCORES_CLAIMS else [],
         peer_tables(),

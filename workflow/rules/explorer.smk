@@ -6,6 +6,7 @@ rule build_explorer:
         io_time=f"{TABLES}/io_time.parquet",
         epochs=f"{TABLES}/epochs.parquet",
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
+        stalls=STALLS_OF_TRAINING,
         page=from_here(WORKFLOW / "templates/explorer.html"),
         computation=from_here(WORKFLOW / "templates/explorer.vega.yaml"),
         observations=observations(),
@@ -24,8 +25,9 @@ rule build_explorer:
         pairs=SETTINGS["figures"]["pairs"],
         method=METHODS[0],
         model=MODEL_WORDS,
-        goal=SETTINGS["whatif"]["goal"],
+        goal=TIME_GOAL,
         search=SETTINGS["whatif"]["search"],
+        computes=EXPERIMENT.computes,
         provenance=PROVENANCE,
         dataset_titles=DATASET_TITLES,
     message:

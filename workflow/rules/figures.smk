@@ -1,4 +1,4 @@
-"""Rules that draw the figures: the paper's four and a fifth; fig1 ... fig5 draw one."""
+"""Rules that draw the figures: the paper's four and two more; fig1 ... fig6 draw one."""
 
 from tierscope.core.words import count_words
 
@@ -22,6 +22,7 @@ FIGURES = {
         for name, pair in PAIRS.items()
     },
     "fig5_cheapest": "Figure 5: the cheapest improvement that meets the goal",
+    "fig6_stalls": "Figure 6: computation, processor and stall",
     "policies": "Policies compared",
     "loaders": "Files and one LMDB file compared",
     "nodes": "The same processes on more nodes",
@@ -64,6 +65,7 @@ rule plot_breakdown:
     input:
         breakdown=f"{TABLES}/breakdown.parquet",
         spread=f"{TABLES}/spread.parquet",
+        stalls=STALLS_OF_TRAINING,
         observations=observations(),
         library=library("plot_breakdown"),
     output:
@@ -78,6 +80,7 @@ rule plot_breakdown:
         scenarios=SCENARIOS,
         provenance=PROVENANCE,
         dataset_titles=DATASET_TITLES,
+        computes=EXPERIMENT.computes,
     message:
         "Drawing figure 2, the breakdown of the slowest process."
     script:
@@ -87,6 +90,7 @@ rule plot_breakdown:
 rule plot_improvement:
     input:
         estimates=[ESTIMATES[method] for method in METHODS],
+        goals=f"{TABLES}/goals.parquet" if BY_UTILISATION else [],
         spread=f"{TABLES}/spread.parquet",
         observations=observations(),
         library=library("plot_improvement"),
@@ -144,6 +148,7 @@ rule plot_cheapest_combination:
         io_time=f"{TABLES}/io_time.parquet",
         goals=f"{TABLES}/goals.parquet",
         combinations=f"{TABLES}/combinations.parquet",
+        estimates=f"{TABLES}/estimates_cheapest.parquet" if BY_UTILISATION else [],
         spread=f"{TABLES}/spread.parquet",
         observations=observations(),
         library=library("plot_cheapest_combination"),
@@ -159,11 +164,37 @@ rule plot_cheapest_combination:
         scenario=SETTINGS["figures"]["scenario"],
         max_improvement_percent=SEARCH["max_improvement_percent"],
         provenance=PROVENANCE,
+        model=MODEL_WORDS if BY_UTILISATION else "",
         dataset_titles=DATASET_TITLES,
     message:
         "Drawing figure 5, the cheapest improvements that meet the goal."
     script:
         "../scripts/plot_cheapest_combination.py"
+
+
+rule plot_stalls:
+    input:
+        storage_time=f"{TABLES}/storage_time.parquet",
+        stalls=STALLS,
+        observations=observations(),
+        library=library("plot_stalls"),
+    output:
+        **figure("fig6_stalls", FIGURES),
+    log:
+        f"{LOGS}/plot_stalls.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        epoch=SETTINGS["figures"]["epoch"],
+        scenarios=SCENARIOS,
+        goal=SETTINGS["whatif"]["goal"],
+        provenance=PROVENANCE,
+        dataset_titles=DATASET_TITLES,
+    message:
+        "Drawing figure 6, computation, processor and stall."
+    script:
+        "../scripts/plot_stalls.py"
 
 
 rule fig1:
@@ -189,3 +220,8 @@ rule fig4:
 rule fig5:
     input:
         rules.plot_cheapest_combination.output,
+
+
+rule fig6:
+    input:
+        if_ideal(rules.plot_stalls.output),

@@ -28,6 +28,8 @@ BATCH_JOBS = str(START.batch_jobs) if SYSTEM.job.scheduler == "slurm" else ""
 # If runs are audited by launch, all launches come before the audits. These have a
 # priority below 1, but one of Snakemake's schedulers adds up what can run side by side.
 BEFORE_AUDITS = 1000 if EXPERIMENT.launches_several else 0
+# With ideal runs, the launches of each repetition are followed by its ideal one.
+FIRST_LAUNCH = 1000 if IDEAL else BEFORE_AUDITS
 MEASURING = f"Measuring {MEASURED}{JOB_SIZE}."
 # The command of a launch; the script of the ranks and its arguments follow.
 LAUNCH = (
@@ -50,6 +52,12 @@ def staging(wildcards):
     return f"{RESULTS}/staging/{wildcards.scenario}-{wanted.hash}"
 
 
+def launch_priority(wildcards):
+    """Return the priority of a launch: repetition by repetition, ideal runs last."""
+    is_ideal = EXPERIMENT.scenario(wildcards.scenario).is_ideal
+    return FIRST_LAUNCH - IDEAL * (int(wildcards.repetition) + is_ideal / 2)
+
+
 def launched_points(wildcards):
     """Return the points of a launch, which its first point names."""
     scenario = EXPERIMENT.scenario(wildcards.scenario)
@@ -65,17 +73,10 @@ def n_missing(wildcards):
 def benchmark_job(wildcards):
     """Return the job of a launch, with its time, memory and local storage."""
     scenario = EXPERIMENT.scenario(wildcards.scenario)
-    n_bytes = listed_bytes(scenario) if scenario.runs_program else None
+    n_bytes = None
+    if scenario.runs_program:
+        n_bytes = launches.listed_bytes(Path(RESULTS), scenario)
     return EXPERIMENT.job(scenario, launched_points(wildcards), n_bytes)
-
-
-def listed_bytes(scenario):
-    """Return the bytes of a dataset that a program reads, None until it is listed."""
-    if not (path := Path(manifest_of(scenario))).exists():
-        return None
-    from tierscope.core.tables import read_table
-
-    return int(read_table(path, "user_manifest")["size_bytes"].sum())
 
 
 def launch_resources(job_of, log):
@@ -143,6 +144,15 @@ def generation_resources():
     # Not a parameter: it must not repeat finished datasets.
     noted = {"batch_jobs": BATCH_JOBS} if BATCH_JOBS else {}
     return {"runtime": minutes, "gfs": 1} | noted | site
+
+
+def ideal_memory():
+    """Return the directory of ideal runs, as a resource, if it is on this machine."""
+    is_here = SYSTEM.job.scheduler is None and not SYSTEM.job.setup
+    if not (IDEAL and is_here and EXPERIMENT.source == "measured"):
+        return {}
+    # Not a parameter: it must not repeat finished listings.
+    return {"ideal_root": str(SYSTEM.ideal().lfs.data_root().parent)}
 
 
 def what_to_list(wildcards):

@@ -1,4 +1,4 @@
-"""Shared by the rules of policies and nodes: whether a comparison is possible."""
+"""Shared by rules that compare runs: whether a comparison is possible."""
 
 from tierscope.core.studies import has_policies, without_reference
 
@@ -41,6 +41,17 @@ def if_nodes_vary(files):
                 "config: studies.nodes.n_nodes: got [], expected numbers of nodes, as in "
                 "config/policies.yaml"
             )
+        return files
+
+    return names
+
+
+def if_ideal(files):
+    """Return the function that names files of ideal runs or refuses them."""
+
+    def names(wildcards):
+        if not IDEAL:
+            raise WorkflowError("config: sweep.ideal: got false, expected true")
         return files
 
     return names

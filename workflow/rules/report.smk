@@ -9,7 +9,7 @@ REPORT_TABLES += (
 REPORT_FIGURES = {
     name: title
     for name, title in FIGURES.items()
-    if name.startswith("fig") or name in COMPARED
+    if (name.startswith("fig") and (IDEAL or name != "fig6_stalls")) or name in COMPARED
 }
 # A run of each simulated scenario: all runs of a scenario have the same settings.
 SIMULATIONS = [
@@ -27,6 +27,8 @@ rule build_report:
             f"{COMPARISON}/policy_summary.parquet" if "policies" in COMPARED else []
         ),
         background=background_table(),
+        storage_time=STORAGE_TIME,
+        stalls=STALLS_OF_TRAINING,
         runs=when_launched(if_measured(run_files("run.json"))),
         audits=if_measured(run_files("audit.json")),
         simulations=SIMULATIONS,
@@ -56,6 +58,7 @@ rule build_report:
         dataset_titles=DATASET_TITLES,
         figures=REPORT_FIGURES,
         anonymous=SETTINGS["report"]["anonymous"],
+        computes=EXPERIMENT.computes,
     message:
         "Building the report."
     script:

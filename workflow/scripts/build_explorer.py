@@ -9,9 +9,11 @@ from tierscope.analysis.breakdown import (
     without_peers,
 )
 from tierscope.analysis.origin import origin_of
+from tierscope.analysis.training.stalls import limit_notes
 from tierscope.analysis.whatif import make_goal
 from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
+from tierscope.core.words import scenario_titles
 from tierscope.pages.explorer.data import Start
 from tierscope.pages.explorer.page import build_explorer
 
@@ -32,8 +34,12 @@ if __name__ == "__main__":
         pair=params.pairs[0],
         method=params.method,
         origin=origin,
+        computes=params.computes,
         **params.search,
     )
+    stalls = snakemake.input.stalls
+    stalls = read_table(stalls, "class_stalls") if stalls else None
+    scenarios = scenario_titles(io_time, params.dataset_titles)
     explorer = build_explorer(
         io_time,
         start,
@@ -45,6 +51,7 @@ if __name__ == "__main__":
         estimates=estimates,
         pairs=params.pairs,
         model=params.model,
+        note=" ".join(limit_notes(stalls, scenarios)) if params.computes else "",
     )
     write_text(snakemake.output.explorer, explorer)
     print(f"{len(explorer.encode()) / 2**20:.1f} MiB")

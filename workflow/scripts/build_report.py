@@ -39,6 +39,10 @@ if __name__ == "__main__":
     background = None
     if given.background:
         background = read_table(given.background, "background")
+    storage_time = None
+    if given.storage_time:
+        storage_time = read_table(given.storage_time, "storage_time")
+    stalls = read_table(given.stalls, "class_stalls") if given.stalls else None
     policy_summary = None
     if given.policy_summary:
         policy_summary = read_table(given.policy_summary, "policy_summary")
@@ -69,6 +73,9 @@ if __name__ == "__main__":
         estimates=estimates,
         policy_claims=policy_claims,
         policy_summary=policy_summary,
+        storage_time=storage_time,
+        computes=params.computes,
+        stalls=stalls,
         background=background,
         run_facts=run_facts,
         anonymous=params.anonymous,

@@ -39,6 +39,7 @@ def main() -> None:
         params.epoch,
         description,
         params.model,
+        select_scenario(read_table(snakemake.input.epochs, "epochs"), params.scenario),
     )
     write_table(estimates, snakemake.output.estimates, "estimates")
     print(best_point(estimates).to_string(index=False))

@@ -7,11 +7,13 @@ from pathlib import Path
 import pandas as pd
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.core.files import log_to
+from tierscope.core.machine import TierError
 from tierscope.core.tables import write_table
 from tierscope.core.words import count_words, printable, size_words
 from tierscope.data.listing import Listing, list_files
 from tierscope.data.tfrecord import DatasetError
 from tierscope.policies.pinned_bytes import coarse_rates_line
+from tierscope.storage.room import check_memory
 
 _MOST_LEFT_OUT = 20  # that the log names
 
@@ -72,5 +74,7 @@ if __name__ == "__main__":
         sizes = (listing.size_bytes, given.rates, given.seed, given.repetitions)
         if line := coarse_rates_line(name, *sizes):
             print(line)
-    except (DatasetError, Terminated) as error:
+        if root := snakemake.resources.get("ideal_root"):
+            check_memory(Path(root), int(listing.size_bytes.sum()))
+    except (DatasetError, TierError, Terminated) as error:
         sys.exit(f"tierscope: {error}")

@@ -11,11 +11,14 @@ if __name__ == "__main__":
     log_to(snakemake.log[0])
     breakdown = read_table(snakemake.input.breakdown, "breakdown")
     breakdown = select_scenarios(breakdown, snakemake.params.scenarios)
+    stalls = snakemake.input.stalls
     figure = plot_breakdown(
         breakdown,
         read_table(snakemake.input.spread, "spread"),
         shown_epoch(breakdown, snakemake.params.epoch),
         provenance=origin_of(snakemake),
         dataset_titles=snakemake.params.dataset_titles,
+        computes=snakemake.params.computes,
+        stalls=read_table(stalls, "class_stalls") if stalls else None,
     )
     save_figure(figure, snakemake.output)

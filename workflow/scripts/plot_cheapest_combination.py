@@ -10,7 +10,11 @@ from tierscope.analysis.whatif import break_down_improved
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table
-from tierscope.figures.cheapest_combination import plot_cheapest_combination
+from tierscope.core.words import is_utilisation
+from tierscope.figures.cheapest_combination import (
+    plot_cheapest_combination,
+    plot_cheapest_utilisation,
+)
 from tierscope.figures.style import save_figure
 
 
@@ -35,17 +39,23 @@ if __name__ == "__main__":
     cheapest = cheapest_combination(
         read_table(snakemake.input.combinations, "combinations"), goal
     )
-    improvements = shown_improvements(
-        cheapest, snakemake.params.max_improvement_percent
-    )
-    figure = plot_cheapest_combination(
-        break_down_improved(io_time, improvements),
-        goal,
-        cheapest,
-        read_table(snakemake.input.spread, "spread"),
-        provenance=origin_of(snakemake),
-        dataset_titles=snakemake.params.dataset_titles,
-    )
+    spread = read_table(snakemake.input.spread, "spread")
+    words = {
+        "provenance": origin_of(snakemake),
+        "dataset_titles": snakemake.params.dataset_titles,
+    }
+    if is_utilisation(goal):
+        estimates = read_table(snakemake.input.estimates, "estimates")
+        figure = plot_cheapest_utilisation(
+            estimates, goal, cheapest, spread, model=snakemake.params.model, **words
+        )
+    else:
+        improvements = shown_improvements(
+            cheapest, snakemake.params.max_improvement_percent
+        )
+        figure = plot_cheapest_combination(
+            break_down_improved(io_time, improvements), goal, cheapest, spread, **words
+        )
     save_figure(figure, snakemake.output)
     print(goal.to_string())
     print("no combination meets the goal" if cheapest is None else cheapest.to_string())

@@ -5,7 +5,7 @@ from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import estimated_breakdown
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, read_tables
-from tierscope.figures.improvement import plot_improvement
+from tierscope.figures.improvement import plot_improved_utilisation, plot_improvement
 from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
@@ -14,11 +14,23 @@ if __name__ == "__main__":
     estimates = select_scenario(estimates, snakemake.params.scenario)
     epoch = shown_epoch(estimates, snakemake.params.epoch)
     estimates = select_epoch(estimates, epoch)
-    figure = plot_improvement(
-        estimated_breakdown(estimates, [{}, *snakemake.params.improvements]),
-        read_table(snakemake.input.spread, "spread"),
-        provenance=origin_of(snakemake),
-        model=snakemake.params.model,
-        dataset_titles=snakemake.params.dataset_titles,
-    )
+    improvements = [{}, *snakemake.params.improvements]
+    spread = read_table(snakemake.input.spread, "spread")
+    words = {
+        "provenance": origin_of(snakemake),
+        "model": snakemake.params.model,
+        "dataset_titles": snakemake.params.dataset_titles,
+    }
+    if snakemake.input.goals:  # those of utilisation are drawn here, too
+        goals = read_table(snakemake.input.goals, "goals")
+        figure = plot_improved_utilisation(
+            estimates,
+            snakemake.params.improvements,
+            goals.iloc[0],
+            spread,
+            **words,
+        )
+    else:
+        breakdown = estimated_breakdown(estimates, improvements)
+        figure = plot_improvement(breakdown, spread, **words)
     save_figure(figure, snakemake.output)

@@ -2,6 +2,7 @@
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario, shown_epoch
 from tierscope.analysis.origin import origin_of
+from tierscope.analysis.utilisation import UtilisationGoal, sufficient_utilisation
 from tierscope.analysis.whatif import (
     improvement_grid,
     select_improvements,
@@ -9,6 +10,7 @@ from tierscope.analysis.whatif import (
 )
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, read_tables
+from tierscope.core.words import goal_words, is_utilisation
 from tierscope.figures.style import save_figure
 from tierscope.figures.sufficient_combinations import plot_sufficient_combinations
 
@@ -26,9 +28,15 @@ if __name__ == "__main__":
     )
     goal = goals.iloc[0]
     grid = improvement_grid(snakemake.params.classes, **snakemake.params.grid)
-    combinations = sufficient_combinations(
-        select_improvements(estimates, grid), goal["goal_s"], goal["difference_s"]
-    )
+    estimates = select_improvements(estimates, grid)
+    if is_utilisation(goal):
+        combinations = sufficient_utilisation(
+            estimates, UtilisationGoal(goal["goal_percent"])
+        )
+    else:
+        combinations = sufficient_combinations(
+            estimates, goal["goal_s"], goal["difference_s"]
+        )
     figure = plot_sufficient_combinations(
         # In the order of the tables.
         combinations.set_index("method")
@@ -44,4 +52,4 @@ if __name__ == "__main__":
     )
     save_figure(figure, snakemake.output)
     n_sufficient = combinations.groupby("method")["sufficient"].sum()
-    print(f"goal: {goal['goal_s']} s; sufficient:", n_sufficient.to_string(), sep="\n")
+    print(f"{goal_words(goal)}; sufficient:", n_sufficient.to_string(), sep="\n")

@@ -192,6 +192,9 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("whatif.goal.seconds", 0, ["whatif.goal.seconds", "0", "above 0"]),
         ("whatif.goal.seconds", math.nan, ["whatif.goal.seconds", "nan", "above 0"]),
         ("whatif.goal.of", "meta_time", ["goal.of", "io_time, execution_time"]),
+        ("whatif.goal.percent", 0, ["goal.percent", "0", "above 0, at most 100"]),
+        ("whatif.goal.percent", 101, ["goal.percent", "101", "at most 100"]),
+        ("whatif.goal.percent", 90, ["percent: got 90 with of: io_time", "null"]),
         ("whatif.goal.percent_of_best", 0, ["percent_of_best", "0", "from 1 to 100"]),
         ("whatif.search.step_percent", 1, ["step_percent", "1 to 100 steps", "200"]),
         ("whatif.search.step_percent", 300, ["step_percent", "300", "1 to 100"]),
@@ -646,6 +649,47 @@ def test_auto_runtime_is_builtin_where_launches_run_several_points(config):
 def test_dataset_title_names_the_file_size():
     assert Dataset("small", 8, 131072, 1).title == "128 KiB files"
     assert Dataset("large", 8, 12582912, 1).title == "12 MiB files"
+
+
+def for_utilisation(config):
+    """Return the configuration, simulated, with a goal of utilisation."""
+    config = changed(config, "training.compute_time_s", 0.4) | {"simulate": True}
+    config["whatif"]["goal"] |= {"of": "utilisation", "percent": 90}
+    return config
+
+
+def test_a_goal_of_utilisation_leaves_the_rule_out(config):
+    experiment = read_experiment(for_utilisation(config), RESOURCES)
+    assert experiment.methods == ("model",)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("whatif.goal.percent", None, "goal.percent: got null, expected the least"),
+        ("training.compute_time_s", 0, "compute_time_s: got 0, expected more"),
+        ("figures.methods", ["rule"], "methods: got only rule, expected model"),
+        ("model.whatif", "order-statistics", "got order-statistics, expected simul"),
+        ("sweep.policies", ["none"], "no model: figures.scenario: got policy none"),
+        ("sweep.policies", ["lru"], "no model: figures.scenario: got policy lru"),
+        ("sweep.loaders", ["lmdb"], "no model: figures.scenario: got policy pinning"),
+        ("datasets.small.batch_size", 192, "batch_size: got 192 for 192 files"),
+    ],
+)
+def test_a_goal_of_utilisation_needs_a_model_that_knows_it(config, path, value, words):
+    config = changed(for_utilisation(config), path, value)
+    for key, name in (("policies", "policy"), ("loaders", "loader")):
+        config["figures"]["scenario"][name] = config["sweep"][key][0]
+    config["sweep"]["repetitions"] = 1
+    with pytest.raises(ConfigError, match=words):
+        read_experiment(config, RESOURCES)
+
+
+def test_a_goal_of_utilisation_needs_a_calibration_unless_simulated(config):
+    config = changed(for_utilisation(config), "model.calibration", None)
+    read_experiment(config, RESOURCES)
+    with pytest.raises(ConfigError, match=r"no model: model.calibration: got null"):
+        read_experiment(config | {"simulate": False}, RESOURCES)
 
 
 def test_execution_time_of_several_read_threads_is_no_goal(config):
@@ -1228,3 +1272,85 @@ def test_roots_of_the_configuration_replace_those_of_the_system(config):
 def test_wrong_roots_are_refused(config, roots, words):
     with pytest.raises(ConfigError, match=words):
         read_experiment(changed(on_laptop(config), "roots", roots), RESOURCES)
+
+
+def ideal_of(config):
+    """Return the sweep of ideal runs: names, and repetitions of each."""
+    config = changed(config, "sweep.ideal", True)
+    sweep = read_experiment(config, RESOURCES).sweeps["ideal"]
+    assert {point.cache_rate_percent for one in sweep.values() for point in one} == {
+        100
+    }
+    return {
+        scenario.name: [point.repetition for point in points]
+        for scenario, points in sweep.items()
+    }
+
+
+def test_scenarios_that_differ_in_policy_share_their_ideal_runs(config):
+    config["sweep"]["policies"] = ["none", "pinning", "stratified-pinning"]
+    config["sweep"]["datasets"] = ["small"]
+    config["sweep"]["loaders"] = ["tensorflow", "posix"]
+    config["sweep"]["repetitions"] = [
+        {"n_repetitions": 3, "policy": "pinning", "loader": "tensorflow", "n_osts": 60}
+    ]
+    assert ideal_of(config) == {
+        "small-60ost-pinning-tensorflow+ideal": [0, 1, 2],
+        "small-60ost-pinning-posix+ideal": [0],
+        "small-1ost-pinning-tensorflow+ideal": [0],
+        "small-1ost-pinning-posix+ideal": [0],
+    }
+
+
+def test_ideal_runs_have_a_system_of_their_own_and_change_no_other_run(config):
+    plain = read_experiment(config, RESOURCES)
+    experiment = read_experiment(changed(config, "sweep.ideal", True), RESOURCES)
+    assert "ideal" not in plain.sweeps
+    assert plain.sweep == experiment.sweep
+    scenario = next(iter(experiment.sweep))
+    described = experiment.description(scenario).as_json()
+    assert described == plain.description(scenario).as_json()
+    (ideal, *_) = experiment.sweeps["ideal"]
+    other = experiment.description(ideal).as_json()
+    system = other["system"]
+    assert (system.pop("is_ideal"), system["name"]) == (True, "scale-model+ideal")
+    assert other["system"] | {"name": "scale-model"} == described["system"]
+    assert other | {"system": described["system"]} == described
+
+
+def test_ideal_runs_on_real_tiers_have_their_lfs_in_memory(config):
+    config = changed(on_laptop(config), "roots.ideal", "/dev/shm/me")
+    experiment = read_experiment(changed(config, "sweep.ideal", True), RESOURCES)
+    ((scenario, points), *_) = experiment.sweeps["ideal"].items()
+    machine = experiment.description(scenario).system
+    assert (machine.gfs, machine.is_ideal) == (experiment.system.gfs, True)
+    assert (machine.lfs.kind, machine.lfs.root) == ("directory", "/dev/shm/me")
+    job = experiment.job(scenario, points)
+    plain = experiment.job(replace(scenario, is_ideal=False), points)
+    assert job.memory_mib == plain.memory_mib + plain.lfs_mib
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "system laptop names no directory in memory, expected roots: {ideal: "),
+        (
+            {"roots.ideal": "scratch/lfs/x"},
+            "ideal.root: got 'scratch/lfs/x', expected a directory apart from lfs.root",
+        ),
+        (
+            {"sweep.policies": ["pinning", "lru"]},
+            "got true with policy lru and loader tensorflow, expected policy none",
+        ),
+        (
+            {"sweep.loaders": ["lmdb"], "figures.scenario.loader": "lmdb"},
+            "got true with policy pinning and loader lmdb, expected policy none",
+        ),
+    ],
+)
+def test_impossible_ideal_runs_are_refused(config, changes, words):
+    config = changed(on_laptop(config), "sweep.ideal", True)
+    for path, value in changes.items():
+        config = changed(config, path, value)
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        read_experiment(config, RESOURCES)

@@ -8,6 +8,7 @@ import yaml
 from snakemake.utils import update_config
 from tierscope.core.certificate import LIBRARIES
 from tierscope.core.columns import RUN_KEYS
+from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment import program_sweep
@@ -195,3 +196,18 @@ def test_changes_are_all_files_but_the_defaults():
     assert changes([defaults, mine], defaults, {"a": 3}) == [mine]
     # A workflow that imports this one has no file of defaults.
     assert changes([mine], defaults, {"a": 3}) == [{"a": 3}]
+
+
+def test_ideal_runs_are_in_the_directory_that_the_user_gives(asked, tmp_path):
+    (tmp_path / "memory").mkdir()
+    given = replace(asked, policies=("none", "monarch"), ideal=tmp_path / "memory")
+    experiment = experiment_of(sweep_config(given))
+    own = f"{tmp_path}/memory/tierscope-{os.getuid()}"
+    assert experiment.system.ideal_root == own
+    ((scenario, points),) = experiment.sweeps["ideal"].items()
+    assert scenario.name == "my_data_set_v2-0ost-pinning-program+ideal"
+    assert points == (Point(100, 0), Point(100, 1))
+    with pytest.raises(ConfigError, match=r"^--ideal: got none, expected a directory"):
+        sweep_config(replace(asked, ideal=Path("none")))
+    cluster = replace(asked, lfs=None, system="cluster", ideal=Path("/run/user/me"))
+    assert sweep_config(cluster)["roots"] == {"ideal": "/run/user/me"}

@@ -9,11 +9,11 @@ from tierscope.analysis.breakdown import (
     slowest_process,
 )
 from tierscope.analysis.whatif import select_improvements
-from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
+from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS, POINT
 from tierscope.core.io_class import total_s
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
-from tierscope.model.improve import estimate_by_model
+from tierscope.model.improve import estimate_by_model, improved_utilisation
 from tierscope.model.simulator.run import simulate_reads, tables_of
 from tierscope.storage.queueing_network import ModelError
 
@@ -156,3 +156,55 @@ def test_devices_that_take_no_time_are_refused(measured):
     idle = changed(DESCRIPTION, system={"devices": {"gfs": gfs, "lfs": lfs}})
     with pytest.raises(ModelError):
         estimate_by_model(measured, [], 1, idle)
+
+
+COMPUTING = changed(
+    DESCRIPTION, training={"compute_time_s": 0.002}, loader={"prefetch_batches": 2}
+)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Return tables of runs that compute, and took 1.7 times as long as the model."""
+    runs = [tables_of(COMPUTING, p, simulate_reads(COMPUTING, p)) for p in POINTS]
+    io_time, epochs = (pd.concat(tables) for tables in zip(*runs, strict=True))
+    return io_time, epochs.assign(
+        execution_time_s=1.7 * epochs["execution_time_s"],
+        utilisation_percent=epochs["utilisation_percent"] / 1.7,
+    )
+
+
+def test_training_is_estimated_as_measured_times_the_change_in_the_model(trained):
+    io_time, epochs = trained
+    estimates = estimate_by_model(io_time, LARGE, 1, COMPUTING, epochs=epochs)
+    of_runs = select_epoch(epochs, 1).groupby(POINT)
+    for improvement in ({}, LARGE[0]):
+        then = changed(COMPUTING, system={"improvements": improvement})
+        runs = [next(simulate_reads(then, one, [1])).epoch for one in POINTS]
+        rows = select_improvements(estimates, [improvement])
+        execution_s = [1.7 * one.execution_time_s for one in runs]
+        assert rows["execution_time_s"].tolist() == pytest.approx(execution_s)
+        utilisation = [one.steps.columns()["utilisation_percent"] for one in runs]
+        expected = [one.mean() / 1.7 for one in utilisation]
+        assert rows["utilisation_percent"].tolist() == pytest.approx(expected)
+    today = select_improvements(estimates, [{}])
+    assert (
+        today["execution_time_s"].tolist() == of_runs["execution_time_s"].max().tolist()
+    )
+    assert expected != pytest.approx(today["utilisation_percent"].tolist())
+
+
+def test_a_process_takes_no_less_time_than_its_computation():
+    """Of 40 % if the model says 50 to 75 %, 60 % are left; 80 % cannot become 120 %."""
+    before, after = np.array([50.0, 50.0]), np.array([75.0, 75.0])
+    assert improved_utilisation(np.array([40.0, 80.0]), before, after) == (60 + 100) / 2
+
+
+def test_a_process_with_one_step_has_no_utilisation():
+    ranks = np.array([40.0, np.nan])
+    assert improved_utilisation(ranks, ranks, ranks) == 40
+    assert np.isnan(improved_utilisation(ranks[1:], ranks[1:], ranks[1:]))
+
+
+def test_without_computation_the_utilisation_stays_0():
+    assert improved_utilisation(np.zeros(2), np.zeros(2), np.zeros(2)) == 0

@@ -4,9 +4,16 @@ import os
 from pathlib import Path
 
 import pytest
+from tierscope.core.machine import TierError
 from tierscope.storage import room
 from tierscope.storage.mounts import Mount
-from tierscope.storage.room import _disk, file_system, memory_bytes
+from tierscope.storage.room import (
+    FileSystem,
+    _disk,
+    check_memory,
+    file_system,
+    memory_bytes,
+)
 
 
 def mount(source, device):
@@ -58,3 +65,25 @@ def test_memory_is_at_most_the_limit_of_the_control_groups(tmp_path):
     assert memory_bytes(tmp_path / "cgroup", tmp_path) == machine
     (job.parent / "memory.max").write_text("1048576\n")
     assert memory_bytes(tmp_path / "cgroup", tmp_path) == 1048576
+
+
+@pytest.mark.parametrize(
+    ("kind", "memory", "n_bytes", "words"),
+    [
+        ("ext4", 4096, 0, r"got a directory on ext4, expected one in memory \(tmpfs\)"),
+        ("tmpfs", 4096, 2049, "got room for 2 KiB, expected 2.001 KiB"),
+        ("ramfs", 1024, 2048, "got room for 1 KiB, expected 2 KiB"),
+        ("tmpfs", 4096, 2048, None),
+        ("ramfs", 4096, 0, None),
+    ],
+)
+def test_ideal_runs_need_a_directory_in_memory(
+    monkeypatch, kind, memory, n_bytes, words
+):
+    found = FileSystem(kind, "memory", free_bytes=2048, free_files=9)
+    monkeypatch.setattr(room, "file_system", lambda path: found)
+    monkeypatch.setattr(room, "memory_bytes", lambda: memory)
+    if words is None:
+        return check_memory(Path("/m"), n_bytes)
+    with pytest.raises(TierError, match=f"^ideal root /m: {words}"):
+        check_memory(Path("/m"), n_bytes)

@@ -699,3 +699,21 @@ def test_improved_system_is_simulated_with_the_emulated_devices_improved():
     assert network.gfs.close_latency_s == pytest.approx(plain.gfs.close_latency_s / 1.5)
     assert network.lfs.request_s == pytest.approx(plain.lfs.request_s / 2.2)
     assert network.lfs.open_latency_s == plain.lfs.open_latency_s
+
+
+@pytest.mark.parametrize("name", ["scale-model", "fugaku"])
+def test_storage_of_an_ideal_system_takes_no_nanosecond(name):
+    system = read_system(name, RESOURCES / "systems").ideal()
+    assert system.name == f"{name}+ideal"
+    network = network_of(system, 60)
+    steps = {"batch_size": 1, "compute_time_s": 0.25}
+    epoch = simulate(
+        network.gfs, network.lfs, 4, 3, local=range(6), sample_s=0.5, **steps
+    )
+    opened, closed = epoch.instants_ns[:, :2], epoch.instants_ns[:, 3:]
+    assert (opened[:, 0] == opened[:, 1]).all()
+    assert (closed[:, 0] == closed[:, 1]).all()
+    # The processor takes its time between the last byte and the close.
+    assert (epoch.instants_ns[:, 2] == opened[:, 1]).all()
+    assert not epoch.busy_ns.any()
+    assert epoch.execution_time_s == 3 * (0.5 + 0.25)

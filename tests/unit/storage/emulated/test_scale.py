@@ -5,6 +5,7 @@ import pytest
 from tierscope.experiment.system import read_system
 from tierscope.storage.emulated.scale import (
     emulated_machine,
+    free_tier,
     improve_tier,
     lfs_groups,
     modelled_machine,
@@ -141,3 +142,15 @@ def test_improved_class_takes_less_time_on_an_idle_device():
     assert faster.request_s == pytest.approx(lfs.request_s / 1.5)
     assert faster.bandwidth_bytes_per_s is None
     assert improve_tier(lfs, "lfs", {}) == lfs
+
+
+def test_free_classes_cost_exactly_nothing_and_the_others_what_they_did():
+    gfs = scale_gfs(FUGAKU, 8, ["/gfs"])
+    free = free_tier(gfs, "gfs", ["gfs_read", "lfs_meta"])
+    assert (free.request_s, free.read_latency_s) == (0, 0)
+    assert (free.bandwidth_bytes_per_s, free.link_bytes_per_s) == (None, None)
+    assert (free.open_s, free.close_s) == (gfs.open_s, gfs.close_s)
+    assert free.metadata_latency_s == gfs.metadata_latency_s
+    free = free_tier(gfs, "gfs", ["gfs_meta"])
+    assert (free.open_s, free.close_s, free.metadata_latency_s) == (0, 0, 0)
+    assert free.bandwidth_bytes_per_s == gfs.bandwidth_bytes_per_s

@@ -28,6 +28,7 @@ from tierscope.analysis.whatif import (
 )
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO, TABLES
 from tierscope.core.io_class import total_s
+from tierscope.core.tables import with_later_columns
 
 # Few enough that the memory of a block is used again instead of taken anew.
 _CELLS_AT_ONCE = 50_000
@@ -270,9 +271,9 @@ def search_combinations(
 
     Returns
     -------
-    goals : DataFrame, shape (1, 15)
+    goals : DataFrame, shape (1, 18)
         Table ``goals``.
-    combinations : DataFrame, shape (n_minimal, 22)
+    combinations : DataFrame, shape (n_minimal, 25)
         Table ``combinations``: the minimal ones in the order of their cost; if costs
         are equal, the least cache rate comes first, then the smallest improvements in
         the order of the classes. The first is the cheapest. ``io_time_s`` and ``cv``
@@ -301,34 +302,66 @@ def search_combinations(
         ]
     )
     rows = pd.DataFrame(minimal, columns=IMPROVEMENTS)
-    rows["cost"] = costs(rows, cost_per_percent)
-    rates = sufficient.min_cache_rate_percent(minimal)
-    rows["min_cache_rate_percent"] = rates.astype(np.int64)
-    rows["lfs_gib_per_node"] = rates * dataset_bytes / (100 * _BYTES_PER_GIB)
-    rows = _with_times(rows, io_time)
+    rows["min_cache_rate_percent"] = sufficient.min_cache_rate_percent(minimal)
+    estimates = estimate(io_time, as_improvements(rows), [best["epoch"]])
+    rows = with_times(with_best_rate(rows, best_point(estimates)), estimates)
     rows["in_every_repetition"] = goal.is_met(rows["max_io_time_s"])
+    rows = in_order_of_cost(rows, cost_per_percent, dataset_bytes)
+    return with_later_columns(goals, "goals"), with_later_columns(
+        rows.assign(**scenario), "combinations"
+    )[list(TABLES["combinations"])]
+
+
+def as_improvements(rows: pd.DataFrame) -> list[dict[str, int]]:
+    """Return the improvements of rows as mappings from I/O class to percent."""
+    return rows[IMPROVEMENTS].set_axis(CLASSES, axis=1).to_dict("records")
+
+
+def in_order_of_cost(
+    rows: pd.DataFrame, cost_per_percent: Mapping[str, float], dataset_bytes: int
+) -> pd.DataFrame:
+    """Return combinations with cost and LFS volume, the cheapest first.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Improvements and ``min_cache_rate_percent``.
+    cost_per_percent, dataset_bytes
+        As for `search_combinations`.
+    """
+    rates = rows["min_cache_rate_percent"].astype(np.int64)
+    rows = rows.assign(
+        cost=costs(rows, cost_per_percent),
+        min_cache_rate_percent=rates,
+        lfs_gib_per_node=rates * dataset_bytes / (100 * _BYTES_PER_GIB),
+    )
     order = ["cost", "min_cache_rate_percent", *IMPROVEMENTS]
     rows = rows.sort_values(order, kind="stable", ignore_index=True)
-    rows["cheapest"] = rows.index == 0
-    return goals, rows.assign(**scenario)[list(TABLES["combinations"])]
+    return rows.assign(cheapest=rows.index == 0)
 
 
-def _with_times(rows: pd.DataFrame, io_time: pd.DataFrame) -> pd.DataFrame:
-    """Return combinations with their I/O times at the least and the best cache rate."""
-    improvements = rows[IMPROVEMENTS].set_axis(CLASSES, axis=1).to_dict("records")
-    epoch = int(io_time["epoch"].iloc[0])
-    estimates = estimate(io_time, improvements, [epoch])
-    at_least = mean_over_repetitions(estimates)[
-        [*IMPROVEMENTS, "cache_rate_percent", "io_time_s", "cv", "max_io_time_s"]
-    ].rename(columns={"cache_rate_percent": "min_cache_rate_percent"})
-    best = best_point(estimates).rename(
-        columns={
-            "cache_rate_percent": "best_cache_rate_percent",
-            "io_time_s": "best_io_time_s",
-        }
-    )[[*IMPROVEMENTS, "best_cache_rate_percent", "best_io_time_s"]]
-    rows = rows.merge(at_least, on=[*IMPROVEMENTS, "min_cache_rate_percent"])
+def with_best_rate(rows: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
+    """Return combinations with ``best_cache_rate_percent``, the rate in `best`."""
+    best = best[[*IMPROVEMENTS, "cache_rate_percent"]]
+    best = best.rename(columns={"cache_rate_percent": "best_cache_rate_percent"})
     return rows.merge(best, on=IMPROVEMENTS)
+
+
+def with_times(rows: pd.DataFrame, estimates: pd.DataFrame) -> pd.DataFrame:
+    """Return combinations with their I/O times at the least and the best cache rate.
+
+    `estimates` has all of them at all cache rates.
+    """
+    means = mean_over_repetitions(estimates)[
+        [*IMPROVEMENTS, "cache_rate_percent", "io_time_s", "cv", "max_io_time_s"]
+    ]
+    least = {"cache_rate_percent": "min_cache_rate_percent"}
+    best = {
+        "cache_rate_percent": "best_cache_rate_percent",
+        "io_time_s": "best_io_time_s",
+    }
+    rows = rows.merge(means.rename(columns=least))
+    return rows.merge(means.drop(columns=["cv", "max_io_time_s"]).rename(columns=best))
 
 
 def cheapest_combination(

@@ -35,6 +35,7 @@ from tierscope.core.columns import (
     TABLES,
 )
 from tierscope.core.io_class import total_s
+from tierscope.core.tables import with_later_columns
 
 # Steps along each axis of a map with expensive cells: by the model, or in the explorer.
 MAX_MAP_STEPS = 20
@@ -132,19 +133,23 @@ def combinations_of(
     ]
 
 
-def map_step_percent(max_improvement_percent: int, step_percent: int) -> int:
-    """Return the step of a map: a multiple that makes `MAX_MAP_STEPS` at most."""
+def map_step_percent(
+    max_improvement_percent: int, step_percent: int, most_steps: int = MAX_MAP_STEPS
+) -> int:
+    """Return the step of a map: a multiple that makes `most_steps` at most."""
     n_steps = max_improvement_percent // step_percent
-    return step_percent * max(1, math.ceil(n_steps / MAX_MAP_STEPS))
+    return step_percent * max(1, math.ceil(n_steps / most_steps))
 
 
-def map_percents(max_improvement_percent: int, step_percent: int) -> list[int]:
+def map_percents(
+    max_improvement_percent: int, step_percent: int, most_steps: int = MAX_MAP_STEPS
+) -> list[int]:
     """Return the improvements on each axis of a map, in percent.
 
     The last step is shorter if the experiment's grid is not a multiple of the step.
     """
     end = max_improvement_percent // step_percent * step_percent
-    step = map_step_percent(max_improvement_percent, step_percent)
+    step = map_step_percent(max_improvement_percent, step_percent, most_steps)
     return [*range(0, end, step), end]
 
 
@@ -257,10 +262,11 @@ def estimate(
 
     Returns
     -------
-    DataFrame, shape (n_runs * n_epochs * n_improvements, 20)
+    DataFrame, shape (n_runs * n_epochs * n_improvements, 22)
         Table ``estimates``, sorted by run, epoch and improvement: ``method`` is
         ``rule``, ``io_time_s`` in seconds, ``slowest_rank`` the process that is then
         the slowest (of equally slow ones the lowest rank), and its seconds by class.
+        The rule knows neither execution time nor utilisation.
 
     Raises
     ------
@@ -287,7 +293,7 @@ def estimate(
     rows[IMPROVEMENTS] = percents
     rows["io_time_s"] = np.concatenate(io_time_s)
     rows[CLASS_TIMES] = improve(times_s[slowest], percents)
-    return rows[list(TABLES["estimates"])]
+    return with_later_columns(rows, "estimates")[list(TABLES["estimates"])]
 
 
 def break_down_improved(
@@ -328,7 +334,7 @@ def estimated_breakdown(
 
     Parameters
     ----------
-    estimates : DataFrame, shape (n_estimates, 20)
+    estimates : DataFrame, shape (n_estimates, 22)
         Table ``estimates``, by either method.
     improvements : iterable of mappings of str to int
         Wanted improvements; those in the table are returned in this order.
@@ -367,7 +373,7 @@ def mean_over_repetitions(times: pd.DataFrame) -> pd.DataFrame:
         the denominator) over the mean, missing if there is one repetition, and
         ``max_io_time_s``, the largest; sorted.
     """
-    by = [*_point_keys(times), "cache_rate_percent"]
+    by = [*point_keys(times), "cache_rate_percent"]
     times = times.sort_values("repetition", kind="stable")
     point = group_numbers(times, by)
     first = np.unique(point, return_index=True)[1]
@@ -397,7 +403,7 @@ def best_point(times: pd.DataFrame) -> pd.DataFrame:
     """
     points = mean_over_repetitions(times)
     ordered = points.sort_values(["io_time_s", "cache_rate_percent"], kind="stable")
-    by = _point_keys(times)
+    by = point_keys(times)
     return ordered.drop_duplicates(by).sort_values(by, ignore_index=True)
 
 
@@ -476,7 +482,7 @@ def sufficient_combinations(
 
     Parameters
     ----------
-    estimates : DataFrame, shape (n_runs * n_epochs * n_improvements, 20)
+    estimates : DataFrame, shape (n_runs * n_epochs * n_improvements, 22)
         Table ``estimates``; if it has both methods, each is evaluated separately.
     goal_s, difference_s : float
         The goal in seconds, and the difference that is added to an I/O time before it
@@ -492,9 +498,26 @@ def sufficient_combinations(
     """
     goal = Goal("io_time", goal_s, difference_s)
     points = mean_over_repetitions(estimates)
-    by = _point_keys(estimates)
     points["sufficient"] = goal.is_met(points["io_time_s"])
     points["in_every_repetition"] = goal.is_met(points["max_io_time_s"])
+    return least_sufficient_rates(points)
+
+
+def least_sufficient_rates(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the least cache rate that meets a goal, for each combination.
+
+    Parameters
+    ----------
+    points : DataFrame
+        Scenario, epoch, method, improvements and cache rate, sorted by these, with the
+        flags ``sufficient`` and ``in_every_repetition``.
+
+    Returns
+    -------
+    DataFrame
+        As from `sufficient_combinations`.
+    """
+    by = point_keys(points)
     # Sufficient ones first: points are sorted by cache rate already.
     points = points.sort_values("sufficient", ascending=False, kind="stable")
     least = points.drop_duplicates(by).sort_values(by, ignore_index=True)
@@ -553,6 +576,6 @@ def select_improvements(
     return table[present.isin(wanted)].reset_index(drop=True)
 
 
-def _point_keys(times: pd.DataFrame) -> list[str]:
-    """Return the key columns: scenario, epoch, method and improvement."""
+def point_keys(times: pd.DataFrame) -> list[str]:
+    """Return the key columns: scenario, epoch, method and improvement, if any."""
     return [*SCENARIO, "epoch", *(k for k in ("method", *IMPROVEMENTS) if k in times)]

@@ -95,7 +95,9 @@ class Benchmark:
             make_epoch_aliases(
                 gfs_root, self.training.epochs, background=source.has_copies
             )
-        check_room(self.processes, self.storage, map(source.room, points))
+        in_memory = self.description.system.is_ideal and not self.emulation
+        parts = map(source.room, points)
+        check_room(self.processes, self.storage, parts, in_memory=in_memory)
         if not self.emulation:
             tiers = self.description.system.tiers
             roots = {name: tier.data_root().parent for name, tier in tiers.items()}

@@ -14,6 +14,7 @@ from tierscope.core.machine import TierError
 from tierscope.core.scenario import Dataset
 from tierscope.data.tfrecord import generate_files
 from tierscope.storage.local_folder import LocalStorage
+from tierscope.storage.room import check_memory
 from tierscope.storage.tier import make_epoch_aliases
 
 
@@ -27,17 +28,24 @@ def check_is_there(folder: Path) -> None:
 
 
 def check_room(
-    processes: Processes, storage: LocalStorage, parts: Iterable[tuple[int, int]]
+    processes: Processes,
+    storage: LocalStorage,
+    parts: Iterable[tuple[int, int]],
+    *,
+    in_memory: bool = False,
 ) -> None:
     """Refuse a launch whose files do not fit into the LFS; all processes call this.
 
     Files that an earlier launch left are removed first. `parts` has number and bytes of
     a node's files for each point. The TierError of the first process says what is
-    needed and free on a file system that all its nodes share.
+    needed and free on a file system that all its nodes share; with `in_memory` one of
+    a node may say that its LFS is not in memory.
     """
     root, claim = storage.data_root.parent, None
     if processes.node_rank == 0:
         storage.claim()
+        if in_memory:
+            check_memory(root)
     processes.barrier()
     if processes.node_rank == 0:
         state = os.statvfs(root)

@@ -79,6 +79,11 @@ class Training:
         return ComputeTime(mean_s=self.compute_time_s)
 
     @property
+    def computes(self) -> bool:
+        """Return whether any step computes, so that it may hide I/O time."""
+        return self.compute_time.mean_s > 0 or self.compute_time.is_random
+
+    @property
     def in_steps(self) -> bool:
         """Return whether a process may have to wait for others in an epoch."""
         return self.synchronise == STEP
@@ -179,7 +184,8 @@ class RunDescription:
     dataset : Dataset or UserDataset
         The dataset that is read.
     scenario : Scenario
-        The scenario without improvements and number of nodes, which `system` has.
+        The scenario without improvements, number of nodes and whether it is ideal,
+        which `system` has.
     training : Training
         Settings of the training.
     loader : LoaderSettings
@@ -507,9 +513,11 @@ def _machine(content: Mapping[str, Any]) -> Machine:
 
 
 def _machine_json(machine: Machine) -> dict[str, Any]:
-    """Return a machine ready for JSON, without empty improvements."""
+    """Return a machine ready for JSON, without changes that it does not have."""
     values = {one.name: getattr(machine, one.name) for one in fields(Machine)}
     values |= {name: asdict(tier) for name, tier in machine.tiers.items()}
     if not machine.improvements:
         del values["improvements"]
+    if not machine.is_ideal:
+        del values["is_ideal"]
     return values

@@ -88,6 +88,9 @@ class Machine:
         The storage devices: section `devices` of the system file.
     improvements : mapping of str to int
         Improvement of the devices of an I/O class, in percent.
+    is_ideal : bool
+        Whether storage costs nothing: devices that take no time, or of real tiers an
+        LFS in memory.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Machine:
     emulation: Mapping[str, Any] | None = None
     devices: Mapping[str, Any] | None = None
     improvements: Mapping[str, int] = field(default_factory=dict)
+    is_ideal: bool = False
 
     @property
     def n_processes(self) -> int:

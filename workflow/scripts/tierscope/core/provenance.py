@@ -122,6 +122,16 @@ def model_note(model: str) -> str:
     )
 
 
+def utilisation_note(model: str) -> str:
+    """Return how the model estimates AU; `model` is what `model_words` returns."""
+    return (
+        f"Estimated by the model ({model}): the devices of a class that is N % faster "
+        "need 100/(100 + N) of their time, and waiting moves on to the next busy "
+        "device. The time of each process is multiplied by what the model takes then "
+        "over what it takes now; its computation stays."
+    )
+
+
 def method_notes(methods: Iterable[str], model: str) -> list[str]:
     """Return how some of the methods ``rule`` and ``model`` estimate."""
     notes = {RULE: RULE_NOTE, MODEL: model_note(model)}

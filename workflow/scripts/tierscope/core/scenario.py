@@ -9,6 +9,7 @@ from tierscope.core.lmdb_loaders import LOADERS as LMDB_LOADERS
 from tierscope.core.words import size_words
 
 PROGRAM_LOADER = "program"  # a program of the user reads (`loader.command`)
+IDEAL_SUFFIX = "+ideal"  # of the name of a system whose storage costs nothing
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ class Scenario:
 
     `improvements` are pairs of an I/O class and the improvement of its devices in
     percent. `n_nodes` is the number of nodes for its processes, None for the system's
-    own number. Both belong to the system that runs the scenario.
+    own number. `is_ideal` says whether its storage costs nothing. All three belong to
+    the system that runs the scenario.
     """
 
     dataset: str
@@ -85,13 +87,15 @@ class Scenario:
     loader: str
     improvements: tuple[tuple[str, int], ...] = ()
     n_nodes: int | None = None
+    is_ideal: bool = False
 
     @property
     def name(self) -> str:
         """Return the name used in paths."""
         name = f"{self.dataset}-{self.n_osts}ost-{self.policy}-{self.loader}"
         name += improvement_suffix(dict(self.improvements))
-        return name + nodes_suffix(self.n_nodes)
+        name += nodes_suffix(self.n_nodes)
+        return name + IDEAL_SUFFIX * self.is_ideal
 
     @property
     def reads_database(self) -> bool:
@@ -113,7 +117,7 @@ class Scenario:
     def keys(self) -> dict[str, str | int]:
         """Return the columns of tables that identify a scenario of a system."""
         values = asdict(self)
-        del values["improvements"], values["n_nodes"]
+        del values["improvements"], values["n_nodes"], values["is_ideal"]
         return values
 
 
@@ -150,6 +154,7 @@ def n_on_lfs(n_files: int, cache_rate_percent: int) -> int:
 
 Sweep = Mapping[Scenario, tuple[Point, ...]]
 MAIN_SWEEP = "tables"  # the configuration's sweep, and the folder of its tables
+IDEAL_SWEEP = "ideal"  # the same with storage that costs nothing
 
 
 @dataclass(frozen=True)

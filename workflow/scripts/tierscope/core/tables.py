@@ -16,7 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tierscope.core.columns import LATER, OF_A_LAUNCH, TABLES, TEXT, WIDER
+from tierscope.core.columns import (
+    LATER,
+    LATER_NUMBERS,
+    OF_A_LAUNCH,
+    TABLES,
+    TEXT,
+    WIDER,
+)
 from tierscope.core.parquet import (
     TableError,
     check_numbers,
@@ -36,7 +43,7 @@ def check_table(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     ----------
     frame : DataFrame
         The rows to check; integer columns of any width are widened. Columns of `LATER`
-        may be absent.
+        and `LATER_NUMBERS` may be absent.
     name : str
         A key of `TABLES`.
 
@@ -60,8 +67,9 @@ def check_table(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def with_later_columns(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return a frame with those columns of a table that older ones lack, empty."""
-    absent = [one for one in TABLES[name] if one in LATER and one not in frame]
-    return frame.assign(**{column: LATER[column] for column in absent})
+    later = LATER | dict.fromkeys(LATER_NUMBERS.get(name, ()), math.nan)
+    absent = [one for one in TABLES[name] if one in later and one not in frame]
+    return frame.assign(**{column: later[column] for column in absent})
 
 
 def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tierscope.core.columns import MODEL
 from tierscope.core.description import PYTORCH
 from tierscope.core.files import overlap
 from tierscope.core.io_class import IOClass
@@ -24,7 +25,15 @@ from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.job import RESERVED, JobError, site_resources
 from tierscope.experiment.job import launcher as launcher_of
 from tierscope.experiment.system import System
-from tierscope.policies import FILES, PEERS, PROGRAM_POLICIES, kind_of, of_kind
+from tierscope.policies import (
+    FILES,
+    PEERS,
+    PLACED_PROGRAM,
+    PROGRAM,
+    PROGRAM_POLICIES,
+    kind_of,
+    of_kind,
+)
 from tierscope.storage.clock import MOST_COPIERS
 from tierscope.storage.emulated.library import emulated_gfs
 from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
@@ -130,6 +139,25 @@ def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
                 f"{where}: got {count}, expected divisors of {system.n_processes}, the "
                 f"number of processes of system {system.name}"
             )
+
+
+def check_ideal(experiment: Experiment) -> None:
+    """Refuse ideal runs that cannot be made, or say nothing of the other runs."""
+    for scenario in experiment.sweep:
+        if kind_of(scenario) not in (FILES, PROGRAM, PLACED_PROGRAM):
+            raise ConfigError(
+                f"config: sweep.ideal: got true with policy {scenario.policy} and "
+                f"loader {scenario.loader}, expected policy none, pinning or "
+                "stratified-pinning and a loader of files, or a program: others do "
+                "more than to read files"
+            )
+    system = experiment.system
+    if experiment.source == "measured" and system.ideal_root is None:
+        raise ConfigError(
+            f"config: sweep.ideal: got true, but system {system.name} names no "
+            "directory in memory, expected roots: {ideal: DIRECTORY}, or ideal: {root: "
+            "DIRECTORY} in its file, such as /dev/shm/$USER-tierscope"
+        )
 
 
 def check_experiment(experiment: Experiment) -> None:
@@ -577,6 +605,13 @@ def _check_whatif(experiment: Experiment) -> None:
             f"config: whatif.search.step_percent: got {step}, expected 1 to "
             f"{MAX_GRID_STEPS} steps up to max_improvement_percent {largest}"
         )
+    if experiment.has_utilisation_goal:
+        _check_utilisation_goal(experiment)
+    elif (percent := goal["percent"]) is not None:
+        raise ConfigError(
+            f"config: whatif.goal.percent: got {percent:g} with of: {goal['of']}, "
+            "expected null, or of: utilisation"
+        )
     threads = experiment.loader.read_threads
     if goal["of"] == "execution_time" and threads > 1:
         raise ConfigError(
@@ -589,6 +624,53 @@ def _check_whatif(experiment: Experiment) -> None:
         raise ConfigError(
             "config: whatif.goal.of: got execution_time, expected io_time with loader "
             f"pytorch and loader.workers {workers}: I/O time is then a sum over workers"
+        )
+
+
+def _check_utilisation_goal(experiment: Experiment) -> None:
+    """Refuse a goal of utilisation that the model cannot ask, or that no run meets."""
+    settings = experiment.settings
+    where = "config: whatif.goal.of: got utilisation, expected io_time"
+    if experiment.runs_program:
+        raise ConfigError(
+            f"{where} with a program: the model does not know when it computes"
+        )
+    if settings["whatif"]["goal"]["percent"] is None:
+        raise ConfigError(
+            "config: whatif.goal.percent: got null, expected the least utilisation in "
+            "percent, above 0 and at most 100, with of: utilisation"
+        )
+    if MODEL not in settings["figures"]["methods"]:
+        raise ConfigError(
+            "config: figures.methods: got only rule, expected model with whatif.goal "
+            "of utilisation: the rule does not know which I/O computation hides"
+        )
+    if (reason := experiment.why_no_model) is not None:
+        why = reason.removeprefix("config: ")
+        raise ConfigError(f"{where}, as there is no model: {why}")
+    if (model := settings["model"]["whatif"]) != "simulation":
+        raise ConfigError(
+            f"config: model.whatif: got {model}, expected simulation with "
+            "whatif.goal.of utilisation: order statistics know no computation"
+        )
+    if experiment.training.compute_time.mean_s <= 0:
+        raise ConfigError(
+            "config: training.compute_time_s: got 0, expected more with whatif.goal.of "
+            "utilisation: without computation the utilisation is always 0 %"
+        )
+    _check_two_steps(experiment)
+
+
+def _check_two_steps(experiment: Experiment) -> None:
+    """Refuse a goal of utilisation if a process may have a single step."""
+    name = experiment.settings["figures"]["scenario"]["dataset"]
+    dataset = experiment.datasets[name]
+    n_files = dataset.n_files // experiment.system.n_processes
+    if n_files <= dataset.batch_size:
+        raise ConfigError(
+            f"config: datasets.{name}.batch_size: got {dataset.batch_size} for "
+            f"{n_files} files a process, expected at least 2 steps an epoch with "
+            "whatif.goal.of utilisation, which leaves out the first"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import (
+    IDEAL_SWEEP,
     PROGRAM_LOADER,
     Dataset,
     Point,
@@ -21,6 +22,7 @@ from tierscope.core.validation import ConfigError, check, read_yaml
 from tierscope.experiment.checks import (
     check_devices,
     check_experiment,
+    check_ideal,
     check_n_osts,
     check_nodes,
     check_tiers_of_programs,
@@ -166,7 +168,11 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
         },
         simulated=config["simulate"],
     )
-    experiment = replace(experiment, studies=_studies(experiment, config["studies"]))
+    studies = _studies(experiment, config["studies"])
+    if config["sweep"]["ideal"]:
+        check_ideal(experiment)
+        studies[IDEAL_SWEEP] = _ideal_sweep(experiment.sweep)
+    experiment = replace(experiment, studies=studies)
     check_experiment(experiment)
     return experiment
 
@@ -327,6 +333,19 @@ def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sw
         whatif_truth = {}
     nodes = _nodes_study(experiment, studies["nodes"])
     return {"predict": predict, "whatif-truth": whatif_truth, "nodes": nodes}
+
+
+def _ideal_sweep(sweep: Sweep) -> Sweep:
+    """Return the sweep of ideal runs: one for each repetition that a scenario has.
+
+    Scenarios that differ in their policy only share it, as all files are on one tier.
+    """
+    repetitions: dict[Scenario, set[int]] = {}
+    for scenario, points in sweep.items():
+        ideal = replace(scenario, policy="pinning", is_ideal=True)
+        found = repetitions.setdefault(ideal, set())
+        found.update(point.repetition for point in points)
+    return {ideal: _points([100], found) for ideal, found in repetitions.items()}
 
 
 def _nodes_study(experiment: Experiment, study: Mapping[str, Any]) -> Sweep:

@@ -30,7 +30,7 @@ from tierscope.core.validation import ConfigError
 from tierscope.data.lmdb.settings import lmdb_settings
 from tierscope.experiment.job import BenchmarkJob, ProgramJob
 from tierscope.experiment.system import System
-from tierscope.policies import PEERS, kind_of, policy_options
+from tierscope.policies import FILES, PEERS, kind_of, of_kind, policy_options
 from tierscope.storage.emulated.library import DEVICES_VERSION
 from tierscope.storage.queueing_network import ModelError, network_of
 
@@ -90,9 +90,19 @@ class Experiment:
         return f"simulated, parameters {origin}"
 
     @property
+    def has_utilisation_goal(self) -> bool:
+        """Return whether the goal is one of accelerator utilisation."""
+        return self.settings["whatif"]["goal"]["of"] == "utilisation"
+
+    @property
     def methods(self) -> tuple[str, ...]:
-        """Return the possible ones of the requested methods of estimating."""
+        """Return the possible ones of the requested methods of estimating.
+
+        Only the model knows what a goal of utilisation asks for.
+        """
         wanted = self.settings["figures"]["methods"]
+        if self.has_utilisation_goal:
+            wanted = [method for method in wanted if method == MODEL]
         if MODEL in wanted and self.why_no_model is not None:
             return tuple(method for method in wanted if method != MODEL)
         return tuple(wanted)
@@ -111,14 +121,8 @@ class Experiment:
                 f"config: figures.scenario: got policy {scenario['policy']}, loader "
                 f"{scenario['loader']}; the model knows pinning and loaders of files"
             )
-        try:
-            if not self.simulated:
-                if self.used_calibration is None:
-                    return "config: model.calibration: got null"
-                self.calibration(self.used_calibration)
-            network_of(self.system, scenario["n_osts"])
-        except (ConfigError, ModelError) as error:
-            return str(error)
+        if reason := self._why_no_devices(scenario["n_osts"]):
+            return reason
         if (threads := self.loader.read_threads) != 1:
             return f"config: loader.read_threads: got {threads}, the model knows 1"
         training, model = self.training, self.settings["model"]["whatif"]
@@ -129,6 +133,46 @@ class Experiment:
                 "pytorch, synchronise step or computation that varies"
             )
         return None
+
+    def _why_no_devices(self, n_osts: int) -> str | None:
+        """Return why models know no devices, None if they know them."""
+        try:
+            if not self.simulated:
+                if self.used_calibration is None:
+                    return "config: model.calibration: got null"
+                self.calibration(self.used_calibration)
+            network_of(self.system, n_osts)
+        except (ConfigError, ModelError) as error:
+            return str(error)
+        return None
+
+    @property
+    def computes(self) -> bool:
+        """Return whether a training computes; not known of a program of the user."""
+        return not self.runs_program and self.training.computes
+
+    @property
+    def stalling(self) -> list[Scenario]:
+        """Return the scenarios of the sweep whose stall the model can divide."""
+        one_thread = self.loader.read_threads == 1
+        return [
+            one
+            for one in self.sweep
+            if kind_of(one) is FILES and (one_thread or one.loader == PYTORCH)
+        ]
+
+    @property
+    def why_no_stalls(self) -> str | None:
+        """Return why the model cannot divide the stall by class, None if it can."""
+        if MODEL not in self.settings["figures"]["methods"]:
+            return f"config: figures.methods: got no {MODEL}"
+        if not self.stalling:
+            return (
+                "sweep: got no scenario whose stall the model can divide, expected a "
+                "loader of files with one read thread and one of the policies "
+                f"{', '.join(of_kind(FILES))}"
+            )
+        return self._why_no_devices(self.stalling[0].n_osts)
 
     @property
     def sweeps(self) -> dict[str, Sweep]:
@@ -210,7 +254,8 @@ class Experiment:
     def system_of(self, scenario: Scenario) -> System:
         """Return the system with the changes of a scenario."""
         system = self.system.improved(dict(scenario.improvements))
-        return system.on_nodes(scenario.n_nodes)
+        system = system.on_nodes(scenario.n_nodes)
+        return system.ideal() if scenario.is_ideal else system
 
     def job(
         self,
@@ -257,7 +302,7 @@ class Experiment:
             source=self.source,
             system=system,
             dataset=dataset,
-            scenario=replace(scenario, improvements=(), n_nodes=None),
+            scenario=replace(scenario, improvements=(), n_nodes=None, is_ideal=False),
             runtime=self.runtime,
             policy_options=self._policy_options(scenario),
             lmdb=lmdb,

@@ -189,8 +189,12 @@ class BenchmarkJob:
             )
 
     def resources(self) -> dict[str, Any]:
-        """Return the site's additional resources of the benchmark."""
-        return site_resources(self.system, "run_benchmark", lfs_mib=self.lfs_mib)
+        """Return the site's additional resources of the benchmark.
+
+        An ideal run needs memory in place of local storage.
+        """
+        lfs_mib = 1 if self.system.is_ideal else self.lfs_mib
+        return site_resources(self.system, "run_benchmark", lfs_mib=lfs_mib)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,6 +69,22 @@ def run_folder(results: Path, scenario: Scenario, point: Point) -> Path:
     return results / "runs" / scenario.name / point.path
 
 
+def manifest_of(scenario: Scenario) -> str:
+    """Return the manifest of a scenario's dataset, relative to the results' folder."""
+    kind = "-lmdb" if scenario.reads_database else ""
+    kind = "-files" if scenario.runs_program else kind
+    return f"datasets/{scenario.dataset}-{scenario.n_osts}ost{kind}.parquet"
+
+
+def listed_bytes(results: Path, scenario: Scenario) -> int | None:
+    """Return the bytes of a dataset that a program reads, None until it is listed."""
+    if not (path := results / manifest_of(scenario)).exists():
+        return None
+    from tierscope.core.tables import read_table
+
+    return int(read_table(path, "user_manifest")["size_bytes"].sum())
+
+
 def missing_launches(experiment: Experiment, results: Path) -> Mapping[str, Launch]:
     """Return the launch that each missing run needs, by the folder of the run.
 

@@ -9,7 +9,7 @@ so the rules are not for it.
 import math
 from dataclasses import dataclass
 
-from tierscope.core.scenario import Dataset
+from tierscope.core.scenario import Dataset, UserDataset
 from tierscope.core.words import count_words, size_words
 from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.system import System
@@ -18,7 +18,12 @@ from tierscope.storage.own_folder import (
     check_way,
     check_writable,
 )
-from tierscope.storage.room import FileSystem, file_system, memory_bytes
+from tierscope.storage.room import (
+    FileSystem,
+    check_memory,
+    file_system,
+    memory_bytes,
+)
 
 LEAST_MEMORIES = 5
 LEAST_STEPS = 500
@@ -85,6 +90,43 @@ def check_places(system: System) -> None:
     # Otherwise the LFS is on other machines, or may not be there yet.
     if system.job.scheduler is None and not system.job.setup:
         check_own_folder(system.lfs.data_root().parent)
+
+
+def check_ideal_memory(
+    system: System, dataset: Dataset | UserDataset, listed_bytes: int = 0
+) -> None:
+    """Refuse the directory of ideal runs if it cannot hold a dataset in memory.
+
+    Jobs of a scheduler have the memory of other machines, where a launch looks itself.
+
+    Parameters
+    ----------
+    system : System
+        The system, not yet ideal.
+    dataset : Dataset or UserDataset
+        The dataset.
+    listed_bytes : int, optional
+        Bytes of a dataset of the user, 0 if its files are not listed yet.
+
+    Raises
+    ------
+    TierError
+        With what was found and what is expected.
+    FolderError, OSError
+        If others could change what the directory holds, or it cannot be written.
+    """
+    if system.job.scheduler is not None or system.job.setup:
+        return
+    ideal = system.ideal()
+    root = ideal.lfs.data_root().parent
+    check_own_folder(root)
+    n_bytes = listed_bytes
+    if isinstance(dataset, Dataset):
+        n_bytes = dataset.n_files * dataset.file_size_bytes
+    # What a killed launch has left there is removed by the next one, which looks again.
+    is_empty = not ideal.lfs.data_root().exists()
+    n_copies = system.n_nodes if system.virtual_nodes else 1
+    check_memory(root, n_bytes * n_copies * is_empty)
 
 
 def plan_lines(experiment: Experiment, room: Room, *, cold: bool) -> list[str]:

@@ -56,6 +56,9 @@ class SweepRequest:
         Longest time of a run.
     policies : sequence of str
         Policies of the LFS; the figures are of the first that uses it.
+    ideal : Path, optional
+        Directory in memory for ideal runs: of this machine, or with `system` of the
+        nodes. None for no such runs.
     """
 
     command: Sequence[str]
@@ -68,6 +71,7 @@ class SweepRequest:
     in_place: bool = False
     minutes: int = 60
     policies: Sequence[str] = ("pinning",)
+    ideal: Path | None = None
 
     @property
     def dataset_name(self) -> str:
@@ -124,8 +128,10 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
             "minutes": asked.minutes,
         },
     }
-    if asked.lfs is not None:
-        config["roots"] = _roots(asked)
+    if asked.ideal is not None:
+        config["sweep"]["ideal"] = True
+    if roots := _roots(asked):
+        config["roots"] = roots
     names = read_schema("config")["properties"]["experiment"]
     if not re.match(names["pattern"], asked.experiment):
         raise ConfigError(
@@ -153,15 +159,29 @@ def _roots(asked: SweepRequest) -> dict[str, str]:
 
     Nothing is written to the GFS, as the dataset is there; its root is not used.
     """
-    lfs = asked.lfs.expanduser()
-    if not lfs.is_dir():
-        raise ConfigError(f"--lfs: got {asked.lfs}, expected a directory")
-    if lfs.resolve().is_relative_to(asked.dataset.expanduser().resolve()):
+    given = {"lfs": asked.lfs, "ideal": asked.ideal}
+    roots = {
+        name: str(path) if asked.system else _root(f"--{name}", path, asked.dataset)
+        for name, path in given.items()
+        if path is not None
+    }
+    if asked.lfs is not None:
+        roots["gfs"] = os.path.abspath(f"results/{asked.experiment}/gfs")
+    return roots
+
+
+def _root(option: str, given: Path, dataset: Path) -> str:
+    """Return our folder in a directory of the user."""
+    path = given.expanduser()
+    if not path.is_dir():
+        raise ConfigError(f"{option}: got {given}, expected a directory")
+    if path.resolve().is_relative_to(dataset.expanduser().resolve()):
         raise ConfigError(
-            f"--lfs: got {asked.lfs}, which is in the dataset, expected another one"
+            f"{option}: got {given}, which is in the dataset, expected another one"
         )
-    unused = os.path.abspath(f"results/{asked.experiment}/gfs")
-    return {"gfs": unused, "lfs": os.path.abspath(lfs / _FOLDER)}
+    # All users share a directory in memory, such as /dev/shm.
+    folder = _FOLDER if option == "--lfs" else f"{_FOLDER}-{os.getuid()}"
+    return os.path.abspath(path / folder)
 
 
 def _refuse_another_sweep(path: Path, config: Mapping[str, Any]) -> None:

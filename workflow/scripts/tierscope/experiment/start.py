@@ -13,12 +13,17 @@ from tierscope.core.columns import MODEL
 from tierscope.core.description import content_hash, difference_words
 from tierscope.core.imports import digest_of_modules
 from tierscope.core.machine import TierError
-from tierscope.core.scenario import MAIN_SWEEP, Scenario, Sweep
+from tierscope.core.scenario import IDEAL_SWEEP, MAIN_SWEEP, Scenario, Sweep
 from tierscope.core.validation import ConfigError
 from tierscope.experiment import slurm
 from tierscope.experiment.experiment import Experiment
-from tierscope.experiment.launches import missing_launches, run_folder
-from tierscope.experiment.plan import check_places, plan_lines, read_room
+from tierscope.experiment.launches import listed_bytes, missing_launches, run_folder
+from tierscope.experiment.plan import (
+    check_ideal_memory,
+    check_places,
+    plan_lines,
+    read_room,
+)
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
     SnakemakeInternals,
@@ -36,6 +41,7 @@ _PLACES = {
     "Tables": "tables",
     "Policies": "policies",
     "Nodes": "nodes",
+    "Ideal runs": IDEAL_SWEEP,
     "Accuracy": "accuracy",
     "Predictions": "predict",
     "What-if truth": "whatif-truth",
@@ -143,7 +149,7 @@ class Start:
             system.check_executor(executor)
             if "gfs" in self.snakemake.resources_in_use():
                 self._warn_of_other_modules()
-                check_places(system)
+                self._check_places()
                 if self.experiment.needs_pytorch and not system.job.scheduler:
                     find_pytorch()  # elsewhere a launch looks on its own node
                 # Only our own: jobs of another killed snakemake may still run.
@@ -160,6 +166,7 @@ class Start:
         lines = [
             *self._why_no_estimates_by_the_model(made),
             *self._left_out_calibrations(made),
+            *self._what_storage_costs(made),
             "  ".join(self._made_places(made)),
         ]
         self.tell("\n".join(lines))
@@ -194,7 +201,7 @@ class Start:
         if try_to(self.snakemake.is_dry_run, self.warn, False):
             self._warn_of_other_modules()
             try:
-                check_places(self.experiment.system)
+                self._check_places()
             except TierError as error:  # a plan may be printed elsewhere than it is run
                 self.warn(str(error))
         with suppress(OSError, TierError):  # the start says why a tier cannot be used
@@ -203,6 +210,20 @@ class Start:
                 cold = self.experiment.training.cold
                 for line in plan_lines(self.experiment, room, cold=cold):
                     self.tell(line)
+
+    def _check_places(self) -> None:
+        """Refuse roots of tiers, and of ideal runs if some of these are missing."""
+        experiment = self.experiment
+        check_places(experiment.system)
+        ideal = experiment.sweeps.get(IDEAL_SWEEP, {})
+        if experiment.source != "measured" or all(map(Path.exists, self._runs(ideal))):
+            return
+        for scenario in ideal:
+            listed = 0
+            if scenario.runs_program:
+                listed = listed_bytes(self.results, scenario) or 0
+            dataset = experiment.datasets[scenario.dataset]
+            check_ideal_memory(experiment.system, dataset, listed)
 
     def _settings_of(self, scenario: Scenario) -> Any:
         """Return the settings that determine a scenario's runs, as read from JSON."""
@@ -332,6 +353,11 @@ class Start:
         if (reason := self.experiment.why_no_model) is None:
             return []
         return [f"No estimates by the model, only by the rule: {reason}."]
+
+    def _what_storage_costs(self, made: set[str]) -> list[str]:
+        """Return the sentences on ideal runs, if this start made or found them."""
+        path = self.results / IDEAL_SWEEP / "summary.txt"
+        return path.read_text().splitlines() if str(path) in made else []
 
     def _left_out_calibrations(self, made: set[str]) -> list[str]:
         """Return why some calibrations were left out, if others were made."""

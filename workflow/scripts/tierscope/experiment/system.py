@@ -1,12 +1,13 @@
 """The system: a machine with two tiers, read from its file and checked."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from tierscope.core.machine import Machine, Tier
-from tierscope.core.scenario import improvement_suffix, nodes_suffix
+from tierscope.core.scenario import IDEAL_SUFFIX, improvement_suffix, nodes_suffix
 from tierscope.core.validation import ConfigError, check, read_yaml
 
 SCHEDULERS = ("slurm", "pjm")
@@ -98,6 +99,8 @@ class System(Machine):
         Another system whose devices this one uses.
     network_interface : str, optional
         Interface for reads from other nodes; runs of such policies depend on it.
+    ideal_root : str, optional
+        Directory in memory that holds the dataset in ideal runs.
     job : JobSettings
         Job settings of the site.
     """
@@ -106,6 +109,7 @@ class System(Machine):
     points_per_launch: int | str
     devices_of: str | None = None
     network_interface: str | None = None
+    ideal_root: str | None = None
     job: JobSettings = field(default_factory=JobSettings)
 
     @property
@@ -142,6 +146,19 @@ class System(Machine):
             emulation=emulation,
         )
 
+    def ideal(self) -> "System":
+        """Return the system whose storage costs nothing, named so.
+
+        Emulated and simulated devices take no time. The LFS of real tiers is in the
+        memory that a job asks for.
+        """
+        system = replace(self, name=self.name + IDEAL_SUFFIX, is_ideal=True)
+        if self.source == "emulated" or self.ideal_root is None:
+            return system
+        lfs = Tier(name="lfs", kind="directory", root=self.ideal_root)
+        job = replace(self.job, lfs_in_memory=True, lfs_gib_per_node=None)
+        return replace(system, lfs=lfs, job=job)
+
     def check_executor(self, executor: str) -> None:
         """Refuse any scheduler other than the system's.
 
@@ -175,8 +192,8 @@ def read_system(
         Name of the system.
     *folders : path
         Folders with system files; earlier ones take precedence.
-    roots : mapping of tier to str, optional
-        Directories of tiers that replace those in the file.
+    roots : mapping of str to str, optional
+        Directories of tiers, and of ideal runs, that replace those in the file.
 
     Raises
     ------
@@ -192,6 +209,8 @@ def read_system(
     for tier in ("gfs", "lfs"):
         root = (roots or {}).get(tier) or values[tier]["root"]
         values[tier] = Tier(name=tier, **{**values[tier], "root": root})
+    in_file = values.pop("ideal", {}).get("root")
+    values["ideal_root"] = (roots or {}).get("ideal") or in_file
     job = values.get("job", {})
     estimates = Estimates(**job.get("estimates", {}))
     values["job"] = JobSettings(**{**job, "estimates": estimates})
@@ -209,12 +228,7 @@ def read_system(
             raise ConfigError(
                 f"{path}: gfs.pools.{count}: got {osts}, expected {count} OST indices"
             )
-    roots = [system.gfs.root.rstrip("/"), system.lfs.root.rstrip("/")]
-    if any(f"{a}/".startswith(f"{b}/") for a, b in (roots, roots[::-1])):
-        raise ConfigError(
-            f"{path}: lfs.root: got {system.lfs.root!r}, expected a directory apart "
-            f"from gfs.root {system.gfs.root!r}"
-        )
+    _check_apart(system, path)
     _check_sources(system.devices or {}, path)
     if system.source == "emulated":
         if system.emulation is None:
@@ -232,6 +246,19 @@ def read_system(
                 f"{system.processes_per_node}: a node has one LFS"
             )
     return system
+
+
+def _check_apart(system: System, origin: Path) -> None:
+    """Refuse roots of which one holds another."""
+    roots = {"gfs": system.gfs.root, "lfs": system.lfs.root, "ideal": system.ideal_root}
+    given = [(name, root) for name, root in roots.items() if root is not None]
+    for (first, one), (second, other) in itertools.combinations(given, 2):
+        a, b = (f"{root.rstrip('/')}/" for root in (one, other))
+        if a.startswith(b) or b.startswith(a):
+            raise ConfigError(
+                f"{origin}: {second}.root: got {other!r}, expected a directory apart "
+                f"from {first}.root {one!r}"
+            )
 
 
 def _system_file(name: str, folders: Sequence[str | Path]) -> Path | None:

@@ -1,13 +1,21 @@
 """Parts that the figures of a breakdown before and after an improvement share."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.transforms import offset_copy
 
 from tierscope.analysis.breakdown import sums_of_classes
 from tierscope.analysis.intervals import BestRates, best_rates
+from tierscope.analysis.utilisation import (
+    UtilisationGoal,
+    best_utilised,
+    mean_utilisation,
+    sufficient_utilisation,
+)
 from tierscope.core.columns import IMPROVEMENTS
 from tierscope.core.provenance import Origin
 from tierscope.core.words import (
@@ -17,7 +25,9 @@ from tierscope.figures.style import (
     SLOWEST_LABEL,
     draw_error_bars,
     draw_mean,
+    has_one_rate,
     set_cache_rate_axis,
+    spread_handles,
     stack_classes,
     undecided,
 )
@@ -31,6 +41,7 @@ _BEFORE = {
     "markeredgewidth": 0,
     "linewidth": 1.5,
 }
+_AFTER = _BEFORE | {"color": "#222222", "linewidth": 2}
 _ROOM = 1.5  # height of a panel over the longest time
 _OTHER_SLOWEST = {
     "color": "white",
@@ -42,6 +53,14 @@ _OTHER_SLOWEST = {
 _BEST = {"marker": "D", "markersize": 8, "markeredgecolor": "white", "ls": ""}
 BEST_BEFORE = {"color": "#777777"} | _BEST
 BEST_AFTER = {"color": "#222222"} | _BEST
+GOAL_LINE = {"color": "#117733", "linestyle": (0, (6, 3)), "linewidth": 1.6}
+LEAST_RATE = {
+    "color": GOAL_LINE["color"],
+    "marker": "v",
+    "markersize": 9,
+    "markeredgecolor": "white",
+    "ls": "",
+}
 _HOLLOW = _BEST | {"color": "#222222", "markerfacecolor": "white"}
 _HOLLOW |= {"markeredgecolor": "#222222", "markeredgewidth": 1.6}
 
@@ -133,3 +152,74 @@ def moved_words(before: BestRates, after: BestRates) -> str:
             "-", "\N{MINUS SIGN}"
         )
     )
+
+
+def draw_utilisation(
+    ax: Axes, estimates: pd.DataFrame, percents: Mapping[str, int], goal: pd.Series
+) -> str:
+    """Draw the AU over the cache rate before and after an improvement, and its goal.
+
+    A triangle stands at the least cache rate that then meets the goal.
+
+    Parameters
+    ----------
+    ax : Axes
+        Where to draw.
+    estimates : DataFrame
+        One scenario's and epoch's rows of table ``estimates`` by the model.
+    percents : mapping of str to int
+        The improvement: the columns `IMPROVEMENTS`.
+    goal : Series
+        The row of table ``goals``, a goal of utilisation.
+
+    Returns
+    -------
+    str
+        How the best point moves, in two lines.
+    """
+    best = []
+    for improved, line in ((None, _BEFORE), (percents, _AFTER)):
+        rows = joined(estimates, improved)
+        draw_mean(ax, rows, "utilisation_percent", **line)
+        best.append(best_utilised(mean_utilisation(rows)).iloc[0])
+    ax.axhline(goal["goal_percent"], **GOAL_LINE)
+    met = sufficient_utilisation(rows, UtilisationGoal(goal["goal_percent"])).iloc[0]
+    if met["sufficient"]:
+        rate = met["min_cache_rate_percent"]
+        at = rows[rows["cache_rate_percent"] == rate]["utilisation_percent"].mean()
+        above = offset_copy(ax.transData, ax.figure, y=10, units="points")
+        ax.plot(rate, at, **LEAST_RATE, transform=above, zorder=4)
+    before, after = best
+    rates = [f"{one['cache_rate_percent']} %" for one in best]
+    return (
+        f"best at {' → '.join(dict.fromkeys(rates))}:\n"
+        f"AU {before['utilisation_percent']:.1f} → {after['utilisation_percent']:.1f} %"
+    )
+
+
+def set_utilisation_axes(
+    axes: Sequence[Axes],
+    estimates: pd.DataFrame,
+    spread: pd.DataFrame,
+    provenance: Origin,
+) -> None:
+    """Set the axes of panels of AU, and explain their lines beside them."""
+    for ax in axes:
+        set_cache_rate_axis(ax, estimates["cache_rate_percent"], provenance)
+        ax.set_ylim(0, 106)
+        is_first = ax.get_subplotspec().is_first_col()
+        ax.set_ylabel("Accelerator utilisation (%)" if is_first else "")
+    lines = {
+        "before the\nimprovement": _BEFORE,
+        "after it,\nby the model": _AFTER,
+        "goal": GOAL_LINE,
+        "least cache rate\nto meet it": LEAST_RATE,
+    }
+    handles = [Line2D([], [], **line, label=label) for label, line in lines.items()]
+    handles += spread_handles(
+        spread.assign(flagged=False),
+        replace(provenance, drifted=()),
+        bars=has_one_rate(estimates),
+        band=True,
+    )
+    axes[0].figure.legend(handles=handles, loc="outside right center")

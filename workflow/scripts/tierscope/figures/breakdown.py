@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from tierscope.analysis.breakdown import (
     io_time_spread,
@@ -14,6 +15,7 @@ from tierscope.analysis.breakdown import (
     sums_of_classes,
 )
 from tierscope.analysis.intervals import BEST_METHOD, BestRates, best_rates
+from tierscope.analysis.training.stalls import limit_notes
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import NET_READ
 from tierscope.core.provenance import Origin
@@ -23,6 +25,7 @@ from tierscope.core.words import (
 )
 from tierscope.figures.style import (
     EDGE,
+    MODEL_HATCH,
     SLOWEST_LABEL,
     class_handles,
     draw_error_bars,
@@ -57,6 +60,7 @@ _BEST_LOOKS = {
         "markeredgewidth": 1.6,
     },
 }
+_STALLS = Patch(facecolor="#777777", **MODEL_HATCH, label="stall of the class\n(model)")
 _TOTAL = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
 
 
@@ -68,6 +72,8 @@ def plot_breakdown(
     *,
     provenance: Origin,
     dataset_titles: Mapping[str, str] | None = None,
+    computes: bool = False,
+    stalls: pd.DataFrame | None = None,
 ) -> Figure:
     """Draw the breakdown of the slowest process over the cache rate (Fig. 2).
 
@@ -80,6 +86,10 @@ def plot_breakdown(
         The epoch to draw, counted from 0.
     provenance, dataset_titles
         As for `plot_times`.
+    computes : bool, optional
+        Whether the training computes, so that I/O time may be hidden.
+    stalls : DataFrame, optional
+        Table ``class_stalls`` of the epoch, if it does and a model tells the stall.
 
     Returns
     -------
@@ -87,7 +97,8 @@ def plot_breakdown(
         Bars at their true cache rate, stacked by I/O class; the line is their sum
         and a dotted line marks the cache rate with the least I/O time. Diamonds mark
         the rates that cannot be told from it; all are hollow unless it is the only one
-        and was repeated. With repetitions these are means, error bars are their
+        and was repeated. Where a training computes, hatched bars beside them are the
+        stall by class. With repetitions these are means, error bars are their
         intervals and rings mark a spread above the limit. Each panel has its own y
         range.
     """
@@ -96,11 +107,13 @@ def plot_breakdown(
     title = f"I/O time of the slowest process by class, {provenance.epoch_words(epoch)}"
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     notes = [*source_notes(provenance, spread, scenarios), f"{BEST_METHOD}."]
+    if computes:
+        notes += limit_notes(stalls, scenarios)
     title = titled(title, breakdown, provenance)
     figure, axes = new_figure(len(scenarios), title, notes)
     found = []
     for ax, (title, panel) in zip(axes, panels(breakdown, scenarios), strict=True):
-        stack_classes(ax, panel)
+        _draw_classes(ax, panel, stalls)
         sums = sums_of_classes(panel)
         means_s, _, _ = over_repetitions(sums, "io_time_s")
         ax.plot(means_s.index, means_s, **EDGE | _TOTAL)
@@ -125,12 +138,25 @@ def plot_breakdown(
         handles=[
             total,
             *classes,
+            *([] if stalls is None else [_STALLS]),
             *marks,
             *spread_handles(spread, provenance, bars=True, band=False),
         ],
         loc="outside right center",
     )
     return figure
+
+
+def _draw_classes(ax: Axes, panel: pd.DataFrame, stalls: pd.DataFrame | None) -> None:
+    """Draw I/O time by class as bars, beside them the stall if a model tells it."""
+    if stalls is None:
+        stack_classes(ax, panel)
+        return
+    stack_classes(ax, panel, place=-0.25, width=0.5)
+    stalls = stalls.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
+    stalls = stalls.rename(columns={"part": "io_class", "stall_s": "time_s"})
+    if len(stalls):
+        stack_classes(ax, stalls, place=0.25, width=0.5, **MODEL_HATCH)
 
 
 def _mark_best(ax: Axes, best: BestRates, means_s: pd.Series) -> None:

@@ -9,7 +9,7 @@ from matplotlib.transforms import offset_copy
 
 from tierscope.analysis.breakdown import io_time_spread
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
-from tierscope.core.provenance import RULE_NOTE, Origin
+from tierscope.core.provenance import RULE_NOTE, Origin, utilisation_note
 from tierscope.core.words import (
     goal_notes,
     goal_words,
@@ -20,15 +20,19 @@ from tierscope.core.words import (
 from tierscope.figures.before_after import (
     BEST_AFTER,
     BEST_BEFORE,
+    GOAL_LINE,
+    LEAST_RATE,
     PANEL_OF_TWO,
     best_words,
     draw_bars,
     draw_line,
+    draw_utilisation,
     joined,
     mark_handles,
     mark_other_slowest,
     moved_words,
     set_axes,
+    set_utilisation_axes,
 )
 from tierscope.figures.style import (
     class_handles,
@@ -44,14 +48,6 @@ from tierscope.figures.style import (
 )
 
 ONLY_THE_MEAN = "met by the mean, not by every repetition"
-_GOAL = {"color": "#117733", "linestyle": (0, (6, 3)), "linewidth": 1.6}
-_LEAST = {
-    "color": _GOAL["color"],
-    "marker": "v",
-    "markersize": 9,
-    "markeredgecolor": "white",
-    "ls": "",
-}
 
 
 @styled
@@ -113,11 +109,11 @@ def plot_cheapest_combination(
     for ax in axes:
         mark_flagged(ax, spread, provenance)
         if not is_out_of_reach(goal):
-            ax.axhline(goal["goal_s"] - goal["difference_s"], **_GOAL)
+            ax.axhline(goal["goal_s"] - goal["difference_s"], **GOAL_LINE)
     axes[0].set_title(f"before\n{best_words(best_before)}")
     handles = mark_handles(has_others, best_before, best_after)
     if not is_out_of_reach(goal):
-        handles.append(Line2D([], [], **_GOAL, label="goal (I/O time)"))
+        handles.append(Line2D([], [], **GOAL_LINE, label="goal (I/O time)"))
     lines = [
         wrapped(f"after {improvement_words(percents)}", PANEL_OF_TWO),
         moved_words(best_before, best_after),
@@ -125,8 +121,10 @@ def plot_cheapest_combination(
     if found:
         above = offset_copy(axes[1].transData, figure, y=12, units="points")
         at = cheapest["min_cache_rate_percent"], cheapest["io_time_s"]
-        axes[1].plot(*at, **_LEAST, transform=above)
-        handles.append(Line2D([], [], **_LEAST, label="least cache rate\nto meet it"))
+        axes[1].plot(*at, **LEAST_RATE, transform=above)
+        handles.append(
+            Line2D([], [], **LEAST_RATE, label="least cache rate\nto meet it")
+        )
         if not any(percents.values()):
             lines = ["goal is met without improvement", best_words(best_after)]
     else:
@@ -143,6 +141,60 @@ def plot_cheapest_combination(
         ],
         loc="outside right center",
     )
+    return figure
+
+
+@styled
+def plot_cheapest_utilisation(
+    estimates: pd.DataFrame,
+    goal: pd.Series,
+    cheapest: pd.Series | None,
+    spread: pd.DataFrame,
+    *,
+    provenance: Origin,
+    model: str = "",
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw the AU with the cheapest combination that meets a goal of AU (Fig. 5).
+
+    Parameters
+    ----------
+    estimates : DataFrame
+        One scenario's and epoch's rows of table ``estimates`` by the model, without any
+        improvement and with the cheapest combination; if no combination meets the goal,
+        with the largest improvements of the grid.
+    goal, cheapest, spread, provenance, dataset_titles
+        As for `plot_cheapest_combination`.
+    model : str, optional
+        What the model is (`tierscope.core.provenance.model_words`).
+
+    Returns
+    -------
+    Figure
+        What `tierscope.figures.before_after.draw_utilisation` draws.
+    """
+    scenarios = named_in_sweep(estimates, spread, dataset_titles)
+    epoch = int(estimates["epoch"].iloc[0])
+    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
+    found = cheapest is not None
+    what = "Cheapest improvements that" if found else "No improvements of the grid"
+    subject = f"{scenarios['title'].iloc[0]}, {provenance.epoch_words(epoch)}"
+    title = f"{what} meet {goal_words(goal)}: {subject}"
+    percents = estimates[IMPROVEMENTS].max().to_dict()
+    notes = source_notes(provenance, spread, scenarios)
+    if found:
+        notes.append(_cheapest_note(cheapest, percents))
+    notes.append(f"Searched in steps of {goal['grid_step_percent']:g} % of each class.")
+    notes += [*goal_notes(goal), utilisation_note(model)]
+    figure, axes = new_figure(
+        1, titled(title, estimates, provenance), notes, row_height=4.8
+    )
+    words = f"{'after' if found else 'even after'} {improvement_words(percents)}"
+    if not any(percents.values()):
+        words = "goal is met without improvement"
+    best = draw_utilisation(axes[0], estimates, percents, goal)
+    axes[0].set_title(f"{wrapped(words, PANEL_OF_TWO)}\n{best}")
+    set_utilisation_axes(axes, estimates, spread, provenance)
     return figure
 
 

@@ -1,28 +1,34 @@
 """Draw estimated breakdowns: the paper's Fig. 3, and the cheapest combination."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from tierscope.analysis.breakdown import io_time_spread
+from tierscope.analysis.whatif import improvement_percents
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
-from tierscope.core.provenance import METHOD_WORDS, Origin, method_notes
-from tierscope.core.words import (
-    improvement_words,
+from tierscope.core.provenance import (
+    METHOD_WORDS,
+    Origin,
+    method_notes,
+    utilisation_note,
 )
+from tierscope.core.words import goal_notes, goal_words, improvement_words
 from tierscope.figures.before_after import (
     BEST_AFTER,
     PANEL_OF_THREE,
     PANEL_OF_TWO,
     draw_bars,
     draw_line,
+    draw_utilisation,
     joined,
     mark_handles,
     mark_other_slowest,
     moved_words,
     set_axes,
+    set_utilisation_axes,
 )
 from tierscope.figures.style import (
     class_handles,
@@ -118,4 +124,57 @@ def plot_improvement(
         ],
         loc="outside right center",
     )
+    return figure
+
+
+@styled
+def plot_improved_utilisation(
+    estimates: pd.DataFrame,
+    improvements: Iterable[Mapping[str, int]],
+    goal: pd.Series,
+    spread: pd.DataFrame,
+    *,
+    provenance: Origin,
+    model: str = "",
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw the accelerator utilisation after improvements (Fig. 3, goal of AU).
+
+    Parameters
+    ----------
+    estimates : DataFrame
+        One scenario's and epoch's rows of table ``estimates`` by the model.
+    improvements : iterable of mapping of str to int
+        Improvements in percent by I/O class, all in the table: a panel for each.
+    goal : Series
+        The row of table ``goals`` of that scenario and epoch.
+    spread, provenance, model, dataset_titles
+        As for `plot_improvement`.
+
+    Returns
+    -------
+    Figure
+        What `tierscope.figures.before_after.draw_utilisation` draws.
+    """
+    epoch = int(estimates["epoch"].iloc[0])
+    scenarios = named_in_sweep(estimates, spread, dataset_titles)
+    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
+    percents = improvement_percents(improvements).tolist()
+    changed = [dict(zip(IMPROVEMENTS, row, strict=True)) for row in percents]
+    words = provenance.epoch_words(epoch)
+    title = f"Accelerator utilisation of the {words} after an improvement"
+    title = f"{title}, and {goal_words(goal)}: {scenarios['title'].iloc[0]}"
+    notes = source_notes(provenance, spread, scenarios)
+    figure, axes = new_figure(
+        len(changed),
+        titled(title, estimates, provenance),
+        [*notes, *goal_notes(goal), utilisation_note(model)],
+        row_height=3.8,
+        share_y=True,
+    )
+    width = PANEL_OF_THREE if len(changed) > 2 else PANEL_OF_TWO
+    for ax, percents in zip(axes, changed, strict=True):
+        best = draw_utilisation(ax, estimates, percents, goal)
+        ax.set_title(f"{wrapped(improvement_words(percents), width)}\n{best}")
+    set_utilisation_axes(axes, estimates, spread, provenance)
     return figure

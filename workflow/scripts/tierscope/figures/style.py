@@ -68,8 +68,9 @@ _USUAL_LINES = 4  # of notes
 _LINE_HEIGHT = 0.15  # inches, of a line of notes
 BAND = {"alpha": 0.15, "linewidth": 0}
 EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.75}
-_ERROR_BARS = {"capsize": 2.5, "elinewidth": 1.1}
+ERROR_BARS = {"capsize": 2.5, "elinewidth": 1.1}
 _ERROR_BAR_MARK = {"color": "#222222", "marker": "|", "markersize": 13, "ls": ""}
+MODEL_HATCH = {"hatch": "////", "edgecolor": "white", "linewidth": 0}
 _FLAG = {
     "color": "#000000",
     "marker": "o",
@@ -227,7 +228,7 @@ def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
 
     spread = {"err_style": "band", "err_kws": BAND}
     if has_one_rate(points):
-        spread = {"err_style": "bars", "err_kws": _ERROR_BARS}
+        spread = {"err_style": "bars", "err_kws": ERROR_BARS}
     sns.lineplot(
         points,
         x="cache_rate_percent",
@@ -259,7 +260,7 @@ def draw_error_bars(ax: Axes, sums: pd.DataFrame) -> None:
     means_s, low_s, high_s = over_repetitions(sums, "io_time_s")
     if low_s.notna().any():
         ends_s = [means_s - low_s, high_s - means_s]
-        line = {"color": "#222222", "ls": ""} | _ERROR_BARS
+        line = {"color": "#222222", "ls": ""} | ERROR_BARS
         ax.errorbar(means_s.index, means_s, ends_s, **line)
 
 
@@ -319,17 +320,34 @@ def panels(
         yield title, table.merge(scenario[SCENARIO], on=SCENARIO)
 
 
-def stack_classes(ax: Axes, panel: pd.DataFrame) -> None:
-    """Draw the mean time of each I/O class as stacked bars at the cache rates."""
+def stack_classes(
+    ax: Axes, panel: pd.DataFrame, place: float = 0.0, width: float = 1.0, **look: Any
+) -> None:
+    """Draw the mean time of each I/O class as stacked bars at the cache rates.
+
+    `place` and `width` are parts of the room of a bar, for bars side by side; `look` is
+    that of all bars.
+    """
     by = ["cache_rate_percent", "io_class"]
     times_s = panel.groupby(by)["time_s"].mean().unstack("io_class")
     rates = times_s.index.to_numpy()
-    width = 0.8 * np.diff(rates).min(initial=8)
+    room = bar_width(rates)
     bottom_s = np.zeros(len(rates))
     for io_class in ALL_CLASSES if NET_READ in times_s else IOClass:
         height_s = times_s[str(io_class)].fillna(0).to_numpy()
-        ax.bar(rates, height_s, width, bottom=bottom_s, color=io_class.colour)
+        ax.bar(
+            rates + place * room,
+            height_s,
+            width * room,
+            bottom=bottom_s,
+            **{"color": io_class.colour} | look,
+        )
         bottom_s = bottom_s + height_s
+
+
+def bar_width(rates_percent: np.ndarray) -> float:
+    """Return the width of bars at some cache rates, in points of the cache rate."""
+    return 0.8 * np.diff(rates_percent).min(initial=8)
 
 
 def class_handles(has_peers: bool = False) -> list[Patch]:

@@ -16,11 +16,17 @@ from tierscope.analysis.breakdown import io_time_spread
 from tierscope.analysis.whatif import cheapest_sufficient
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
-from tierscope.core.provenance import METHOD_WORDS, Origin, method_notes
+from tierscope.core.provenance import (
+    METHOD_WORDS,
+    Origin,
+    method_notes,
+    utilisation_note,
+)
 from tierscope.core.words import (
     goal_notes,
     goal_words,
     improvement_words,
+    is_utilisation,
     ties_words,
 )
 from tierscope.figures.cheapest_combination import ONLY_THE_MEAN
@@ -104,10 +110,13 @@ def plot_sufficient_combinations(
         f"Improvements that meet {goal_words(goal)}: {scenarios['title'].iloc[0]}, "
         f"{provenance.epoch_words(epoch)}"
     )
+    notes_of_methods = method_notes(methods, model)
+    if is_utilisation(goal):
+        notes_of_methods = [utilisation_note(model)]
     notes = [
         *source_notes(provenance, spread, scenarios),
         *goal_notes(goal),
-        *method_notes(methods, model),
+        *notes_of_methods,
     ]
     write_around(figure, titled(title, combinations, provenance), notes)
     axes = figure.subplots(1, len(methods), squeeze=False, sharey=True).ravel()

@@ -155,6 +155,12 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
         default=["pinning"],
         help=f"to compare, of {', '.join(PROGRAM_POLICIES)} (pinning)",
     )
+    add(
+        "--ideal",
+        metavar="DIR",
+        type=Path,
+        help="a directory in memory, such as /dev/shm: tell what storage costs",
+    )
     add("--minutes", metavar="N", type=int, default=60, help="most of a run (60)")
     add(
         "--in-place",
@@ -177,6 +183,7 @@ def _sweep(asked: argparse.Namespace, command: Sequence[str]) -> int:
         asked.in_place,
         asked.minutes,
         asked.policies,
+        asked.ideal,
     )
     try:
         return sweep(request, asked.profile, ["-n"] if asked.dry_run else [])

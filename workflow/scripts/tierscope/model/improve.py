@@ -6,10 +6,13 @@ waiting moves to the next busy device. The model gives the factor by which an
 improvement changes the I/O time of the slowest process. The estimate is the measured
 I/O time times that factor. So without an improvement the estimate is the measured time,
 and errors that the model makes in all cases cancel out.
+
+The simulation also knows when each process computes. So execution times are estimated
+in the same way, and accelerator utilisations (`improved_utilisation`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -25,14 +28,17 @@ from tierscope.core.columns import (
     CLASSES,
     IMPROVEMENTS,
     MODEL,
+    POINT,
     RUN_EPOCH,
     TABLES,
 )
 from tierscope.core.description import RunDescription
 from tierscope.core.io_class import total_s
 from tierscope.core.scenario import Point
+from tierscope.core.tables import with_later_columns
 from tierscope.model.predict import ORDER_STATISTICS, SIMULATION, predict_times
 from tierscope.model.simulator.run import (
+    SimulatedReads,
     class_times,
     planned_reads,
     slowest_class_times,
@@ -49,8 +55,9 @@ def estimate_by_model(
     epoch: int,
     description: RunDescription,
     model: str = SIMULATION,
+    epochs: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Estimate the I/O time of the slowest process after each improvement.
+    """Estimate I/O time, execution time and AU of an epoch after each improvement.
 
     Parameters
     ----------
@@ -67,15 +74,20 @@ def estimate_by_model(
         Evaluation of the network: event by event with the runs' own seeds, or by mean
         values and the distribution of the slowest process, which is faster for
         thousands of processes.
+    epochs : DataFrame, optional
+        Table ``epochs`` with at least these runs, for execution times and AU.
 
     Returns
     -------
-    DataFrame, shape (n_runs * n_improvements, 20)
+    DataFrame, shape (n_runs * n_improvements, 22)
         Table ``estimates``, sorted by run and improvement. ``method`` is ``model``.
         ``io_time_s`` is the measured I/O time times the model's I/O time with the
         improvement over that without, in seconds. The class times are those of the
         model's slowest process times the measured over the unimproved model's I/O time;
-        they add up to ``io_time_s``. ``slowest_rank`` is -1.
+        they add up to ``io_time_s``. ``slowest_rank`` is -1. ``execution_time_s`` is
+        the measured one times the model's with the improvement over that without;
+        ``utilisation_percent`` is that of `improved_utilisation`. Both are missing
+        without table ``epochs``, and by order statistics.
 
     Raises
     ------
@@ -91,8 +103,10 @@ def estimate_by_model(
     measured = slowest_process(select_epoch(io_time, epoch))
     points = points_of(measured)
     evaluate = _evaluation(description, points, epoch, model)
-    networks = (_improved_network(description, row) for row in percents.tolist())
-    classes_s = np.stack([evaluate(network) for network in networks], axis=1)
+    answers = [
+        evaluate(improved_network(description, row)) for row in percents.tolist()
+    ]
+    classes_s = np.stack([one.classes_s for one in answers], axis=1)
     # Percents are sorted: the first one is no improvement.
     as_it_is_s = total_s(classes_s)[:, :1]
     if not (as_it_is_s > 0).all():
@@ -107,11 +121,92 @@ def estimate_by_model(
     rows[IMPROVEMENTS] = np.tile(percents, (len(points), 1))
     rows["io_time_s"] = io_time_s.ravel()
     rows[CLASS_TIMES] = classes_s.reshape(-1, len(CLASSES))
-    return rows[list(TABLES["estimates"])]
+    if epochs is not None and model == SIMULATION:
+        execution_s, utilisation = measured_training(epochs, points, epoch)
+        after_s = np.stack([one.execution_s for one in answers], axis=1)
+        changed_s = execution_s[:, np.newaxis] * (after_s / after_s[:, :1])
+        rows["execution_time_s"] = changed_s.ravel()
+        after = np.stack([one.utilisation_percent for one in answers], axis=1)
+        changed = improved_utilisation(utilisation[:, np.newaxis], after[:, :1], after)
+        rows["utilisation_percent"] = changed.ravel()
+    return with_later_columns(rows, "estimates")[list(TABLES["estimates"])]
 
 
-def _improved_network(description: RunDescription, percents: list[int]) -> Network:
-    """Return the network of a scenario on a system with faster devices."""
+def measured_training(
+    epochs: pd.DataFrame, points: list[Point], epoch: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the execution time of some runs of a scenario, and the AU of each rank.
+
+    Parameters
+    ----------
+    epochs : DataFrame
+        Table ``epochs`` of one scenario.
+    points : list of Point
+        The wanted runs.
+    epoch : int
+        The wanted epoch, counted from 0.
+
+    Returns
+    -------
+    execution_s : ndarray, shape (n_points,)
+        Execution time in seconds.
+    utilisation : ndarray, shape (n_points, n_ranks)
+        AU of each process in percent; not a number if it has only one step.
+    """
+    rows = select_epoch(epochs, epoch).set_index([*POINT, "rank"]).sort_index()
+    wanted = [(one.cache_rate_percent, one.repetition) for one in points]
+    runs = [rows.loc[one] for one in wanted]
+    execution_s = np.array([one["execution_time_s"].max() for one in runs])
+    return execution_s, np.stack([one["utilisation_percent"] for one in runs])
+
+
+def improved_utilisation(
+    measured: np.ndarray, before: np.ndarray, after: np.ndarray
+) -> np.ndarray:
+    """Return the AU of runs with an improvement, mean over the processes, in percent.
+
+    The AU of a process is its computation over its time without the first step of the
+    epoch. An improvement leaves the computation as it is. The estimate multiplies the
+    measured time by what the model needs with the improvement over what it needs
+    without; a process never takes less time than its computation. So without an
+    improvement the estimate is the measured AU.
+
+    Parameters
+    ----------
+    measured, before, after : ndarray, shape (..., n_ranks)
+        AU of each process in percent: measured, and by the model without and with the
+        improvement; not a number if the process has only one step. They broadcast.
+    """
+    factor = np.divide(after, before, out=np.ones_like(after), where=before > 0)
+    changed = np.minimum(measured * factor, 100)
+    n_known = np.isfinite(changed).sum(axis=-1)
+    return np.divide(
+        np.nansum(changed, axis=-1),
+        n_known,
+        out=np.full(n_known.shape, np.nan),
+        where=n_known > 0,
+    )
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What the model says of some points on a network.
+
+    `classes_s` are the seconds of the slowest process: shape (n_points, 4).
+    `execution_s` has the shape (n_points,), and `utilisation_percent` is the AU of each
+    process: (n_points, n_ranks). An analytic model does not know these two.
+    """
+
+    classes_s: np.ndarray
+    execution_s: np.ndarray | None = None
+    utilisation_percent: np.ndarray | None = None
+
+
+def improved_network(description: RunDescription, percents: Sequence[int]) -> Network:
+    """Return the network of a scenario on a system with faster devices.
+
+    `percents` are the improvements in the order of the I/O classes.
+    """
     improvements = dict(zip(CLASSES, percents, strict=True))
     improvements = {name: percent for name, percent in improvements.items() if percent}
     system = replace(description.system, improvements=improvements)
@@ -120,22 +215,33 @@ def _improved_network(description: RunDescription, percents: list[int]) -> Netwo
 
 def _evaluation(
     description: RunDescription, points: list[Point], epoch: int, model: str
-) -> Callable[[Network], np.ndarray]:
-    """Return what gives the slowest process's seconds by class: (n_points, 4)."""
+) -> Callable[[Network], _Answer]:
+    """Return what gives the model's answer for a network."""
     workload = workload_of(description)
     if model == SIMULATION:
         planned = [next(planned_reads(description, one, [epoch])) for one in points]
 
-        def simulated_times_s(network: Network) -> np.ndarray:
-            reads = (one.simulate(network, workload) for one in planned)
-            return np.stack([slowest_class_times(class_times(one)) for one in reads])
+        def simulated(network: Network) -> _Answer:
+            reads = [one.simulate(network, workload) for one in planned]
+            return _Answer(
+                np.stack([slowest_class_times(class_times(one)) for one in reads]),
+                np.array([one.epoch.execution_time_s for one in reads]),
+                np.stack([utilisation_of(one) for one in reads]),
+            )
 
-        return simulated_times_s
+        return simulated
     if model == ORDER_STATISTICS:
-        return lambda network: _predicted_times_s(network, workload, points, model)
+        return lambda network: _Answer(
+            _predicted_times_s(network, workload, points, model)
+        )
     raise ModelError(
         f"model.whatif: got {model!r}, expected {SIMULATION} or {ORDER_STATISTICS}."
     )
+
+
+def utilisation_of(reads: SimulatedReads) -> np.ndarray:
+    """Return the AU of each process in a simulated epoch in percent: (n_ranks,)."""
+    return reads.epoch.steps.columns()["utilisation_percent"]
 
 
 def _predicted_times_s(

@@ -103,8 +103,11 @@ def predict(
 
 def models_of(description: RunDescription, models: Iterable[str]) -> list[str]:
     """Return those of some models that know how a scenario loads and computes."""
-    needs_steps = workload_of(description).needs_steps
-    return [one for one in models if one == SIMULATION or not needs_steps]
+    return [
+        one
+        for one in models
+        if one == SIMULATION or not workload_of(description).needs_steps
+    ]
 
 
 def predict_times(

@@ -11,7 +11,7 @@ emulated devices (`tierscope.storage.emulated.device`); the numbers come from se
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -21,11 +21,12 @@ from tierscope.core.machine import Machine
 from tierscope.storage.emulated.device import Device
 from tierscope.storage.emulated.scale import (
     emulated_machine,
-    improve_tier,
+    free_tier,
     lfs_groups,
     scale_gfs,
     scale_lfs,
     scale_network,
+    tier_of,
 )
 
 if TYPE_CHECKING:
@@ -212,12 +213,20 @@ class Network:
         _check_number("n_ranks", self.n_ranks, at_least=1, whole=True)
         _check_number("sample_s", self.sample_s, at_least=0)
 
-    def improved(self, improvements: Mapping[str, int]) -> "Network":
-        """Return the network with some I/O classes faster (`improve_tier`)."""
+    def of(self, machine: Machine) -> "Network":
+        """Return the network with the tiers as a machine has them (`tier_of`)."""
         return replace(
             self,
-            gfs=improve_tier(self.gfs, "gfs", improvements),
-            lfs=improve_tier(self.lfs, "lfs", improvements),
+            gfs=tier_of(machine, self.gfs, "gfs"),
+            lfs=tier_of(machine, self.lfs, "lfs"),
+        )
+
+    def without(self, classes: Collection[str]) -> "Network":
+        """Return the network on which some I/O classes cost nothing (`free_tier`)."""
+        return replace(
+            self,
+            gfs=free_tier(self.gfs, "gfs", classes),
+            lfs=free_tier(self.lfs, "lfs", classes),
         )
 
 
@@ -297,7 +306,8 @@ def _pieces(total: int, largest: int) -> "np.ndarray":
 def network_of(system: Machine, n_osts: int) -> Network:
     """Return the network of a system: emulated devices, or a machine with `devices`.
 
-    It includes the `improvements` of the system, if there are any.
+    It includes the `improvements` of the system, if there are any; the devices of an
+    ideal one take no time.
 
     Parameters
     ----------
@@ -321,7 +331,7 @@ def network_of(system: Machine, n_osts: int) -> Network:
         network = _emulated_network(system, n_osts, n_ranks)
     else:
         network = _described_network(system.devices, n_osts, n_ranks)
-    return network.improved(system.improvements)
+    return network.of(system)
 
 
 def _described_network(

@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierscope.core.machine import TierError
+from tierscope.core.words import size_words
 from tierscope.storage.mounts import Mount, mount_of
 from tierscope.storage.page_cache import MEMORY_TYPES
 
@@ -63,6 +65,35 @@ def file_system(path: Path) -> FileSystem:
         state.f_bavail * state.f_frsize,
         state.f_favail if state.f_files else 1 << 62,
     )
+
+
+def check_memory(root: Path, n_bytes: int = 0) -> None:
+    """Refuse a directory of ideal runs that is not in memory, or lacks the room.
+
+    Parameters
+    ----------
+    root : Path
+        The directory; it need not exist.
+    n_bytes : int, optional
+        Bytes that it must be able to take.
+
+    Raises
+    ------
+    TierError
+        With what was found and what is expected.
+    """
+    found = file_system(root)
+    if not found.is_memory:
+        raise TierError(
+            f"ideal root {root}: got a directory on {found.kind}, expected one in "
+            "memory (tmpfs), such as /dev/shm/$USER-tierscope"
+        )
+    free = min(found.free_bytes, memory_bytes())
+    if n_bytes > free:
+        raise TierError(
+            f"ideal root {root}: got room for {size_words(free)}, expected "
+            f"{size_words(n_bytes)}: ideal runs have the whole dataset in memory"
+        )
 
 
 def _disk(mount: Mount, sys_block: Path = Path("/sys/dev/block")) -> str:

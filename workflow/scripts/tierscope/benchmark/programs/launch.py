@@ -422,7 +422,8 @@ def _with_page_cache(epochs: pd.DataFrame, nodes: Sequence[NodeNotes]) -> pd.Dat
         epochs[f"{tier}_server_bytes"] = np.nan
     dropped = {k: one["names_dropped"] for k, one in by_node.items()}
     epochs["names_dropped"] = epochs["node"].map(dropped).astype(bool) & first
-    return epochs[list(TABLES["run_epochs"])].astype(TABLES["run_epochs"])
+    kinds = TABLES["run_epochs"]  # with columns that no program has
+    return epochs.reindex(columns=list(kinds)).astype(kinds)
 
 
 def _machines(nodes: Sequence[NodeNotes]) -> list[dict[str, Any]]:

@@ -35,6 +35,7 @@ from tierscope.policies.decisions import Decisions
 from tierscope.policies.pinned_bytes import pinned_by_bytes
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
+from tierscope.storage.room import check_memory
 from tierscope.trace.program_records import HANDED
 
 
@@ -121,6 +122,8 @@ class Node:
         """Make the LFS hold these files; return what that took."""
         staged, cold = self._staged, self.description.training.cold
         staged.claim()
+        if self.description.system.is_ideal:
+            check_memory(self.storage.data_root.parent)
         if self.meeting.n_nodes > 1:
             claim = staged.difference(on_lfs).claim
             claims = self.meeting.exchange("claim", claim)

@@ -33,7 +33,7 @@ from tierscope.core.columns.logs import (
     LOWER_BOUNDS,
     OPERATIONS,
 )
-from tierscope.core.columns.shared import MODEL, RULE
+from tierscope.core.columns.shared import MODEL, RULE, TOGETHER
 from tierscope.core.io_class import IOClass
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "INTERFACES",
     "JOB_CLASS",
     "LATER",
+    "LATER_NUMBERS",
     "LOWER_BOUNDS",
     "MODEL",
     "NUMBER",
@@ -61,6 +62,8 @@ __all__ = [
     "SCENARIO_KEYS",
     "TABLES",
     "TEXT",
+    "TOGETHER",
+    "TRAINING",
     "WIDER",
     "Column",
     "allowed_values",
@@ -86,7 +89,9 @@ TABLES = {table: _kinds(columns) for table, columns in COLUMNS.items()}
 SCENARIO_KEYS, RUN_KEYS = _kinds(shared.SCENARIO_KEYS), _kinds(shared.RUN_KEYS)
 POINT, SCENARIO = list(shared.POINT_KEYS), list(SCENARIO_KEYS)
 RUN_EPOCH = [*RUN_KEYS, "epoch"]
+TRAINING = list(analysis.TRAINING)
 CLASSES = [str(io_class) for io_class in IOClass]
+LATER_NUMBERS = analysis.LATER
 IMPROVEMENTS, CLASS_TIMES = list(shared.IMPROVEMENTS), list(shared.CLASS_TIMES)
 
 

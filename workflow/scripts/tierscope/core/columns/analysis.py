@@ -3,6 +3,7 @@
 from tierscope.core.columns.benchmark import N_RANKS, NETWORK, SHUFFLE
 from tierscope.core.columns.column import (
     ANY_NUMBER,
+    Column,
     Columns,
     count,
     flag,
@@ -39,10 +40,29 @@ from tierscope.core.machine import (
 )
 
 _GOAL_OF = text(
-    "Whether the goal is one of I/O time or of execution time.",
-    words=("io_time", "execution_time"),
+    "Whether the goal is one of I/O time, execution time, or accelerator utilisation.",
+    words=("io_time", "execution_time", "utilisation"),
 )
-_GOAL = seconds("The largest time of an epoch that meets the goal.")
+_GOAL = seconds(
+    "The largest time of an epoch that meets the goal; missing for a goal of "
+    "utilisation.",
+    may_be_missing=True,
+)
+_LEAST_UTILISATION = percent(
+    "The least accelerator utilisation (AU) that meets the goal; missing for other "
+    "goals.",
+    may_be_missing=True,
+)
+
+
+def _utilisation(where: str) -> Column:
+    """Return the column of an estimated utilisation."""
+    return percent(
+        f"AU {where}, mean over processes and repetitions; missing unless the goal is "
+        "one of utilisation.",
+        may_be_missing=True,
+    )
+
 
 _IO_TIME: Columns = {
     "epoch": EPOCH,
@@ -135,20 +155,65 @@ _SPREAD: Columns = {
     "flagged": flag("Whether `cv` is larger than `max_spread_percent`."),
 }
 
+_STORAGE_TIME: Columns = {
+    "cache_rate_percent": CACHE_RATE,
+    "epoch": EPOCH,
+    "n_repetitions": count("Number of repetitions that have an ideal run."),
+    "execution_time_s": seconds(
+        "Execution time of the epoch, that of the longest process, mean over the "
+        "repetitions."
+    ),
+    "compute_time_s": seconds(
+        "Part of it in which a process computed, mean over processes and repetitions; "
+        "missing for programs.",
+        may_be_missing=True,
+    ),
+    "ideal_time_s": seconds(
+        "Execution time with storage that costs nothing, mean over the repetitions."
+    ),
+    "storage_s": seconds(
+        "Execution time minus the ideal one of the same repetition, mean of the pairs.",
+        ANY_NUMBER,
+    ),
+    "storage_interval_s": seconds(
+        "Half the width of the 95 % confidence interval of `storage_s`; missing if "
+        "there is one repetition.",
+        may_be_missing=True,
+    ),
+    "utilisation_percent": percent(
+        "Accelerator utilisation (AU), mean over processes and repetitions; missing "
+        "for programs, and if there is only one step.",
+        may_be_missing=True,
+    ),
+    "utilisation_interval_percent": percent(
+        "Half the width of the 95 % confidence interval of `utilisation_percent`; "
+        "missing if there is one repetition.",
+        may_be_missing=True,
+    ),
+}
+
 _GOALS: Columns = {
     "epoch": EPOCH,
     "goal_of": _GOAL_OF,
     "goal_s": _GOAL,
+    "goal_percent": _LEAST_UTILISATION,
     "difference_s": seconds(
         "Mean of execution time minus I/O time, which turns an I/O time into an "
-        "execution time; 0 for a goal of I/O time.",
+        "execution time; 0 for other goals.",
         ANY_NUMBER,
     ),
     "best_cache_rate_percent": whole_percent(
-        "Cache rate with the least I/O time without improvement."
+        "Cache rate with the least I/O time without improvement, or for a goal of "
+        "utilisation with the highest AU."
     ),
     "best_io_time_s": seconds(
         "I/O time at `best_cache_rate_percent`, mean over the repetitions."
+    ),
+    "best_utilisation_percent": _utilisation("at `best_cache_rate_percent`"),
+    "grid_step_percent": percent(
+        "Step of the grid that was searched by the model, which may be wider than the "
+        "configured one; missing for a search by the rule.",
+        may_be_missing=True,
     ),
     "n_combinations": count("Number of combinations of improvements in the grid."),
     "n_sufficient": count(
@@ -164,6 +229,7 @@ _COMBINATIONS: Columns = {
     "epoch": EPOCH,
     "goal_of": _GOAL_OF,
     "goal_s": _GOAL,
+    "goal_percent": _LEAST_UTILISATION,
     **IMPROVEMENTS,
     "cost": number("Cost of the improvements, by the configured cost per percent."),
     "cheapest": flag("Whether this is the cheapest combination; one of equal ones."),
@@ -177,15 +243,18 @@ _COMBINATIONS: Columns = {
         "Estimated I/O time at `min_cache_rate_percent`, mean over the repetitions."
     ),
     "cv": CV,
+    "utilisation_percent": _utilisation("at `min_cache_rate_percent`"),
     "in_every_repetition": flag(
         "Whether each repetition meets the goal at `min_cache_rate_percent`."
     ),
     "best_cache_rate_percent": whole_percent(
-        "Cache rate with the least estimated I/O time with this combination."
+        "Cache rate with the least estimated I/O time with this combination, or for a "
+        "goal of utilisation with the highest AU."
     ),
     "best_io_time_s": seconds(
         "Estimated I/O time at `best_cache_rate_percent`, mean over the repetitions."
     ),
+    "best_utilisation_percent": _utilisation("at `best_cache_rate_percent`"),
 }
 
 _ACCURACY_TESTS: Columns = {
@@ -258,6 +327,30 @@ _RUN_FACTS: Columns = {
     "run": text("Folder of the newest run, or launch of probes, with this value."),
 }
 
+# What an improvement does to the training; missing where only I/O times are estimated.
+TRAINING: Columns = {
+    "execution_time_s": seconds(
+        "Execution time of the epoch with this improvement, by the simulating model; "
+        "missing by the rule, and where no steps were timed.",
+        may_be_missing=True,
+    ),
+    "utilisation_percent": percent(
+        "Accelerator utilisation (AU) with this improvement, mean over the processes; "
+        "missing where `execution_time_s` is, and if there is only one step.",
+        may_be_missing=True,
+    ),
+}
+# Numbers that older tables lack, by table.
+LATER: dict[str, tuple[str, ...]] = {
+    "estimates": tuple(TRAINING),
+    "goals": ("goal_percent", "best_utilisation_percent", "grid_step_percent"),
+    "combinations": (
+        "goal_percent",
+        "utilisation_percent",
+        "best_utilisation_percent",
+    ),
+}
+
 TABLES: dict[str, Columns] = {
     "io_time": RUN_KEYS | _IO_TIME,
     "verdicts": RUN_KEYS | _VERDICTS,
@@ -282,7 +375,9 @@ TABLES: dict[str, Columns] = {
         ),
         "slowest_rank": SLOWEST_RANK,
     }
-    | CLASS_TIMES,
+    | CLASS_TIMES
+    | TRAINING,
+    "storage_time": SCENARIO_KEYS | _STORAGE_TIME,
     "goals": SCENARIO_KEYS | _GOALS,
     "combinations": SCENARIO_KEYS | _COMBINATIONS,
     "accuracy_tests": _ACCURACY_TESTS,

@@ -14,12 +14,14 @@ from tierscope.core.columns.column import (
 )
 from tierscope.core.columns.shared import (
     CACHE_RATE,
+    EPOCH,
     IMPROVEMENTS,
     IO_CLASS,
     N_REPETITIONS,
     SCENARIO_KEYS,
     SOURCE,
     SYSTEM,
+    TOGETHER,
 )
 from tierscope.core.io_class import IOClass
 
@@ -265,6 +267,29 @@ _PREDICTION_ERRORS: Columns = {
     "dominant_goal_met": flag("Whether `dominant_right_percent` is at least 95."),
 }
 
+_CLASS_STALLS: Columns = {
+    "cache_rate_percent": CACHE_RATE,
+    "epoch": EPOCH,
+    "part": text(
+        "I/O class, or `together`: stall that goes only if several classes cost "
+        "nothing at once.",
+        words=(*map(str, IOClass), TOGETHER),
+    ),
+    "stall_s": seconds(
+        "By how much the model's epoch is shorter if the devices of the class cost "
+        "nothing, mean over the repetitions; the parts sum to the stall of the model. "
+        "If they exceed it, they are scaled, and `together` is 0."
+    ),
+    "execution_time_s": seconds(
+        "Execution time of the model's epoch, mean over the repetitions."
+    ),
+    "first_wait_s": seconds(
+        "Longest wait of a process for the first batch of the model's epoch, at most "
+        "the computation of its step, which would hide it after another step; mean "
+        "over the repetitions."
+    ),
+}
+
 TABLES: dict[str, Columns] = {
     "calibration": {
         "source": SOURCE,
@@ -299,5 +324,6 @@ TABLES: dict[str, Columns] = {
     | _WHATIF_TRUTH,
     "whatif_truth_summary": SCENARIO_KEYS | IMPROVEMENTS | _WHATIF_TRUTH_SUMMARY,
     "predictions": SCENARIO_KEYS | _PREDICTIONS,
+    "class_stalls": SCENARIO_KEYS | _CLASS_STALLS,
     "prediction_errors": SCENARIO_KEYS | _PREDICTION_ERRORS,
 }

@@ -15,6 +15,7 @@ from tierscope.core.columns.column import (
 from tierscope.core.io_class import ALL_CLASSES, IOClass
 
 RULE, MODEL = "rule", "model"  # how an estimate is made: column `method`
+TOGETHER = "together"  # stall that goes only if several classes cost nothing
 STATUSES = ("holds", "does not hold", "undecided", "not measurable here")
 
 SOURCE = text(

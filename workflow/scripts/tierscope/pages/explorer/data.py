@@ -73,6 +73,9 @@ class Start:
         Whether the page shows a job that ran once: nothing on it is about cache rates.
     origin : Origin, optional
         Where the numbers come from: it knows what epochs and cache rates are.
+    computes : bool, optional
+        Whether the training computes: the class with most I/O time may be hidden, so
+        the page does not say that it limits.
     """
 
     scenario: Mapping[str, str | int]
@@ -88,6 +91,7 @@ class Start:
     )
     is_job: bool = False
     origin: Origin = field(default_factory=lambda: Origin(""))
+    computes: bool = False
 
     @property
     def grid_step_percent(self) -> int:

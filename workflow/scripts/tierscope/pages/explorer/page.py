@@ -138,6 +138,9 @@ def build_explorer(
         "provenance": provenance,
         "source_words": " ".join(map(source_note, sources)),
         "repetition_words": _repetition_words(point["repetitions"] for point in points),
+        "largest_class": "The class with most I/O time"
+        if start.computes
+        else "The limiting class",
         "interval_words": "" if start.is_job else _INTERVAL_WORDS,
         "cost_words": _cost_words(start),
         "question": _JOB_QUESTION if start.is_job else _QUESTION,

@@ -111,6 +111,7 @@ def _names(
     return sums | {
         "one_job": str(start.is_job).lower(),
         "map_chart": map_chart(start),
+        "limits": "has most I/O time" if start.computes else "limits",
         "bar_edges": str(list(BAR_EDGES)),
         "breakdown_fields": f"[{', '.join(_breakdown_fields(start))}]",
         "line_names": str([*lines, ""][:3]),

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from tierscope.analysis.breakdown import select_scenarios
+from tierscope.analysis.comparing.ideal import storage_sentences
 from tierscope.analysis.comparing.policies import warming_policies
 from tierscope.analysis.comparing.savings import best_policy_words
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
@@ -45,7 +46,8 @@ from tierscope.pages.report.runs import (
     spread_table,
     spread_words,
 )
-from tierscope.pages.report.summary import goal_kind, summary_table
+from tierscope.pages.report.stalls import stalled_points, times_beside_stalls
+from tierscope.pages.report.summary import goal_kind, summary_table, utilisation_note_of
 from tierscope.pages.web_page import content_policy
 
 _NUMBERS = ("(%)", "(s)", "(GiB)", "Repetition", "Repetitions")  # ends of columns
@@ -81,6 +83,9 @@ def report_context(
     policy_claims: pd.DataFrame | None = None,
     policy_summary: pd.DataFrame | None = None,
     background: pd.DataFrame | None = None,
+    storage_time: pd.DataFrame | None = None,
+    computes: bool = False,
+    stalls: pd.DataFrame | None = None,
     run_facts: pd.DataFrame | None = None,
     needs: str = "",
     anonymous: bool = False,
@@ -123,6 +128,12 @@ def report_context(
         the pictures.
     background : DataFrame, optional
         Table ``background`` of the runs that have copies.
+    storage_time : DataFrame, optional
+        Table ``storage_time``, if there are ideal runs.
+    computes : bool, optional
+        Whether the training computes, so that I/O time may be hidden.
+    stalls : DataFrame, optional
+        Table ``class_stalls``, if it does and a model tells the stall.
     run_facts : DataFrame, optional
         Table ``run_facts``, unless all runs are simulated.
     needs : str, optional
@@ -142,6 +153,10 @@ def report_context(
     has_peers = breakdown["io_class"].eq(NET_READ).any()
     warming = warming_policies(background, epoch)
     further = {"estimates": estimates, "is_warming": bool(warming)}
+    beside = None
+    if computes:
+        further["stalled"] = stalled_points(stalls)
+        beside = times_beside_stalls(breakdown, stalls, titles, epoch)
     return {
         "policy": content_policy(),
         "results": results,
@@ -160,11 +175,18 @@ def report_context(
         "summary": summary_table(
             breakdown, spread, goals, combinations, titles, epoch, **further
         ),
+        "beside_stalls": beside,
+        "knows_stalls": stalls is not None,
         "best_policy": best_policy_words(policy_summary),
+        "is_measured": keys["source"].eq("measured").all(),
+        "storage": []
+        if storage_time is None
+        else storage_sentences(storage_time, epoch, provenance, dataset_titles),
         "best_method": BEST_METHOD,
         "interval_method": METHOD,
         "warming": warming,
         "goal": goal_kind(goals, epoch),
+        "utilisation_note": utilisation_note_of(goals),
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),

@@ -1,6 +1,5 @@
 """The answers of an epoch for the report, one row per scenario."""
 
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +10,7 @@ from tierscope.analysis.breakdown import io_time_spread, select_epoch, sums_of_c
 from tierscope.analysis.comparing.policies import is_reference
 from tierscope.analysis.intervals import best_rates, interval
 from tierscope.analysis.search import cheapest_combination
+from tierscope.analysis.training.stalls import NOT_KNOWN, limits_of, spans_words
 from tierscope.analysis.whatif import (
     Goal,
     best_point,
@@ -18,12 +18,14 @@ from tierscope.analysis.whatif import (
     select_improvements,
 )
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO
-from tierscope.core.io_class import NET_READ, io_class_of
+from tierscope.core.io_class import NET_READ
 from tierscope.core.words import (
     FLAG,
     GOAL_KINDS,
     UNKNOWN,
+    UTILISATION_NOTE,
     improvement_words,
+    is_utilisation,
     seconds_words,
     ties_words,
 )
@@ -41,6 +43,7 @@ def summary_table(
     estimates: pd.DataFrame | None = None,
     *,
     is_warming: bool = False,
+    stalled: pd.Series | None = None,
 ) -> pd.DataFrame:
     """Return the answers of an epoch, one row per scenario.
 
@@ -58,6 +61,9 @@ def summary_table(
         Table ``estimates`` by the model.
     is_warming : bool
         Whether the I/O time of the last epoch is a column, too.
+    stalled : Series, optional
+        If the training computes, what limits each point by its stall
+        (`tierscope.analysis.training.stalls.limits`); it may lack points.
     """
     last_epoch = select_epoch(breakdown, breakdown["epoch"].max())
     point_keys = [*SCENARIO, "cache_rate_percent"]
@@ -80,7 +86,7 @@ def summary_table(
         rows.append(
             {
                 "Scenario": scenario["title"],
-                "Limited by": bottlenecks(breakdown, keys),
+                **_limits(breakdown, keys, stalled),
                 "Best cache rate (%)": _best_words(times, keys),
                 "I/O time there (s)": seconds_words(point["io_time_s"])
                 + _interval_words(times, point)
@@ -147,13 +153,18 @@ def bottlenecks(breakdown: pd.DataFrame, scenario: pd.Series) -> str:
     times_s = rows.groupby(["cache_rate_percent", "io_class"])["time_s"].mean()
     times_s = times_s.unstack("io_class")
     classes = [name for name in (*CLASSES, NET_READ) if name in times_s]
-    limits = times_s[classes].idxmax(axis=1)
-    words = []
-    for io_class, group in itertools.groupby(limits.items(), key=lambda item: item[1]):
-        rates = [rate for rate, _ in group]
-        span = f"{rates[0]} to {rates[-1]}" if len(rates) > 1 else f"{rates[0]}"
-        words.append(f"{io_class_of(io_class).label} at {span}\N{NO-BREAK SPACE}%")
-    return "\n".join(words)
+    return spans_words(times_s[classes].idxmax(axis=1))
+
+
+def _limits(
+    breakdown: pd.DataFrame, scenario: pd.Series, stalled: pd.Series | None
+) -> dict[str, str]:
+    """Return what limits a scenario: by the stall if the training computes."""
+    by_time = bottlenecks(breakdown, scenario)
+    if stalled is None:
+        return {"Limited by": by_time}
+    words = spans_words(limits_of(stalled, scenario)) or NOT_KNOWN
+    return {"Limited by (stall)": words, "Most I/O time": by_time}
 
 
 def _purchase(
@@ -161,7 +172,10 @@ def _purchase(
 ) -> dict[str, str]:
     """Return the goal of a scenario and the cheapest improvement that meets it."""
     kind = goal_kind(goals, epoch)
+    of_utilisation = kind == GOAL_KINDS["utilisation"]
     names = [f"Goal (s of {kind})" if kind else "Goal (s)"]
+    if of_utilisation:
+        names = ["Goal (% AU)", "Highest AU today (%)"]
     names += ["Execution minus I/O time (s)"] * (kind == GOAL_KINDS["execution_time"])
     n_goal = len(names)
     names += ["Cheapest improvement that meets it"]
@@ -171,9 +185,13 @@ def _purchase(
     if goals.empty:
         return row
     goal = goals.iloc[0]
-    values = [seconds_words(goal["goal_s"]), seconds_words(goal["difference_s"])][
-        :n_goal
-    ]
+    values = [seconds_words(goal["goal_s"]), seconds_words(goal["difference_s"])]
+    if of_utilisation:
+        values = [
+            f"{goal['goal_percent']:g}",
+            f"{goal['best_utilisation_percent']:.1f}",
+        ]
+    values = values[:n_goal]
     cheapest = cheapest_combination(combinations, goal)
     if cheapest is None:
         values.append("none of those searched")
@@ -203,9 +221,10 @@ def _purchase_by_model(
 ) -> dict[str, str]:
     """Return the model's estimate of the cheapest improvement; nothing without a model.
 
-    The estimate is unknown if the model was not asked about this improvement.
+    The estimate is unknown if the model was not asked about this improvement. A goal of
+    utilisation is the model's already.
     """
-    if estimates is None:
+    if estimates is None or goal_kind(goals, epoch) == GOAL_KINDS["utilisation"]:
         return {}
     tables = [
         table[(table[SCENARIO] == scenario).all(axis=1) & (table["epoch"] == epoch)]
@@ -232,3 +251,8 @@ def goal_kind(goals: pd.DataFrame, epoch: int) -> str:
     """Return the quantity of an epoch's goal, such as I/O time; nothing if no goal."""
     kinds = goals.loc[goals["epoch"] == epoch, "goal_of"].unique()
     return " and ".join(sorted(GOAL_KINDS[kind] for kind in kinds))
+
+
+def utilisation_note_of(goals: pd.DataFrame) -> str:
+    """Return what a goal of utilisation is, if the goals are; otherwise nothing."""
+    return UTILISATION_NOTE if goals.apply(is_utilisation, axis=1).any() else ""

@@ -22,9 +22,9 @@ from tierscope.storage.emulated.device import (
 )
 from tierscope.storage.emulated.scale import (
     emulated_machine,
-    improve_tier,
     scale_gfs,
     scale_lfs,
+    tier_of,
 )
 from tierscope.storage.local_folder import node_name
 from tierscope.storage.preloaded import refuse_unless_loaded
@@ -42,7 +42,7 @@ def emulated_gfs(system: Machine, n_osts: int) -> Device:
         system.n_processes,
         [str(system.gfs.data_root())],
     )
-    return improve_tier(device, "gfs", system.improvements)
+    return tier_of(system, device, "gfs")
 
 
 class Emulation:
@@ -94,8 +94,7 @@ class Emulation:
                 system.n_processes,
                 lambda ranks: _node_folders(ranks, system, root),
             )
-            improvements = system.improvements
-            devices += [improve_tier(one, "lfs", improvements) for one in servers]
+            devices += [tier_of(system, one, "lfs") for one in servers]
         library = native / "libtierscope_device.so"
         if not devices:
             return None

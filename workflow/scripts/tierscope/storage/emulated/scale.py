@@ -15,7 +15,7 @@ of a queueing model to the statements of the paper (Fukai et al.): a reconstruct
 is consistent with them, not data.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -264,6 +264,44 @@ def improve_tier(
             rate = getattr(station, name)
             changes[name] = None if rate is None else rate * factor
     return replace(station, **changes)
+
+
+def free_tier(station: Station, tier: str, classes: Collection[str]) -> Station:
+    """Return a tier's stations on which the calls of some I/O classes cost nothing.
+
+    Their service times and latencies are exactly 0, and their rates unlimited.
+
+    Parameters
+    ----------
+    station : Device or tierscope.storage.queueing_network.TierModel
+        The tier as it is.
+    tier : {"gfs", "lfs"}
+        Which tier it is.
+    classes : collection of str
+        The I/O classes; those of the other tier are ignored.
+    """
+    free = [kind for kind in _TIMES if f"{tier}_{kind}" in classes]
+    names = {field.name for field in fields(station)}
+    times = {name: 0.0 for kind in free for name in names & set(_TIMES[kind])}
+    rates = {name: None for kind in free for name in names & set(_RATES[kind])}
+    if f"{tier}_read" in classes and "n_links" in names:
+        rates["n_links"] = 0  # as a device whose links have no limit
+    return replace(station, **times, **rates)
+
+
+def tier_of(machine: Machine, station: Station, tier: str) -> Station:
+    """Return a tier's stations as a machine has them: improved, or ideal.
+
+    Parameters
+    ----------
+    machine : Machine
+        The machine.
+    station, tier
+        As for `improve_tier`.
+    """
+    if machine.is_ideal:
+        return free_tier(station, tier, [f"{tier}_{kind}" for kind in _TIMES])
+    return improve_tier(station, tier, machine.improvements)
 
 
 def _check_processes(n_processes: int) -> None:

@@ -1,0 +1,169 @@
+"""What storage costs: pairs of runs and ideal runs, and the sentence on them."""
+
+import math
+
+import pandas as pd
+import pytest
+from tierscope.analysis.comparing.ideal import (
+    storage_sentence,
+    storage_sentences,
+    storage_time,
+)
+from tierscope.core.columns import TABLES
+from tierscope.core.provenance import Origin
+from tierscope.core.tables import check_table
+
+T_OF_ONE = 12.7062  # t of one degree of freedom
+SCENARIO = {
+    "source": "measured",
+    "system": "small",
+    "dataset": "tiny",
+    "n_osts": 0,
+    "policy": "none",
+    "loader": "posix",
+}
+
+
+def epochs(times_s, rate=0, **scenario):
+    """Return a table of epochs: of each repetition the times of its processes."""
+    keys = SCENARIO | scenario
+    rows = [
+        {
+            **keys,
+            "cache_rate_percent": rate,
+            "repetition": repetition,
+            "rank": rank,
+            "epoch": 0,
+            "execution_time_s": time_s,
+            "compute_time_s": 1.0 + rank,
+            "utilisation_percent": 50.0 + 10 * repetition,
+        }
+        for repetition, of_ranks in enumerate(times_s)
+        for rank, time_s in enumerate(of_ranks)
+    ]
+    return pd.DataFrame(rows)
+
+
+def ideal(times_s, **scenario):
+    """Return the table of epochs of ideal runs."""
+    return epochs(times_s, 100, system="small+ideal", policy="pinning", **scenario)
+
+
+def row(**values):
+    """Return a row of table `storage_time`: 41.2 s at cache rate 0."""
+    return {
+        **SCENARIO,
+        "cache_rate_percent": 0,
+        "epoch": 0,
+        "execution_time_s": 41.2,
+        "ideal_time_s": 28.7,
+        "storage_s": 12.5,
+        "storage_interval_s": 0.8,
+        **values,
+    }
+
+
+def test_storage_is_the_mean_difference_of_the_pairs():
+    real = pd.concat([epochs([(9, 10), (11, 12)]), epochs([(8, 8), (9, 8)], 50)])
+    # Pairs differ by 4 and 5 s, and by 2 s twice.
+    table = storage_time(real, ideal([(5, 6), (7, 6)]))
+    assert check_table(table, "storage_time").shape == (2, len(TABLES["storage_time"]))
+    first, second = table.to_dict("records")
+    assert first["policy"] == "none"
+    assert first["execution_time_s"] == 11
+    assert first["ideal_time_s"] == 6.5
+    assert first["storage_s"] == 4.5
+    assert first["storage_interval_s"] == pytest.approx(T_OF_ONE * 0.5, rel=1e-4)
+    assert first["compute_time_s"] == 1.5
+    assert first["utilisation_percent"] == 55
+    assert first["utilisation_interval_percent"] == pytest.approx(5 * T_OF_ONE, 1e-4)
+    assert (second["storage_s"], second["storage_interval_s"]) == (2, 0)
+
+
+def test_scenarios_are_paired_with_the_ideal_runs_of_their_loader():
+    loaders = {"posix": 7, "tensorflow": 9}
+    real = pd.concat(epochs([(10,)], loader=one) for one in loaders)
+    best = pd.concat(ideal([(s,)], loader=one) for one, s in loaders.items())
+    table = storage_time(real, best).set_index("loader")
+    assert table["storage_s"].to_dict() == {"posix": 3, "tensorflow": 1}
+    assert table["storage_interval_s"].isna().all()
+
+
+def test_repetitions_without_ideal_run_do_not_count():
+    table = storage_time(epochs([(10,), (20,), (90,)]), ideal([(5,), (5,)]))
+    assert table["n_repetitions"].tolist() == [2]
+    assert table["execution_time_s"].tolist() == [15]
+    later = ideal([(5,)]).assign(repetition=7)
+    with pytest.raises(ValueError, match=r"got repetitions \[0\] and ideal ones \[7\]"):
+        storage_time(epochs([(10,)]), later)
+
+
+def test_programs_tell_nothing_of_computation():
+    unknown = {"compute_time_s": math.nan, "utilisation_percent": math.nan}
+    table = storage_time(
+        epochs([(10,), (11,)]).assign(**unknown), ideal([(5,), (5,)]).assign(**unknown)
+    )
+    assert check_table(table, "storage_time")["storage_s"].tolist() == [5.5]
+    assert table[[*unknown, "utilisation_interval_percent"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (
+            {"ideal_time_s": 18.7, "storage_s": 22.5},
+            "Of 41.2 s an epoch at cache rate 0 %, 22.5 ± 0.8 s are storage; no "
+            "storage, however fast, makes an epoch shorter than 18.7 s.",
+        ),
+        (
+            {},
+            "Of 41.2 s an epoch at cache rate 0 %, 12.5 ± 0.8 s are storage; no "
+            "storage, however fast, makes an epoch shorter than 28.7 s. Most of the "
+            "epoch is the processor's time.",
+        ),
+        (
+            {"storage_s": 0.5, "ideal_time_s": 40.7, "source": "emulated"},
+            "Of 41.2 s an epoch at cache rate 0 %, 0.5 ± 0.8 s are storage, which "
+            "cannot be told from 0: the time is the processor's (emulated).",
+        ),
+        (
+            {"storage_s": 0.0, "ideal_time_s": 41.2, "storage_interval_s": 0.0},
+            "Nothing of 41.2 s an epoch at cache rate 0 % is storage: the time is the "
+            "processor's.",
+        ),
+        (
+            {"storage_interval_s": math.nan, "execution_time_s": 0.0412}
+            | {"ideal_time_s": 0.0187, "storage_s": 0.0225},
+            "Of 0.0412 s an epoch at cache rate 0 %, 0.0225 s (one repetition, no "
+            "interval) are storage; no storage, however fast, makes an epoch shorter "
+            "than 0.0187 s.",
+        ),
+    ],
+)
+def test_sentence_says_what_storage_costs(values, words):
+    assert storage_sentence(row(**values)) == words
+
+
+def test_program_that_marks_no_epochs_has_a_run():
+    words = storage_sentence(row(), Origin("", is_whole_run=True))
+    assert words.startswith("Of 41.2 s a run at")
+    assert words.endswith("Most of the run is the processor's time.")
+
+
+def test_sentences_are_of_the_lowest_rate_and_of_the_shortest_epoch():
+    rows = [
+        row(cache_rate_percent=rate, execution_time_s=time_s)
+        for rate, time_s in ((0, 40.0), (50, 35.0), (100, 37.0))
+    ]
+    table = pd.DataFrame([*rows, row(epoch=1)])
+    lines = storage_sentences(table, 0)
+    assert [line.partition(",")[0] for line in lines] == [
+        "Of 40.0 s an epoch at cache rate 0 %",
+        "Of 35.0 s an epoch at cache rate 50 %",
+    ]
+    several = pd.DataFrame([row(), row(policy="pinning", loader="tensorflow")])
+    titles = [line.partition(":")[0] for line in storage_sentences(several, 0)]
+    assert titles == [
+        "tiny dataset, posix, none",
+        "tiny dataset, tensorflow, pinning",
+    ]

@@ -1,0 +1,82 @@
+"""What limits a training, and how its time is divided, on hand-made tables."""
+
+import pandas as pd
+import pytest
+from tierscope.analysis.training.stalls import (
+    PROCESSOR,
+    limit_label,
+    limit_notes,
+    limits,
+    limits_of,
+    spans_words,
+)
+from tierscope.core.columns import CLASSES, TOGETHER
+from tierscope.core.words import scenario_titles
+
+SCENARIO = {
+    "source": "simulated",
+    "system": "pencil",
+    "dataset": "small",
+    "n_osts": 60,
+    "policy": "pinning",
+    "loader": "tensorflow",
+}
+
+
+def stalls(points, first_wait_s=0.0, **keys):
+    """Return table `class_stalls` of epochs of 100 s; `points` are parts by rate."""
+    rows = [
+        SCENARIO
+        | keys
+        | {"cache_rate_percent": rate, "epoch": 1, "part": part, "stall_s": float(one)}
+        for rate, parts in points.items()
+        for part, one in zip([*CLASSES, TOGETHER], parts, strict=True)
+    ]
+    times = {"execution_time_s": 100.0, "first_wait_s": first_wait_s}
+    return pd.DataFrame(rows).assign(**times)
+
+
+@pytest.mark.parametrize(
+    ("parts", "first_wait_s", "expected"),
+    [
+        ((5, 20, 0, 0, 9), 0, "gfs_meta"),
+        ((7, 7, 0, 0, 0), 0, "gfs_read"),  # of equal ones the first
+        ((0, 2, 0, 0, 30), 0, "gfs_meta"),
+        ((0, 0.9, 0, 0, 30), 0, TOGETHER),
+        ((0, 0.5, 0.4, 0, 0), 0, PROCESSOR),
+        ((0, 0, 0, 0, 0), 0, PROCESSOR),
+        ((0, 5, 0, 0, 0), 4.5, PROCESSOR),  # but for the first batch
+        ((0, 5, 0, 0, 0), 3.9, "gfs_meta"),
+    ],
+)
+def test_the_class_with_the_largest_stall_limits_unless_there_is_practically_none(
+    parts, first_wait_s, expected
+):
+    assert limits(stalls({40: parts}, first_wait_s)).tolist() == [expected]
+
+
+def test_words_join_neighbouring_cache_rates():
+    meta, read, none = (0, 9, 0, 0, 0), (0, 0, 9, 0, 0), (0, 0, 0, 0, 0)
+    table = stalls({0: meta, 20: meta, 40: read, 60: none, 80: none})
+    found = limits_of(limits(table), pd.Series(SCENARIO))
+    assert spans_words(found).replace("\N{NO-BREAK SPACE}", " ").splitlines() == [
+        "GFS-META at 0 to 20 %",
+        "LFS-READ at 40 %",
+        "processor at 60 to 80 %",
+    ]
+
+
+def test_notes_name_each_scenario_and_say_where_the_model_knows_nothing():
+    table = stalls({0: (9, 0, 0, 0, 0)})
+    both = pd.DataFrame([SCENARIO, SCENARIO | {"policy": "lru"}])
+    head, known, other = limit_notes(table, scenario_titles(both))
+    assert "not the most I/O time" in head
+    assert known == "small dataset, 60 OSTs, pinning: GFS-READ at 0\N{NO-BREAK SPACE}%."
+    assert other == "small dataset, 60 OSTs, lru: not known."
+    (only,) = limit_notes(None, scenario_titles(both))
+    assert "no model tells which class it waits for" in only
+
+
+def test_limits_that_are_no_class_have_words():
+    assert limit_label(TOGETHER) == "several classes together"
+    assert limit_label("lfs_meta") == "LFS-META"

@@ -1,0 +1,171 @@
+"""Figure 6 on hand-made tables."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+from tierscope.core.columns import CLASSES, TOGETHER
+from tierscope.core.io_class import IOClass
+from tierscope.core.provenance import Origin
+from tierscope.figures.training.stalls import plot_stalls
+
+SCENARIO = {
+    "source": "simulated",
+    "system": "pencil",
+    "dataset": "small",
+    "n_osts": 60,
+    "policy": "pinning",
+    "loader": "tensorflow",
+}
+
+
+def storage_time(storage_s=(4.0, 2.0), compute_s=5.0, interval_s=0.5, **keys):
+    """Return points whose ideal run takes 6 s."""
+    rows = [
+        SCENARIO
+        | keys
+        | {
+            "cache_rate_percent": rate,
+            "epoch": 1,
+            "n_repetitions": 3,
+            "execution_time_s": 6 + one,
+            "compute_time_s": compute_s,
+            "ideal_time_s": 6.0,
+            "storage_s": one,
+            "storage_interval_s": interval_s,
+            "utilisation_percent": 100 * compute_s / (6 + one),
+            "utilisation_interval_percent": 1.0,
+        }
+        for rate, one in zip((0, 50), storage_s, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def class_stalls(parts=(1, 3, 0, 0, 4), **keys):
+    """Return what the model says of both points: an eighth, three, none, none, half."""
+    rows = [
+        SCENARIO
+        | keys
+        | {"cache_rate_percent": rate, "epoch": 1, "part": part, "stall_s": float(one)}
+        for rate in (0, 50)
+        for part, one in zip([*CLASSES, TOGETHER], parts, strict=True)
+    ]
+    return pd.DataFrame(rows).assign(execution_time_s=20.0, first_wait_s=0.0)
+
+
+def draw(table=None, stalls=None, **options):
+    table = storage_time() if table is None else table
+    return plot_stalls(table, stalls, 1, provenance=Origin("made up"), **options)
+
+
+def bars(ax, rate):
+    """Return bottom, height, colour and hatch of the bars of a cache rate."""
+    return [
+        (bar.get_y(), bar.get_height(), to_hex(bar.get_facecolor()), bar.get_hatch())
+        for bar in ax.patches
+        if bar.get_x() + bar.get_width() / 2 == pytest.approx(rate) and bar.get_height()
+    ]
+
+
+def legend(figure):
+    return [
+        text.get_text().replace("\n", " ") for text in figure.legends[0].get_texts()
+    ]
+
+
+def notes(figure):
+    return " ".join(figure.get_supxlabel().split())
+
+
+def test_a_bar_is_computation_processor_and_the_stall_as_the_model_divides_it():
+    figure = draw(stalls=class_stalls())
+    grey, dark, read, meta, together = bars(figure.axes[0], 0)
+    assert (grey[:2], grey[3]) == ((0, 5), None)
+    assert (dark[:2], dark[3]) == ((5, 1), None)
+    assert read[:3] == (6, 0.5, IOClass.GFS_READ.colour.lower())
+    assert meta[:3] == (6.5, 1.5, IOClass.GFS_META.colour.lower())
+    assert together[:2] == (8, 2)
+    assert all(one[3] for one in (read, meta, together))
+    assert bars(figure.axes[0], 50)[-1][:2] == (7, 1)
+    assert "divide it by the model: what would go" in notes(figure)
+    assert legend(figure)[:3] == [
+        "stall of several classes together (model)",
+        "stall of GFS-META (model)",
+        "stall of GFS-READ (model)",
+    ]
+
+
+def test_without_a_model_the_stall_is_one_piece_that_is_not_hatched():
+    figure = draw()
+    assert [one[1] for one in bars(figure.axes[0], 0)] == [5, 1, 4]
+    assert bars(figure.axes[0], 0)[-1][3] is None
+    assert legend(figure)[0] == "stall (not divided)"
+    assert "the model" not in notes(figure)
+
+
+def test_where_the_model_has_no_stall_what_was_measured_is_one_piece():
+    figure = draw(stalls=class_stalls((0, 0, 0, 0, 0)))
+    assert [one[1] for one in bars(figure.axes[0], 50)] == [5, 1, 2]
+
+
+def test_a_scenario_that_the_model_does_not_know_is_one_piece_beside_others():
+    table = pd.concat([storage_time(), storage_time(policy="none")])
+    figure = draw(table, class_stalls())
+    assert len(bars(figure.axes[0], 0)) == 5
+    assert [one[1] for one in bars(figure.axes[1], 0)] == [5, 1, 4]
+
+
+def test_programs_have_one_part_for_the_processor_and_no_utilisation():
+    table = storage_time(compute_s=math.nan, loader="program")
+    figure = draw(table.assign(utilisation_percent=np.nan))
+    (ax,) = figure.axes
+    assert [one[:2] for one in bars(ax, 0)] == [(0, 6), (6, 4)]
+    assert legend(figure) == ["stall (not divided)", "computation and processor"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "heights"),
+    [({"storage_s": (-0.1, 2.0)}, [5, 1]), ({"compute_s": 6.5}, [6.5, 4])],
+)
+def test_parts_below_0_are_drawn_as_0_and_the_note_says_so(changes, heights):
+    figure = draw(storage_time(**changes))
+    assert [one[1] for one in bars(figure.axes[0], 0)] == heights
+    assert "below 0 are drawn as 0" in notes(figure)
+    assert "below 0" not in notes(draw())
+
+
+def test_whiskers_are_the_interval_of_what_storage_costs():
+    (line,) = draw().axes[0].collections
+    ends = [segment[:, 1].tolist() for segment in line.get_segments()]
+    assert ends == [[9.5, 10.5], [7.5, 8.5]]
+    once = storage_time(interval_s=math.nan)
+    assert list(draw(once).axes[0].collections) == []
+
+
+def test_utilisation_is_below_with_the_goals_line():
+    figure = draw(goal_percent=90)
+    below = figure.axes[1]
+    assert below.get_ylabel() == "AU (%)"
+    used, goal = below.lines[0], below.lines[-1]
+    assert used.get_ydata().tolist() == pytest.approx([50, 62.5])
+    assert set(goal.get_ydata()) == {90}
+    assert legend(figure)[-1] == "goal: 90 % AU"
+    assert "goal" not in legend(draw())[-1]
+
+
+@pytest.mark.parametrize("n_scenarios", [1, 2, 3, 4, 5])
+def test_each_scenario_has_a_panel_with_its_utilisation_below(n_scenarios):
+    tables = [storage_time(n_osts=10 + one) for one in range(n_scenarios)]
+    figure = draw(pd.concat(tables))
+    assert len(figure.axes) == 2 * n_scenarios
+    titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
+    expected = [f"small dataset, {10 + one} OSTs" for one in range(n_scenarios)]
+    assert sorted(titles) == expected
+
+
+def test_title_names_the_source_and_the_notes_hold_the_sentence():
+    figure = draw(sentences=["Of 10 s an epoch, 4 s are storage."])
+    assert figure.get_suptitle().endswith("second epoch (simulated)")
+    assert "Of 10 s an epoch, 4 s are storage." in notes(figure)

@@ -1,0 +1,41 @@
+"""Rules that compare the runs with ideal ones, whose storage costs nothing.
+
+The runs are those of sweep `ideal`, which an experiment has with `sweep.ideal: true`.
+"""
+
+IDEAL_RUNS = f"{RESULTS}/{IDEAL_SWEEP}"
+
+
+rule compare_ideal:
+    input:
+        epochs=f"{TABLES}/epochs.parquet",
+        ideal_epochs=f"{IDEAL_RUNS}/epochs.parquet",
+        observations=observations(),
+        ideal_observations=observations(IDEAL_SWEEP),
+        library=library("compare_ideal"),
+    output:
+        table=table(f"{TABLES}/storage_time.parquet", "What storage costs"),
+        text=f"{IDEAL_RUNS}/summary.txt",
+    log:
+        f"{LOGS}/compare_ideal.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        epoch=SETTINGS["figures"]["epoch"],
+        provenance=PROVENANCE,
+        dataset_titles=DATASET_TITLES,
+    message:
+        "Comparing the runs with ideal ones."
+    script:
+        "../scripts/compare_ideal.py"
+
+
+# Its table, if there are ideal runs.
+STORAGE_TIME = [rules.compare_ideal.output.table] * IDEAL
+
+
+# The end of a start prints the text.
+rule ideal:
+    input:
+        if_ideal(rules.compare_ideal.output),

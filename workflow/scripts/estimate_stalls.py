@@ -1,0 +1,57 @@
+"""Estimate by the model how long the processes wait for each I/O class."""
+
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+
+import pandas as pd
+from tierscope.analysis.training.stalls import limits
+from tierscope.core.description import RunDescription
+from tierscope.core.files import log_to
+from tierscope.core.scenario import Point
+from tierscope.core.tables import write_table
+from tierscope.model.calibration.fit import calibrated, read_devices
+from tierscope.model.stalls import estimate_class_stalls
+from tierscope.storage.queueing_network import ModelError
+
+
+def cache_rates(points: list[dict[str, int]]) -> Iterator[tuple[int, list[Point]]]:
+    """Yield each cache rate with its points, the repetitions."""
+    ordered = sorted(Point(**point) for point in points)
+    for rate, some in groupby(ordered, key=lambda point: point.cache_rate_percent):
+        yield rate, list(some)
+
+
+def main() -> None:
+    """Estimate every cache rate of every scenario, with a line about each."""
+    devices = None
+    if snakemake.input.devices:
+        devices = read_devices(snakemake.input.devices)
+    tables = []
+    for scenario in snakemake.params.scenarios:
+        description = RunDescription.from_json(scenario["description"])
+        if devices:
+            description = calibrated(description, devices)
+        rates = list(cache_rates(scenario["points"]))
+        for number, (rate, points) in enumerate(rates, start=1):
+            tables.append(
+                estimate_class_stalls(description, points, snakemake.params.epoch)
+            )
+            print(
+                f"{scenario['name']}, point {number} of {len(rates)}: cache rate "
+                f"{rate} %, stall {tables[-1]['stall_s'].sum():.3g} s of "
+                f"{tables[-1]['execution_time_s'].iloc[0]:.3g} s"
+            )
+    stalls = pd.concat(tables, ignore_index=True)
+    write_table(stalls, snakemake.output.stalls, "class_stalls")
+    if snakemake.params.computes:
+        print("What limits each point, by its stall:")
+        print(limits(stalls).reset_index().to_string(index=False))
+
+
+if __name__ == "__main__":
+    log_to(snakemake.log[0])
+    try:
+        main()
+    except ModelError as error:
+        sys.exit(f"tierscope: {error}")

@@ -1,0 +1,1 @@
+"""What a training that computes waits for: the storage, or the processor."""

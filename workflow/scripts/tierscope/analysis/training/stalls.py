@@ -1,0 +1,166 @@
+"""Name what limits a training: the I/O class with the largest stall, or the processor.
+
+Where a training computes, the class with the most I/O time may be hidden behind the
+computation. The bottleneck is then the class whose stall is the largest, as the model
+divides it (`tierscope.model.stalls`). The wait for the first batch of an epoch counts
+only if it is longer than the computation of a step, which would hide it if the epoch
+had a step before. Where nothing else is left, no class is a bottleneck.
+"""
+
+import itertools
+
+import pandas as pd
+
+from tierscope.core.columns import CLASSES, SCENARIO, TOGETHER
+from tierscope.core.io_class import io_class_of
+
+# Parts of an execution time besides classes and `TOGETHER`: in the processes, and stall
+# that no model divides.
+COMPUTATION, PROCESSOR, STALL = "computation", "processor", "stall"
+STALL_PARTS = [*CLASSES, TOGETHER]
+LEAST_PERCENT = 1  # of the execution time: a later stall below is practically none
+NOT_KNOWN = "not known"
+UNKNOWN_STALL = (
+    "The training computes, so I/O time may be hidden; no model tells which class it "
+    "waits for"
+)
+_LABELS = {
+    PROCESSOR: "processor",
+    TOGETHER: "several classes together",
+    NOT_KNOWN: NOT_KNOWN,
+}
+_POINT = [*SCENARIO, "cache_rate_percent"]
+_ROUNDING = 1e-9  # of a time: a number as little below 0 is 0
+
+
+def stalls_of_points(stalls: pd.DataFrame) -> pd.DataFrame:
+    """Return the stall of each part in seconds, a row a point, a column a part.
+
+    `stalls` is table ``class_stalls`` of one epoch; the index is the scenario and
+    ``cache_rate_percent``.
+    """
+    return stalls.set_index([*_POINT, "part"])["stall_s"].unstack()[STALL_PARTS]
+
+
+def limits(stalls: pd.DataFrame) -> pd.Series:
+    """Return what limits each point: an I/O class, `TOGETHER` or `PROCESSOR`.
+
+    Parameters
+    ----------
+    stalls : DataFrame, shape (n_points * 5, 11)
+        Table ``class_stalls`` of one epoch.
+
+    Returns
+    -------
+    Series of str, shape (n_points,); index: the scenario and ``cache_rate_percent``
+        The class with the largest stall, of equal ones the first. It is `PROCESSOR`
+        where the stall without `first_wait_s` is below `LEAST_PERCENT` of the execution
+        time, else `TOGETHER` where the stall of each class is.
+    """
+    parts_s = stalls_of_points(stalls)
+    times_s = stalls.groupby(_POINT)[["execution_time_s", "first_wait_s"]].first()
+    times_s = times_s.reindex(parts_s.index)
+    least_s = times_s["execution_time_s"] * LEAST_PERCENT / 100
+    later_s = parts_s.sum(axis=1) - times_s["first_wait_s"]
+    classes_s = parts_s[CLASSES]
+    found = classes_s.idxmax(axis=1)
+    found = found.mask(classes_s.max(axis=1) < least_s, TOGETHER)
+    return found.mask((later_s < least_s) | (least_s == 0), PROCESSOR).rename("limit")
+
+
+def limits_of(limits: pd.Series, scenario: pd.Series) -> pd.Series:
+    """Return what limits a scenario by cache rate; empty if no model tells it."""
+    table = limits.reset_index()
+    rows = table[(table[SCENARIO] == scenario[SCENARIO]).all(axis=1)]
+    return rows.set_index("cache_rate_percent")["limit"]
+
+
+def spans_words(limits: pd.Series) -> str:
+    """Return lines that say what limits where: ``GFS-META at 0 to 60 %``.
+
+    `limits` has the name of an I/O class, or another limit, by cache rate.
+    """
+    words = []
+    for limit, group in itertools.groupby(limits.items(), key=lambda item: item[1]):
+        rates = [rate for rate, _ in group]
+        span = f"{rates[0]} to {rates[-1]}" if len(rates) > 1 else f"{rates[0]}"
+        words.append(f"{limit_label(limit)} at {span}\N{NO-BREAK SPACE}%")
+    return "\n".join(words)
+
+
+def limit_label(limit: str) -> str:
+    """Return what to call a limit: a class's label, or words."""
+    return _LABELS.get(limit) or io_class_of(limit).label
+
+
+def limit_notes(stalls: pd.DataFrame | None, scenarios: pd.DataFrame) -> list[str]:
+    """Return sentences that say what limits a training that computes.
+
+    Parameters
+    ----------
+    stalls : DataFrame or None
+        Table ``class_stalls`` of one epoch; None if no model tells the stall.
+    scenarios : DataFrame
+        What `tierscope.core.words.scenario_titles` returns.
+    """
+    if stalls is None:
+        return [f"{UNKNOWN_STALL}."]
+    found = limits(stalls)
+    notes = [
+        "The training computes, so I/O time may be hidden. The largest stall by the "
+        "model limits it, not the most I/O time; the report has both side by side."
+    ]
+    for scenario in scenarios.to_dict("records"):
+        words = spans_words(limits_of(found, pd.Series(scenario))) or NOT_KNOWN
+        notes.append(f"{scenario['title']}: {words}.".replace("\n", ", "))
+    return notes
+
+
+def divide_execution_time(
+    storage_time: pd.DataFrame, stalls: pd.DataFrame | None
+) -> pd.DataFrame:
+    """Divide the execution time of points into computation, processor and stall.
+
+    Parameters
+    ----------
+    storage_time : DataFrame
+        Table ``storage_time`` of one epoch.
+    stalls : DataFrame or None
+        Table ``class_stalls`` of the same epoch, of some of these points; None if there
+        is no model.
+
+    Returns
+    -------
+    DataFrame
+        A row a point and part: the keys of the point, ``part`` and ``time_s``.
+        `PROCESSOR` is what the ideal run takes besides computation, or all of it where
+        computation is not known. What storage costs is divided as the model divides its
+        own stall, and is one `STALL` where the model has none. ``is_negative`` says
+        that noise made a part negative; its time is 0.
+    """
+    keys = [*_POINT]
+    points = storage_time.set_index(keys)
+    compute_s = points["compute_time_s"]
+    times_s = {
+        COMPUTATION: compute_s,
+        PROCESSOR: points["ideal_time_s"] - compute_s.fillna(0.0),
+    }
+    shares = _shares(stalls, points.index)
+    whole = shares.isna().all(axis=1)
+    times_s[STALL] = points["storage_s"].where(whole)
+    times_s |= {part: shares[part] * points["storage_s"] for part in STALL_PARTS}
+    rows = pd.concat(
+        [one.rename("time_s").to_frame().assign(part=p) for p, one in times_s.items()]
+    ).dropna(subset=["time_s"])
+    least_s = -_ROUNDING * points["execution_time_s"].reindex(rows.index)
+    rows["is_negative"] = rows["time_s"] < least_s
+    return rows.assign(time_s=rows["time_s"].clip(lower=0.0)).reset_index()
+
+
+def _shares(stalls: pd.DataFrame | None, index: pd.MultiIndex) -> pd.DataFrame:
+    """Return which part of a point's stall each part is; missing if not known."""
+    if stalls is None:
+        return pd.DataFrame(float("nan"), index, STALL_PARTS)
+    parts_s = stalls_of_points(stalls).reindex(index)
+    sums_s = parts_s.sum(axis=1)
+    return parts_s.div(sums_s.where(sums_s > 0), axis=0)

@@ -1,0 +1,107 @@
+"""Goals of accelerator utilisation (AU): which estimates by the model meet them.
+
+The paper's rule has no part in this. It makes I/O times shorter, and does not know
+which of them the training waits for and which are hidden behind its computation.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.whatif import least_sufficient_rates, point_keys
+
+UTILISATION = "utilisation"
+
+
+@dataclass(frozen=True)
+class UtilisationGoal:
+    """A goal for the accelerator utilisation in an epoch.
+
+    Parameters
+    ----------
+    percent : float
+        The least AU that meets the goal, above 0 and at most 100; the mean over the
+        processes and repetitions.
+    """
+
+    percent: float
+    of: ClassVar[str] = UTILISATION
+
+    def __post_init__(self) -> None:
+        """Refuse an invalid goal."""
+        if not 0 < self.percent <= 100:
+            raise ValueError(
+                f"goal: got {self.percent} % utilisation, expected more than 0 % and "
+                "at most 100 %."
+            )
+
+    def is_met(self, utilisation_percent: float | np.ndarray) -> bool | np.ndarray:
+        """Return whether an AU in percent meets the goal; a missing one does not."""
+        return utilisation_percent >= self.percent
+
+
+def mean_utilisation(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Return mean and least AU over the repetitions of each point.
+
+    Parameters
+    ----------
+    estimates : DataFrame, shape (n_estimates, 22)
+        Table ``estimates`` by the model.
+
+    Returns
+    -------
+    DataFrame
+        Scenario, epoch, method, improvements, ``cache_rate_percent``,
+        ``utilisation_percent`` (the mean) and ``least_percent``; sorted.
+    """
+    by = [*point_keys(estimates), "cache_rate_percent"]
+    groups = estimates.groupby(by, sort=True)["utilisation_percent"]
+    means = groups.agg(utilisation_percent="mean", least_percent="min")
+    return means.reset_index()
+
+
+def best_utilised(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the cache rate of the highest AU for each combination of improvements.
+
+    Parameters
+    ----------
+    points : DataFrame
+        What `mean_utilisation` returns.
+
+    Returns
+    -------
+    DataFrame
+        Its rows; the lowest cache rate if several are equal.
+    """
+    ordered = points.sort_values(
+        ["utilisation_percent", "cache_rate_percent"],
+        ascending=[False, True],
+        kind="stable",
+    )
+    by = point_keys(points)
+    return ordered.drop_duplicates(by).sort_values(by, ignore_index=True)
+
+
+def sufficient_utilisation(
+    estimates: pd.DataFrame, goal: UtilisationGoal
+) -> pd.DataFrame:
+    """Return the least cache rate with which each combination meets a goal of AU.
+
+    Parameters
+    ----------
+    estimates : DataFrame, shape (n_estimates, 22)
+        Table ``estimates`` by the model.
+    goal : UtilisationGoal
+        The goal; the mean over the repetitions is compared.
+
+    Returns
+    -------
+    DataFrame
+        As from `tierscope.analysis.whatif.sufficient_combinations`.
+    """
+    points = mean_utilisation(estimates)
+    points["sufficient"] = goal.is_met(points["utilisation_percent"])
+    points["in_every_repetition"] = goal.is_met(points["least_percent"])
+    return least_sufficient_rates(points)

@@ -1,0 +1,214 @@
+"""Draw what an epoch's time is: computation, processor, and stall by I/O class."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from tierscope.analysis.breakdown import select_epoch
+from tierscope.analysis.training.stalls import (
+    COMPUTATION,
+    PROCESSOR,
+    STALL,
+    STALL_PARTS,
+    divide_execution_time,
+)
+from tierscope.core.columns import SCENARIO, TOGETHER
+from tierscope.core.io_class import IOClass
+from tierscope.core.provenance import Origin
+from tierscope.core.words import scenario_titles
+from tierscope.figures.style import (
+    ERROR_BARS,
+    MODEL_HATCH,
+    bar_width,
+    panels,
+    set_cache_rate_axis,
+    styled,
+    titled,
+    write_around,
+)
+
+_PARTS = [COMPUTATION, PROCESSOR, *STALL_PARTS, STALL]
+_COLOURS = {
+    COMPUTATION: "#BBBBBB",
+    PROCESSOR: "#777777",
+    TOGETHER: "#CC79A7",
+    STALL: "#882255",
+    **{str(one): one.colour for one in IOClass},
+}
+_LABELS = {
+    COMPUTATION: "computation",
+    PROCESSOR: "processor: what else an\nepoch takes if storage\ncosts nothing",
+    TOGETHER: "stall of several classes\ntogether (model)",
+    STALL: "stall (not divided)",
+    **{str(one): f"stall of {one.label}\n(model)" for one in IOClass},
+}
+_WHOLE = "computation and processor"  # of programs, whose computation is not known
+_HEIGHTS = 3.4, 1.5  # inches, of the time and of the utilisation of a scenario
+_GOAL = {"color": "#9A2A7B", "linestyle": (0, (7, 4)), "linewidth": 1.3}
+_UTILISATION = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
+_NO_UTILISATION = "not known of an epoch of one step"
+_DIVIDED = (
+    "Stall is what storage costs, the difference of pairs of runs. Hatched parts "
+    "divide it by the model: what would go if the devices of a class cost nothing"
+)
+_NEGATIVE = (
+    "\N{WARNING SIGN} Parts that came out below 0 are drawn as 0: the runs of a pair "
+    "differ by more than storage"
+)
+
+
+@styled
+def plot_stalls(
+    storage_time: pd.DataFrame,
+    stalls: pd.DataFrame | None,
+    epoch: int,
+    *,
+    provenance: Origin,
+    sentences: Sequence[str] = (),
+    goal_percent: float | None = None,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw computation, processor and stall of an epoch over the cache rate (Fig. 6).
+
+    Parameters
+    ----------
+    storage_time : DataFrame
+        Table ``storage_time`` of the scenarios to draw, a panel each.
+    stalls : DataFrame or None
+        Table ``class_stalls`` of the epoch, None without a model.
+    epoch : int
+        The epoch, counted from 0.
+    provenance, dataset_titles
+        As for `tierscope.figures.breakdown.plot_breakdown`.
+    sentences : sequence of str, optional
+        What storage costs in words, below the panels.
+    goal_percent : float, optional
+        Goal of the utilisation.
+
+    Returns
+    -------
+    Figure
+        Bars at their true cache rate are stacked; hatched parts are the model's
+        division of the stall. Whiskers are the intervals of what storage costs. Below
+        each panel is the utilisation, if it is known.
+    """
+    table = select_epoch(storage_time, epoch)
+    scenarios = scenario_titles(table, dataset_titles)
+    parts = divide_execution_time(table, stalls)
+    has_utilisation = table["utilisation_percent"].notna().any()
+    figure, rows = _new_figure(len(scenarios), has_utilisation)
+    title = f"What an epoch's time is, {provenance.epoch_words(epoch)}"
+    notes = [f"Source: {provenance}", *sentences, *_notes(parts)]
+    write_around(figure, titled(title, table, provenance), notes)
+    for axes, (title, panel) in zip(rows, panels(table, scenarios), strict=True):
+        shown = parts.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
+        _draw_parts(axes[0], shown, panel)
+        axes[0].set(title=title, ylabel="Time of an epoch (s)")
+        for ax in axes:
+            set_cache_rate_axis(ax, table["cache_rate_percent"], provenance)
+        for ax in axes[:-1]:
+            ax.set_xlabel("")
+        for ax in axes[1:]:
+            _draw_utilisation(ax, panel, goal_percent)
+    goal = goal_percent if has_utilisation else None
+    handles = _handles(
+        parts, table["compute_time_s"].isna().all(), has_utilisation, goal
+    )
+    figure.legend(handles=handles, loc="outside right center")
+    return figure
+
+
+def _new_figure(
+    n_panels: int, has_utilisation: bool
+) -> tuple[Figure, list[list[Axes]]]:
+    """Return a figure, and the axes of each scenario: time, and utilisation."""
+    n_columns = 2 if n_panels == 4 else min(n_panels, 3)
+    n_rows = math.ceil(n_panels / n_columns)
+    heights = _HEIGHTS[: 1 + has_utilisation]
+    width = {1: 7.4, 2: 10.2, 3: 13.6}[n_columns]
+    size = (width, 0.9 + sum(heights) * n_rows)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(
+        n_rows * len(heights), n_columns, squeeze=False, height_ratios=heights * n_rows
+    )
+    blocks = axes.reshape(n_rows, len(heights), n_columns).swapaxes(1, 2)
+    blocks = blocks.reshape(-1, len(heights))
+    for unused in blocks[n_panels:].ravel():
+        unused.remove()
+    return figure, [list(one) for one in blocks[:n_panels]]
+
+
+def _draw_parts(ax: Axes, parts: pd.DataFrame, panel: pd.DataFrame) -> None:
+    """Draw the parts as stacked bars, with the interval of what storage costs."""
+    times_s = parts.pivot(index="cache_rate_percent", columns="part", values="time_s")
+    rates = times_s.index.to_numpy()
+    top_s = np.zeros(len(rates))
+    for part in [part for part in _PARTS if part in times_s]:
+        height_s = times_s[part].fillna(0.0).to_numpy()
+        ax.bar(rates, height_s, bar_width(rates), bottom=top_s, **_look(part))
+        top_s = top_s + height_s
+    half_s = panel.set_index("cache_rate_percent")["storage_interval_s"][rates]
+    if half_s.notna().any():
+        line = {"color": "#222222", "ls": ""} | ERROR_BARS
+        ax.errorbar(rates, top_s, half_s.to_numpy(), **line)
+    ax.set_ylim(top=1.08 * (top_s + half_s.fillna(0).to_numpy()).max() or 1)
+
+
+def _look(part: str) -> dict[str, object]:
+    """Return how a part is filled: what the model divides is hatched."""
+    return {"facecolor": _COLOURS[part]} | (MODEL_HATCH if part in STALL_PARTS else {})
+
+
+def _draw_utilisation(
+    ax: Axes, panel: pd.DataFrame, goal_percent: float | None
+) -> None:
+    """Draw the utilisation with its interval, and the goal."""
+    points = panel.sort_values("cache_rate_percent")
+    rates, used = points["cache_rate_percent"], points["utilisation_percent"]
+    half = points["utilisation_interval_percent"]
+    ax.plot(rates, used, **_UTILISATION)
+    if half.notna().any():
+        ax.errorbar(rates, used, half, color="#222222", ls="", **ERROR_BARS)
+    if used.isna().all():
+        ax.text(0.5, 0.5, _NO_UTILISATION, ha="center", transform=ax.transAxes)
+    if goal_percent is not None:
+        ax.axhline(goal_percent, **_GOAL)
+    ax.set(ylabel="AU (%)", ylim=(0, 105))
+
+
+def _notes(parts: pd.DataFrame) -> list[str]:
+    """Return how the stall was divided, and whether noise made a part negative."""
+    said = {
+        _DIVIDED: parts["part"].isin(STALL_PARTS).any(),
+        _NEGATIVE: parts["is_negative"].any(),
+    }
+    return [f"{note}." for note, is_so in said.items() if is_so]
+
+
+def _handles(
+    parts: pd.DataFrame,
+    is_whole: bool,
+    has_utilisation: bool,
+    goal_percent: float | None,
+) -> list[Patch | Line2D]:
+    """Return the legend entries, top of the stack first."""
+    shown = parts.loc[parts["time_s"] > 0, "part"].unique()
+    labels = _LABELS | ({PROCESSOR: _WHOLE} if is_whole else {})
+    handles = [
+        Patch(**_look(part), label=labels[part])
+        for part in reversed(_PARTS)
+        if part in shown
+    ]
+    if has_utilisation:
+        label = "accelerator utilisation\n(AU)"
+        handles.append(Line2D([], [], **_UTILISATION, label=label))
+    if goal_percent is not None:
+        label = f"goal: {goal_percent:g} % AU"
+        handles.append(Line2D([], [], **_GOAL, label=label))
+    return handles

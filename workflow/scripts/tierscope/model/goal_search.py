@@ -1,0 +1,338 @@
+"""Search the improvements that meet a goal of accelerator utilisation, by simulation.
+
+`tierscope.analysis.search` asks the paper's rule, and knows every combination of its
+grid. A simulation takes much longer. So this search has a coarser grid where runs are
+many or large (`searched_percents`), simulates each combination at most once, and
+supposes that more throughput does not lower the AU. That is so up to small
+differences, because a faster device changes the order in which requests arrive at
+another one. So the counts in table ``goals`` may be off by a few combinations, and a
+combination at the edge may be overlooked. What table ``combinations`` holds does not
+depend on it: each of these combinations has been simulated in all runs, and meets the
+goal at its least cache rate.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.breakdown import points_of, select_epoch
+from tierscope.analysis.search import (
+    Sufficient,
+    as_improvements,
+    in_order_of_cost,
+    least_of_fourth,
+    with_best_rate,
+    with_times,
+)
+from tierscope.analysis.utilisation import (
+    UtilisationGoal,
+    best_utilised,
+    mean_utilisation,
+    sufficient_utilisation,
+)
+from tierscope.analysis.whatif import MAX_MAP_STEPS, map_percents, select_improvements
+from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO, TABLES
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
+from tierscope.model.improve import (
+    estimate_by_model,
+    improved_network,
+    improved_utilisation,
+    measured_training,
+    utilisation_of,
+)
+from tierscope.model.simulator.run import PlannedReads, planned_reads, workload_of
+
+_MOST_READS = 150_000_000  # that are simulated, about: half a minute of a processor
+_SIMULATED_PART = 0.2  # of the places on the edge, for which nothing else tells
+_LEAST_STEPS = 2
+
+
+def searched_percents(
+    max_improvement_percent: int, step_percent: int, n_reads: int
+) -> list[int]:
+    """Return the improvements of a class that the search tries, in percent.
+
+    They have as few steps as keep the search at about `_MOST_READS` simulated reads,
+    but at least two, and at most as many as a map.
+
+    Parameters
+    ----------
+    max_improvement_percent, step_percent : int
+        Largest improvement of a class, and step of the experiment's grid.
+    n_reads : int
+        Reads of an epoch, summed over all runs.
+    """
+    # The edge between sufficient and other combinations has n_percents^3 places.
+    n_percents = (_MOST_READS / (_SIMULATED_PART * n_reads)) ** (1 / 3)
+    n_steps = min(max(int(n_percents) - 1, _LEAST_STEPS), MAX_MAP_STEPS)
+    return map_percents(max_improvement_percent, step_percent, n_steps)
+
+
+@dataclass
+class SimulatedUtilisation:
+    """The AU of the runs at one cache rate with faster devices.
+
+    Parameters
+    ----------
+    description : RunDescription
+        Settings of the scenario, with the devices for the model.
+    planned : sequence of PlannedReads
+        The reads of each run.
+    measured, before : ndarray, shape (n_runs, n_ranks)
+        AU of each process without improvement in percent, measured and by the model.
+    n_simulations : int
+        Simulations so far.
+    """
+
+    description: RunDescription
+    planned: Sequence[PlannedReads]
+    measured: np.ndarray
+    before: np.ndarray = field(init=False)
+    n_simulations: int = 0
+
+    def __post_init__(self) -> None:
+        """Simulate the runs as they are."""
+        self.before = self._simulated([0] * len(CLASSES))
+
+    def mean_percent(self, percents: Sequence[int]) -> float:
+        """Return the mean AU of the runs with improvements of the classes."""
+        after = self._simulated(percents)
+        return float(improved_utilisation(self.measured, self.before, after).mean())
+
+    def _simulated(self, percents: Sequence[int]) -> np.ndarray:
+        """Return the model's AU of each process: shape (n_runs, n_ranks)."""
+        network = improved_network(self.description, percents)
+        workload = workload_of(self.description)
+        self.n_simulations += len(self.planned)
+        reads = (one.simulate(network, workload) for one in self.planned)
+        return np.stack([utilisation_of(one) for one in reads])
+
+
+class Edge:
+    """Which combinations of a grid meet a goal at one cache rate, asked when needed.
+
+    If a combination meets the goal, so do those that are larger in all classes; if it
+    does not, neither do smaller ones. Nothing is simulated that earlier answers tell.
+
+    Parameters
+    ----------
+    runs : SimulatedUtilisation
+        The runs at the cache rate.
+    goal : UtilisationGoal
+        The goal.
+    percents : sequence of int
+        Improvements that each of the four classes can have, ascending.
+    """
+
+    def __init__(
+        self, runs: SimulatedUtilisation, goal: UtilisationGoal, percents: Sequence[int]
+    ) -> None:
+        self._runs, self._goal, self._percents = runs, goal, percents
+        shape = (len(percents),) * len(CLASSES)
+        self._met, self._missed = np.zeros((2, *shape), dtype=bool)
+
+    def is_met(self, place: tuple[int, ...]) -> bool:
+        """Return whether a combination meets the goal; positions in the percents."""
+        if not (self._met[place] or self._missed[place]):
+            percents = [self._percents[one] for one in place]
+            if self._goal.is_met(self._runs.mean_percent(percents)):
+                self._met[tuple(slice(one, None) for one in place)] = True
+            else:
+                self._missed[tuple(slice(one + 1) for one in place)] = True
+        return bool(self._met[place])
+
+    def least_of_fourth(self) -> np.ndarray:
+        """Return `Sufficient.least` of the cache rate: int, shape (n, n, n)."""
+        n = len(self._percents)
+        first, last = 0, n - 1
+        if not self.is_met((last,) * len(CLASSES)):
+            return np.full((n, n, n), n, dtype=np.int16)
+        # The corners of each pair tell most of the rest; the extreme pairs come first.
+        order = dict.fromkeys([last, first, last // 2, *range(n)])
+        corners = [(last, last), (first, first), (first, last), (last, first)]
+        for pair in itertools.product(order, repeat=2):
+            for corner in corners:
+                self.is_met((*pair, *corner))
+        return least_of_fourth(
+            lambda first, second: _Pairs(self, first, second), n, pairs_at_once=n * n
+        )
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Combinations with fixed improvements of the first two classes."""
+
+    edge: Edge
+    first: np.ndarray
+    second: np.ndarray
+
+    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
+        """Return which meet the goal with improvements of the others (positions)."""
+        places = np.column_stack([self.first, self.second, third, fourth]).tolist()
+        return np.array([self.edge.is_met(tuple(place)) for place in places])
+
+    def keep(self, rows: np.ndarray) -> Self:
+        """Return some of them."""
+        return replace(self, first=self.first[rows], second=self.second[rows])
+
+
+class Found(NamedTuple):
+    """What a search finds.
+
+    `goals` and `combinations` are the tables of these names. `estimates` is a table of
+    what figure 5 shows: no improvement, and the cheapest combination, or else the
+    largest one. `n_simulations` is the number of simulated epochs.
+    """
+
+    goals: pd.DataFrame
+    combinations: pd.DataFrame
+    estimates: pd.DataFrame
+    n_simulations: int
+
+
+def search_by_model(
+    io_time: pd.DataFrame,
+    epochs: pd.DataFrame,
+    goal: UtilisationGoal,
+    epoch: int,
+    description: RunDescription,
+    *,
+    max_improvement_percent: int,
+    step_percent: int,
+    cost_per_percent: Mapping[str, float],
+    dataset_bytes: int,
+) -> Found:
+    """Find the minimal and the cheapest combinations that meet a goal of AU.
+
+    Parameters
+    ----------
+    io_time, epochs : DataFrame
+        These tables, of one scenario.
+    goal : UtilisationGoal
+        The goal; the mean over the repetitions is compared.
+    epoch : int
+        The epoch, counted from 0.
+    description : RunDescription
+        As for `tierscope.model.improve.estimate_by_model`.
+    max_improvement_percent, step_percent, cost_per_percent, dataset_bytes
+        As for `tierscope.analysis.search.search_combinations`; the grid may be coarser
+        (`searched_percents`).
+    """
+    points = points_of(select_epoch(io_time, epoch))
+    n_reads = description.dataset.n_files * len(points)
+    percents = searched_percents(max_improvement_percent, step_percent, n_reads)
+    sufficient, n_simulations = find_sufficient(
+        epochs, goal, epoch, description, percents
+    )
+    minimal = pd.DataFrame(sufficient.minimal(), columns=IMPROVEMENTS)
+    largest = dict.fromkeys(CLASSES, percents[-1])
+    estimates = estimate_by_model(
+        io_time,
+        as_improvements(minimal) or [largest],
+        epoch,
+        description,
+        epochs=epochs,
+    )
+    rows = _minimal_rows(minimal, estimates, goal)
+    rows = in_order_of_cost(rows, cost_per_percent, dataset_bytes)
+    scenario = estimates[[*SCENARIO, "epoch"]].iloc[0].to_dict()
+    scenario |= {"goal_of": goal.of, "goal_s": np.nan, "goal_percent": goal.percent}
+    counts = {
+        "grid_step_percent": percents[1],
+        "n_combinations": sufficient.n_combinations,
+        "n_sufficient": sufficient.n_sufficient,
+        "n_minimal": len(rows),
+    }
+    goals = _without_improvement(estimates).assign(**scenario, **counts)
+    shown = [{}, *(as_improvements(rows.head(1)) or [largest])]
+    return Found(
+        goals[list(TABLES["goals"])],
+        rows.assign(**scenario)[list(TABLES["combinations"])],
+        select_improvements(estimates, shown),
+        n_simulations + len(estimates),
+    )
+
+
+def find_sufficient(
+    epochs: pd.DataFrame,
+    goal: UtilisationGoal,
+    epoch: int,
+    description: RunDescription,
+    percents: Sequence[int],
+) -> tuple[Sufficient, int]:
+    """Find the combinations that meet a goal of AU at some cache rate.
+
+    Parameters
+    ----------
+    epochs, goal, epoch, description
+        As for `search_by_model`.
+    percents : sequence of int
+        Improvements that each of the four classes can have, ascending.
+
+    Returns
+    -------
+    sufficient : Sufficient
+        The combinations.
+    n_simulations : int
+        Number of simulated epochs.
+    """
+    points = sorted(points_of(select_epoch(epochs, epoch)), key=_rate_of)
+    least, n_simulations = {}, 0
+    for rate, some in itertools.groupby(points, key=_rate_of):
+        some = list(some)
+        _, measured = measured_training(epochs, some, epoch)
+        planned = [next(planned_reads(description, one, [epoch])) for one in some]
+        runs = SimulatedUtilisation(description, planned, measured)
+        least[rate] = Edge(runs, goal, percents).least_of_fourth()
+        n_simulations += runs.n_simulations
+    found = Sufficient(tuple(least), tuple(percents), np.stack(list(least.values())))
+    return found, n_simulations
+
+
+def _minimal_rows(
+    minimal: pd.DataFrame, estimates: pd.DataFrame, goal: UtilisationGoal
+) -> pd.DataFrame:
+    """Return combinations with times and AU at their least and best cache rates.
+
+    All have been simulated at all cache rates (`estimates`); the least one is that of
+    the simulations, whatever the search has concluded.
+    """
+    least = sufficient_utilisation(estimates, goal)
+    least = least[least["sufficient"]].astype({"min_cache_rate_percent": np.int64})
+    columns = ["min_cache_rate_percent", "in_every_repetition"]
+    rows = minimal.merge(least[[*IMPROVEMENTS, *columns]], on=IMPROVEMENTS)
+    points = mean_utilisation(estimates)
+    rows = with_times(with_best_rate(rows, best_utilised(points)), estimates)
+    points = points[[*IMPROVEMENTS, "cache_rate_percent", "utilisation_percent"]]
+    at_least = {"cache_rate_percent": "min_cache_rate_percent"}
+    at_best = {
+        "cache_rate_percent": "best_cache_rate_percent",
+        "utilisation_percent": "best_utilisation_percent",
+    }
+    return rows.merge(points.rename(columns=at_least)).merge(
+        points.rename(columns=at_best)
+    )
+
+
+def _without_improvement(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Return the best point without improvement: one row of some columns of `goals`."""
+    today = select_improvements(estimates, [{}])
+    best = best_utilised(mean_utilisation(today)).iloc[0]
+    there = today[today["cache_rate_percent"] == best["cache_rate_percent"]]
+    row = {
+        "difference_s": 0.0,
+        "best_cache_rate_percent": best["cache_rate_percent"],
+        "best_io_time_s": there["io_time_s"].mean(),
+        "best_utilisation_percent": best["utilisation_percent"],
+    }
+    return pd.DataFrame([row])
+
+
+def _rate_of(point: Point) -> int:
+    """Return the cache rate of a point."""
+    return point.cache_rate_percent
