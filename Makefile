@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-# PyTorch for the tests of programs. pip installs it, as pip knows the builds of a site.
+# PyTorch for loader pytorch and the tests of programs. pip installs it, as pip knows the builds of a site.
 PROGRAMS := .venv-programs
 TORCH :=
 DLIO := dlio-benchmark==2.0.0
@@ -36,7 +36,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Our scripts import what lies beside them.
 unexport PYTHONSAFEPATH
 
-.PHONY: setup run test check test-darshan test-programs programs-env coverage golden \
+.PHONY: setup run test check test-darshan test-programs test-pytorch programs-env coverage golden \
   bench bench-small lint paper realfs-up realfs-down lock docs clean test-packages moved
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
@@ -78,6 +78,10 @@ test-darshan: setup
 # With WRITE=1 it writes what runs say of programs by others into docs/programs.md.
 test-programs: setup programs-env
 	$(if $(WRITE),TIERSCOPE_WRITE_CLIENTS=1 )pytest -q -rs --durations=5 tests/programs
+
+# Compare the DataLoader of PyTorch with our rule, and run loader pytorch on directories.
+test-pytorch: setup programs-env
+	pytest -q -rs --durations=5 tests/pytorch
 
 programs-env: $(PROGRAMS)/.ready
 

@@ -8,6 +8,7 @@ what they have read to the counters of their process.
 import ctypes
 import os
 import signal
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
@@ -36,6 +37,8 @@ class PytorchLoader:
         self, batch_size: int, settings: LoaderSettings, clock: Clock | None = None
     ):
         torch.set_num_threads(1)
+        # Every process would say that there are more workers than processors.
+        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
         self._batch_size, self._settings = batch_size, settings
         self._files = Files(settings.buffer_bytes or DEFAULT_BUFFER_BYTES)
 
@@ -109,7 +112,7 @@ class WorkerBatches:
 
 
 class _Start:
-    """What a worker does first: it will end with its process, which heeds signals."""
+    """What a worker does first: it will end with its process, and as PyTorch says."""
 
     def __init__(self, parent: int):
         self._parent = parent
@@ -118,8 +121,8 @@ class _Start:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != self._parent:
             os._exit(1)
-        for signum in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(signum, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process heeds it
 
 
 def _joined(sizes: Sequence[Size]) -> Result:
@@ -129,8 +132,9 @@ def _joined(sizes: Sequence[Size]) -> Result:
 
 
 def _received(results: Iterator[Result]) -> Iterator[tuple[int, int]]:
-    """Yield what workers deliver; they end when `results` is dropped, at the end."""
+    """Yield what workers deliver; they end when nobody holds `results` any more."""
     for result in results:
         if isinstance(result, OSError):
+            del results
             raise result
         yield result
