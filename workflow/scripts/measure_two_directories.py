@@ -181,7 +181,7 @@ def chosen_words(gfs: Directory, lfs: Directory, size: Size) -> list[str]:
 def check_written(path: Path, tiers: dict[str, Path]) -> None:
     """Refuse a configuration that an earlier start wrote for other directories."""
     roots, wanted = read_yaml(path).get("roots"), _roots(tiers)
-    if roots != wanted:
+    if roots is None or roots | wanted != roots:  # it may name one of ideal runs
         raise ConfigError(
             f"{path}: is for roots {roots}, got {wanted}; give this experiment another "
             "name (NAME=...), or delete its folder"

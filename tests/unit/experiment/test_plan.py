@@ -4,9 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tierscope.core.scenario import Dataset, UserDataset
 from tierscope.core.validation import read_yaml
+from tierscope.experiment import plan
 from tierscope.experiment.config import read_experiment
-from tierscope.experiment.plan import Room, check_places, plan_lines, read_room
+from tierscope.experiment.plan import (
+    Room,
+    check_ideal_memory,
+    check_places,
+    plan_lines,
+    read_room,
+)
 from tierscope.experiment.system import JobSettings
 from tierscope.storage.own_folder import FolderError
 from tierscope.storage.room import FileSystem, memory_bytes
@@ -176,3 +184,30 @@ def test_lfs_that_this_machine_does_not_have_yet_is_not_looked_for(tmp_path, job
     gfs = replace(system.gfs, root=str(tmp_path))
     lfs = replace(system.lfs, root="$SET_ON_THE_NODES_ONLY/lfs")
     check_places(replace(system, gfs=gfs, lfs=lfs, job=JobSettings(**job)))
+
+
+@pytest.mark.parametrize(
+    ("n_nodes", "left", "listed", "expected"),
+    [(1, False, 0, 800), (3, False, 0, 2400), (3, True, 0, 0), (3, False, 70, 210)],
+)
+def test_memory_of_ideal_runs_must_hold_the_dataset_of_each_virtual_node(
+    monkeypatch, tmp_path, n_nodes, left, listed, expected
+):
+    asked = []
+    monkeypatch.setattr(plan, "check_memory", lambda *words: asked.append(words))
+    if left:  # by a killed launch; the next one removes it and looks again
+        (tmp_path / "data").mkdir()
+    system = replace(
+        experiment().system,
+        n_nodes=n_nodes,
+        virtual_nodes=True,
+        ideal_root=str(tmp_path),
+    )
+    dataset = Dataset("tiny", 8, 100, 2)
+    check_ideal_memory(
+        system, UserDataset("mine", "/mine") if listed else dataset, listed
+    )
+    assert asked == [(tmp_path, expected)]
+    there = replace(system, job=JobSettings(scheduler="slurm"))
+    check_ideal_memory(there, dataset)
+    assert len(asked) == 1

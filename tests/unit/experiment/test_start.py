@@ -198,6 +198,28 @@ def test_start_without_a_launch_says_nothing_of_points(site):
     assert site.told == []
 
 
+@pytest.mark.parametrize("are_there", [False, True])
+def test_bad_directory_of_ideal_runs_is_refused_unless_they_are_there(
+    tmp_path, monkeypatch, are_there
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "check_places", lambda system: None)
+    sweep = read_yaml(ROOT / "config" / "config.yaml")["sweep"]
+    sweep |= {"datasets": ["small"], "n_osts": [0], "ideal": True, "repetitions": 1}
+    roots = {name: str(tmp_path / name) for name in ("gfs", "lfs")}
+    site = Site(tmp_path, roots=roots | {"ideal": "/proc/mine"}, sweep=sweep)
+    if are_there:
+        ((scenario, (point,)),) = site.experiment.sweeps["ideal"].items()
+        run = site.results / "runs" / scenario.name / point.path / "run.json"
+        run.parent.mkdir(parents=True)
+        described = site.experiment.description(scenario)
+        run.write_text(json.dumps({"hash": described.hash, **described.as_json()}))
+        (tmp_path / "gfs").mkdir(mode=0o700)
+        return begin(site, resources_in_use={"gfs"})
+    with pytest.raises(StartError, match=r"/proc/mine"):
+        begin(site, resources_in_use={"gfs"})
+
+
 def test_folder_that_cannot_be_written_is_named(site):
     (site.results / "file").touch()
     site.results /= "file"
@@ -210,6 +232,17 @@ def test_end_names_the_folders_of_what_was_made(site):
     site.start(made_files=made).after_success()
     figures, tables = f"{site.results}/figures", f"{site.results}/tables"
     assert site.told == [f"Figures: {figures}  Tables: {tables}"]
+
+
+def test_end_says_what_storage_costs(site):
+    (site.results / "ideal").mkdir()
+    text = site.results / "ideal" / "summary.txt"
+    text.write_text("Of 3 s an epoch ...\n")
+    site.start(made_files={str(text)}).after_success()
+    assert site.told == [f"Of 3 s an epoch ...\nIdeal runs: {text.parent}"]
+    site.told.clear()
+    site.start(made_files=set()).after_success()
+    assert site.told == [f"Runs: {site.results}/runs"]
 
 
 def test_end_without_a_table_names_the_runs(site):
