@@ -201,8 +201,8 @@ _COMBINATIONS: Columns = {
     ),
     "cv": CV,
     "utilisation_percent": percent(
-        "Estimated AU at `min_cache_rate_percent`, mean over processes and repetitions; "
-        "missing unless the goal is one of utilisation.",
+        "Estimated AU at `min_cache_rate_percent`, mean over processes and "
+        "repetitions; missing unless the goal is one of utilisation.",
         may_be_missing=True,
     ),
     "in_every_repetition": flag(

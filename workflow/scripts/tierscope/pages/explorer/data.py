@@ -92,7 +92,7 @@ class Start:
 
     @property
     def is_utilisation(self) -> bool:
-        """Return whether the goal is one of utilisation, which the model alone knows."""
+        """Return whether the goal is one of utilisation: for the model only."""
         return isinstance(self.goal, UtilisationGoal)
 
     @property

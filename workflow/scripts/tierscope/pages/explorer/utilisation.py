@@ -53,7 +53,7 @@ def utilisation_points(
                     list(map(short, percents[map_cells(rows.index, pair, start.grid)]))
                     for pair in pairs
                 ],
-                **dict.fromkeys(CLASSES, []),
+                **{io_class: [] for io_class in CLASSES},
             }
         )
     return points

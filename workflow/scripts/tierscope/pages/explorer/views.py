@@ -119,15 +119,16 @@ def _value_axis(field: str, start: Start) -> alt.Y:
 
     `field` is a time; with a goal of utilisation it is a percentage instead.
     """
-    title, domain = "I/O time (s)", "[0, top_s]"
+    title, domain, ticks = "I/O time (s)", "[0, top_s]", {"tickCount": 6}
     if start.is_utilisation:
         field = _PERCENTAGES[field]
-        title, domain = "Accelerator utilisation (%)", "[0, 125]"
+        title, domain = "Accelerator utilisation (%)", "[0, 125]"  # room for labels
+        ticks = {"values": list(range(0, 101, 20))}
     return alt.Y(
         f"{field}:Q",
         title=title,
         scale=alt.Scale(domain=alt.ExprRef(domain), nice=False),
-        axis=alt.Axis(tickCount=6, minExtent=34),
+        axis=alt.Axis(**ticks, minExtent=34),
     )
 
 
