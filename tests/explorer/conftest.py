@@ -185,16 +185,23 @@ def estimates_by_model(io_time):
 
 
 def write_page(
-    io_time, path, estimates=None, titles=None, provenance="made up", **changes
+    io_time,
+    path,
+    estimates=None,
+    titles=None,
+    provenance="made up",
+    goal=None,
+    computation="explorer.vega.yaml",
+    **changes,
 ):
     """Write the explorer of a table, with estimates by the model if there are any."""
     start = START | changes
     shown = select_epoch(select_scenario(io_time, start["scenario"]), start["epoch"])
     html = build_explorer(
         io_time,
-        Start(goal=make_goal(shown, percent_of_best=60), **start),
+        Start(goal=goal or make_goal(shown, percent_of_best=60), **start),
         page=(TEMPLATES / "explorer.html").read_text(),
-        computation=(TEMPLATES / "explorer.vega.yaml").read_text(),
+        computation=(TEMPLATES / computation).read_text(),
         title="What-if explorer: test",
         provenance=provenance,
         dataset_titles=titles or {"small": "128 KiB files", "large": "12 MiB files"},

@@ -1,5 +1,9 @@
 """Rules that build the explorer, a page on which readers try improvements."""
 
+EXPLORER_COMPUTATION = (
+    "explorer_utilisation.vega.yaml" if BY_UTILISATION else "explorer.vega.yaml"
+)
+
 
 rule build_explorer:
     input:
@@ -8,7 +12,7 @@ rule build_explorer:
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
         stalls=STALLS_OF_TRAINING,
         page=from_here(WORKFLOW / "templates/explorer.html"),
-        computation=from_here(WORKFLOW / "templates/explorer.vega.yaml"),
+        computation=from_here(WORKFLOW / "templates" / EXPLORER_COMPUTATION),
         observations=observations(),
         library=library("build_explorer"),
     output:
@@ -26,6 +30,7 @@ rule build_explorer:
         method=METHODS[0],
         model=MODEL_WORDS,
         goal=TIME_GOAL,
+        percent=GOAL_PERCENT,
         search=SETTINGS["whatif"]["search"],
         computes=EXPERIMENT.computes,
         provenance=PROVENANCE,

@@ -10,6 +10,7 @@ from tierscope.analysis.breakdown import (
 )
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.training.stalls import limit_notes
+from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import make_goal
 from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
@@ -27,10 +28,14 @@ if __name__ == "__main__":
         estimates = read_table(snakemake.input.estimates, "estimates")
     epoch, origin = shown_epoch(io_time, params.epoch), origin_of(snakemake)
     shown = select_epoch(select_scenario(io_time, params.scenario), epoch)
+    if params.percent is None:
+        goal = make_goal(shown, epochs, **params.goal)
+    else:
+        goal = UtilisationGoal(params.percent)
     start = Start(
         scenario=params.scenario,
         epoch=epoch,
-        goal=make_goal(shown, epochs, **params.goal),
+        goal=goal,
         pair=params.pairs[0],
         method=params.method,
         origin=origin,

@@ -30,9 +30,12 @@ from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table
 from tierscope.core.words import epoch_words, scenario_titles
 from tierscope.figures.breakdown import plot_breakdown
-from tierscope.figures.cheapest_combination import plot_cheapest_combination
+from tierscope.figures.cheapest_combination import (
+    plot_cheapest_combination,
+    plot_cheapest_utilisation,
+)
 from tierscope.figures.execution_and_io_time import plot_execution_and_io_time
-from tierscope.figures.improvement import plot_improvement
+from tierscope.figures.improvement import plot_improved_utilisation, plot_improvement
 from tierscope.figures.style import save_figure
 from tierscope.figures.sufficient_combinations import plot_sufficient_combinations
 
@@ -788,3 +791,85 @@ def test_panels_share_the_cache_rates_and_long_titles_are_broken(draw):
     assert wide.get_xlim() == narrow.get_xlim()
     assert "lmdbio-lmm-dio-prov-coal-stag" in wide.get_title()
     assert max(map(len, wide.get_title().splitlines())) <= 44
+
+
+def utilisation_estimates():
+    """Return estimates of AU over four cache rates: before, and with two improvements.
+
+    Before it is 50, 60, 70, 60 %; GFS-META +50 % brings 85 % at most, both 95 %.
+    """
+    by_improvement = {
+        (0, 0): (50, 60, 70, 60),
+        (50, 0): (80, 85, 75, 60),
+        (50, 50): (80, 91, 95, 90),
+    }
+    parts = []
+    for (meta, read), percents in by_improvement.items():
+        rows = estimates_of(io_time_of(), [{}], ("model",))
+        rows["utilisation_percent"] = [float(one) for one in percents]
+        rows["gfs_meta_improvement_percent"] = meta
+        parts.append(rows.assign(lfs_read_improvement_percent=read))
+    return pd.concat(parts, ignore_index=True)
+
+
+UTILISATION_GOAL = pd.Series(
+    {
+        "goal_of": "utilisation",
+        "goal_percent": 90.0,
+        "goal_s": np.nan,
+        "difference_s": 0.0,
+        "best_utilisation_percent": 70.0,
+        "grid_step_percent": 50.0,
+    }
+)
+BOTH = {"gfs_meta": 50, "lfs_read": 50}
+
+
+def test_utilisation_after_improvements_has_its_goal_and_the_least_cache_rate():
+    figure = plot_improved_utilisation(
+        utilisation_estimates(),
+        [BOTH, {"gfs_meta": 50}],
+        UTILISATION_GOAL,
+        spread_of(io_time_of()),
+        model=MODEL_WORDS,
+        **ARGUMENTS,
+    )
+    met, missed = figure.axes
+    assert met.get_title() == (
+        "GFS-META +50 %, LFS-READ +50 %\nbest at 60 %:\nAU 70.0 → 95.0 %"
+    )
+    assert missed.get_title().endswith("best at 60 % → 50 %:\nAU 70.0 → 85.0 %")
+    before, after, goal, triangle = met.lines
+    assert before.get_ydata().tolist() == [50, 60, 70, 60]
+    assert after.get_ydata().tolist() == [80, 91, 95, 90]
+    assert set(goal.get_ydata()) == {90}
+    assert (triangle.get_xdata()[0], triangle.get_ydata()[0]) == (50, 91)
+    assert len(missed.lines) == 3
+    words = figure.get_supxlabel()
+    assert "The paper's rule does not tell it" in words
+    assert "(70 % at best without improvement)" in figure.get_suptitle()
+
+
+def test_cheapest_improvement_for_a_utilisation_says_cost_and_steps():
+    cheapest = pd.Series(
+        {
+            "cost": 100.0,
+            "n_as_cheap": 0,
+            "min_cache_rate_percent": 50,
+            "lfs_gib_per_node": 2.0,
+            "in_every_repetition": True,
+        }
+    )
+    rows = utilisation_estimates()
+    shown = rows[rows["lfs_read_improvement_percent"] == rows[IMPROVEMENTS[1]]]
+    draw = functools.partial(
+        plot_cheapest_utilisation, spread=spread_of(io_time_of()), **ARGUMENTS
+    )
+    found = draw(shown, UTILISATION_GOAL, cheapest)
+    assert found.get_suptitle().startswith("Cheapest improvements that meet")
+    assert "Searched in steps of 50 % of each class." in found.get_supxlabel()
+    assert COSTS in found.get_supxlabel()
+    assert found.axes[0].get_title().startswith("after GFS-META +50 %")
+    none = draw(shown, UTILISATION_GOAL, None)
+    assert none.get_suptitle().startswith("No improvements of the grid")
+    assert none.axes[0].get_title().startswith("even after")

@@ -3,7 +3,6 @@
 from tierscope.core.columns.benchmark import N_RANKS, NETWORK, SHUFFLE
 from tierscope.core.columns.column import (
     ANY_NUMBER,
-    Column,
     Columns,
     count,
     flag,
@@ -53,16 +52,11 @@ _LEAST_UTILISATION = percent(
     "goals.",
     may_be_missing=True,
 )
-
-
-def _utilisation(where: str) -> Column:
-    """Return the column of an estimated utilisation."""
-    return percent(
-        f"AU {where}, mean over processes and repetitions; missing unless the goal is "
-        "one of utilisation.",
-        may_be_missing=True,
-    )
-
+_BEST_UTILISATION = percent(
+    "AU at `best_cache_rate_percent`, mean over processes and repetitions; missing "
+    "unless the goal is one of utilisation.",
+    may_be_missing=True,
+)
 
 _IO_TIME: Columns = {
     "epoch": EPOCH,
@@ -209,7 +203,7 @@ _GOALS: Columns = {
     "best_io_time_s": seconds(
         "I/O time at `best_cache_rate_percent`, mean over the repetitions."
     ),
-    "best_utilisation_percent": _utilisation("at `best_cache_rate_percent`"),
+    "best_utilisation_percent": _BEST_UTILISATION,
     "grid_step_percent": percent(
         "Step of the grid that was searched by the model, which may be wider than the "
         "configured one; missing for a search by the rule.",
@@ -243,7 +237,11 @@ _COMBINATIONS: Columns = {
         "Estimated I/O time at `min_cache_rate_percent`, mean over the repetitions."
     ),
     "cv": CV,
-    "utilisation_percent": _utilisation("at `min_cache_rate_percent`"),
+    "utilisation_percent": percent(
+        "Estimated AU at `min_cache_rate_percent`, mean over processes and "
+        "repetitions; missing unless the goal is one of utilisation.",
+        may_be_missing=True,
+    ),
     "in_every_repetition": flag(
         "Whether each repetition meets the goal at `min_cache_rate_percent`."
     ),
@@ -254,7 +252,7 @@ _COMBINATIONS: Columns = {
     "best_io_time_s": seconds(
         "Estimated I/O time at `best_cache_rate_percent`, mean over the repetitions."
     ),
-    "best_utilisation_percent": _utilisation("at `best_cache_rate_percent`"),
+    "best_utilisation_percent": _BEST_UTILISATION,
 }
 
 _ACCURACY_TESTS: Columns = {

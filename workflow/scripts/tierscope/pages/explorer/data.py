@@ -22,6 +22,7 @@ from tierscope.analysis.breakdown import (
     slowest_process,
 )
 from tierscope.analysis.intervals import NO_INTERVAL, best_rates, interval
+from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import (
     Goal,
     improve,
@@ -80,7 +81,7 @@ class Start:
 
     scenario: Mapping[str, str | int]
     epoch: int
-    goal: Goal
+    goal: Goal | UtilisationGoal
     pair: Sequence[str]
     max_improvement_percent: int
     step_percent: int
@@ -92,6 +93,11 @@ class Start:
     is_job: bool = False
     origin: Origin = field(default_factory=lambda: Origin(""))
     computes: bool = False
+
+    @property
+    def is_utilisation(self) -> bool:
+        """Return whether the goal is one of utilisation: for the model only."""
+        return isinstance(self.goal, UtilisationGoal)
 
     @property
     def grid_step_percent(self) -> int:
@@ -252,7 +258,7 @@ def embedded_points(
                 "repetitions": len(runs),
                 **sure[scenario, epoch, cache_rate_percent],
                 **{
-                    io_class: [[_short(time_s) for time_s in run] for run in class_s]
+                    io_class: [[short(time_s) for time_s in run] for run in class_s]
                     for io_class, class_s in zip(
                         CLASSES, filled_s.tolist(), strict=True
                     )
@@ -370,26 +376,36 @@ def _answers(
     means: pd.DataFrame, pair: Sequence[str], grid: Sequence[int]
 ) -> dict[str, list]:
     """Return the model's answers on the map of a pair."""
+    means = means.loc[map_cells(means.index, pair, grid)]
+    io_time_s = means["io_time_s"].to_numpy()
+    parts = PARTS * means[CLASS_TIMES].to_numpy() / io_time_s[:, np.newaxis]
+    return {
+        "io_time_s": [short(time_s) for time_s in io_time_s.tolist()],
+        "parts": np.rint(parts.T).astype(int).tolist(),
+    }
+
+
+def map_cells(
+    known: pd.MultiIndex, pair: Sequence[str], grid: Sequence[int]
+) -> pd.MultiIndex:
+    """Return the improvements of the cells of a pair's map, in rows of the first class.
+
+    A ValueError says which of them is not among the known ones.
+    """
     cells = pd.MultiIndex.from_product([grid, grid])
     percents = pd.DataFrame(0, index=range(len(cells)), columns=IMPROVEMENTS)
     for level, io_class in enumerate(pair):
         percents[f"{io_class}_improvement_percent"] = cells.get_level_values(level)
     wanted = pd.MultiIndex.from_frame(percents)
-    if len(missing := wanted.difference(means.index)):
+    if len(missing := wanted.difference(known)):
         raise ValueError(
             f"explorer: got no estimate by the model of improvements {missing[0]}, "
             f"expected every cell of the map of {' and '.join(map(str, pair))}."
         )
-    means = means.loc[wanted]
-    io_time_s = means["io_time_s"].to_numpy()
-    parts = PARTS * means[CLASS_TIMES].to_numpy() / io_time_s[:, np.newaxis]
-    return {
-        "io_time_s": [_short(time_s) for time_s in io_time_s.tolist()],
-        "parts": np.rint(parts.T).astype(int).tolist(),
-    }
+    return wanted
 
 
-def _short(time_s: float) -> float:
+def short(time_s: float) -> float:
     """Return a time rounded to the significant digits."""
     rounded_s = float(f"{time_s:.{SIGNIFICANT_DIGITS}g}")
     return int(rounded_s) if rounded_s.is_integer() else rounded_s

@@ -13,6 +13,7 @@ import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from string import Template
+from typing import Any
 
 import pandas as pd
 import vl_convert
@@ -22,8 +23,8 @@ from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.whatif import best_point
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
-from tierscope.core.provenance import model_note, source_note
-from tierscope.core.words import in_seconds, scenario_titles
+from tierscope.core.provenance import model_note, source_note, utilisation_note
+from tierscope.core.words import UTILISATION_NOTE, in_seconds, scenario_titles
 from tierscope.pages.explorer.data import (
     ModelAnswers,
     Start,
@@ -36,6 +37,7 @@ from tierscope.pages.explorer.spec import (
     nearest_goal_percent,
     specification,
 )
+from tierscope.pages.explorer.utilisation import best_today, utilisation_points
 from tierscope.pages.explorer.views import map_chart
 from tierscope.pages.web_page import content_policy, script_json
 
@@ -46,6 +48,11 @@ _QUESTION = (
     "node hold on its local file system (LFS)? The sliders make the four I/O classes "
     "faster. Table and charts show the I/O time of the slowest process of an epoch, "
     "today and with the improvements."
+)
+_UTILISATION_QUESTION = (
+    "Which storage must become faster, by how much, and how many files should every "
+    "node hold on its local file system (LFS), so that accelerators are well fed? The "
+    "sliders make two of the four I/O classes faster, by the model."
 )
 _JOB_QUESTION = (
     "Which storage must become faster for this job, and by how much? The sliders make "
@@ -95,13 +102,15 @@ def build_explorer(
     start : Start
         What the page shows first.
     page, computation : str
-        The templates `workflow/templates/explorer.html` and ``explorer.vega.yaml``.
+        The templates `workflow/templates/explorer.html` and ``explorer.vega.yaml``, or
+        with a goal of utilisation ``explorer_utilisation.vega.yaml``.
     title, provenance : str
         What the page is about, and where its numbers come from.
     dataset_titles : mapping of str to str, optional
         What to call each dataset.
     estimates : DataFrame, optional
-        Table ``estimates`` by the model, of some scenarios and epochs.
+        Table ``estimates`` by the model, of some scenarios and epochs; with a goal of
+        utilisation, of the scenario and epoch to start with, and not optional.
     pairs : sequence of pairs of str, optional
         Pairs of I/O classes for which `estimates` holds every cell of the map.
     model : str, optional
@@ -124,13 +133,10 @@ def build_explorer(
         raise ValueError("explorer: got an empty table io_time, expected some runs.")
     shown = select_epoch(select_scenario(io_time, start.scenario), start.epoch)
     best = best_point(slowest_process(shown)).iloc[0]
+    if start.is_utilisation:
+        io_time, best = shown, best_today(estimates)
     scenarios = scenario_titles(io_time, dataset_titles)
-    points = embedded_points(io_time, scenarios, start.max_improvement_percent)
-    answers = None
-    if estimates is not None:
-        scenes = add_model_answers(points, estimates, scenarios, pairs, start.grid)
-        known = _known_words(scenes, pairs, scenarios, start)
-        answers = ModelAnswers(pairs, scenes, known)
+    points, answers = _points(io_time, start, scenarios, estimates, pairs)
     sources = sorted(io_time["source"].unique())
     unmeasured = [source for source in sources if source != "measured"]
     texts = {
@@ -141,16 +147,18 @@ def build_explorer(
         "largest_class": "The class with most I/O time"
         if start.computes
         else "The limiting class",
-        "interval_words": "" if start.is_job else _INTERVAL_WORDS,
+        "interval_words": ""
+        if start.is_job or start.is_utilisation
+        else _INTERVAL_WORDS,
         "cost_words": _cost_words(start),
-        "question": _JOB_QUESTION if start.is_job else _QUESTION,
+        "question": _question(start),
         "glossary": _JOB_GLOSSARY
         if start.is_job
         else _GLOSSARY.format(what="bytes" if start.origin.is_program else "files"),
         "map_chart": map_chart(start).capitalize(),
-        "goal_words": _goal_words(start, float(best["io_time_s"])),
+        "goal_words": _goal_words(start, best),
         "grid_words": _grid_words(start),
-        "model_words": model_note(model) if answers else "",
+        "model_words": _model_words(start, model) if answers else "",
         "known_words": answers.words if answers else "",
         "note": note,
     }
@@ -163,14 +171,54 @@ def build_explorer(
         "javascript": vl_convert.javascript_bundle(),
         "spec": script_json(spec),
         "classes": script_json(CLASSES),
-        "methods": ("both" if answers else "rule") + (" job" if start.is_job else ""),
+        "methods": _methods(start, answers),
         "choices": "" if len({one["epoch"] for one in points}) > 1 else "sweep",
-        "method_input": _METHOD_INPUT if answers else "",
+        "method_input": _METHOD_INPUT if answers and not start.is_utilisation else "",
         "options": script_json(_EMBED_OPTIONS),
     }
     scripts = [Template(one).substitute(values) for one in _SCRIPT.findall(page)]
     policy = content_policy(scripts, compiles=True)
     return Template(page).substitute(values, policy=html.escape(policy))
+
+
+def _points(
+    io_time: pd.DataFrame,
+    start: Start,
+    scenarios: pd.DataFrame,
+    estimates: pd.DataFrame | None,
+    pairs: Sequence[Sequence[str]],
+) -> tuple[list[dict[str, Any]], ModelAnswers | None]:
+    """Return the embedded points, and for what they have answers of the model."""
+    if start.is_utilisation:
+        points = utilisation_points(estimates, pairs, start)
+        scenes = [f"0 {start.epoch}"]
+    else:
+        points = embedded_points(io_time, scenarios, start.max_improvement_percent)
+        if estimates is None:
+            return points, None
+        scenes = add_model_answers(points, estimates, scenarios, pairs, start.grid)
+    known = _known_words(scenes, pairs, scenarios, start)
+    return points, ModelAnswers(pairs, scenes, known)
+
+
+def _question(start: Start) -> str:
+    """Return what the page answers."""
+    if start.is_utilisation:
+        return f"{_UTILISATION_QUESTION} {UTILISATION_NOTE}"
+    return _JOB_QUESTION if start.is_job else _QUESTION
+
+
+def _methods(start: Start, answers: ModelAnswers | None) -> str:
+    """Return the page's methods of estimating, and what it is, as classes in HTML."""
+    if start.is_utilisation:
+        return "model"
+    methods = "both" if answers else "rule"
+    return f"{methods} job" if start.is_job else methods
+
+
+def _model_words(start: Start, model: str) -> str:
+    """Return how the model estimates."""
+    return utilisation_note(model) if start.is_utilisation else model_note(model)
 
 
 def _known_words(
@@ -212,9 +260,12 @@ def _cost_words(start: Start) -> str:
     )
 
 
-def _goal_words(start: Start, best_s: float) -> str:
+def _goal_words(start: Start, best: pd.Series) -> str:
     """Return the experiment's goal, and its position on the slider."""
     goal = start.goal
+    if start.is_utilisation:
+        return f"The experiment's goal: {goal.percent:g} % accelerator utilisation."
+    best_s = float(best["io_time_s"])
     if start.is_job:
         percent = nearest_goal_percent(goal, best_s)
         return f"The slider starts at {percent:g} %: {in_seconds(goal.io_time_s)}."

@@ -95,8 +95,10 @@ def _names(
     points: Sequence[Mapping[str, Any]], start: Start, answers: ModelAnswers
 ) -> dict[str, str]:
     """Return the values of the dollar names of the computation."""
+    common = _common_names(points, start, answers)
+    if start.is_utilisation:
+        return common
     n_repetitions, n_processes = np.shape(points[0][CLASSES[0]])
-    rates = sorted({point["cache_rate_percent"] for point in points})
     # @ is replaced by the number of a repetition, # by that of a process.
     slowest = " + ".join(f"datum.{c}[@][#] * datum.{c}_factor" for c in CLASSES)
     slowest = f"max({_each(n_processes, '#', slowest)})"
@@ -106,35 +108,53 @@ def _names(
     }
     sums = {name: _each(n_processes, "#", term) for name, term in sums.items()}
     sums["map_maxima"] = _each(n_repetitions, "@", slowest, " + ")
+    return (
+        common
+        | sums
+        | {
+            "one_job": str(start.is_job).lower(),
+            "bar_edges": str(list(BAR_EDGES)),
+            "breakdown_fields": f"[{', '.join(_breakdown_fields(start))}]",
+            "model_scenes": str(list(answers.scenes)),
+            "model_parts": _each(
+                len(CLASSES),
+                "#",
+                f"datum.model_s * datum.model[pair].parts[#][model_cell] / {PARTS}",
+            ),
+            "half_width": str(0.4 * float(np.diff(_rates(points)).min(initial=10))),
+        }
+    )
+
+
+def _common_names(
+    points: Sequence[Mapping[str, Any]], start: Start, answers: ModelAnswers
+) -> dict[str, str]:
+    """Return the values of the dollar names of both computations."""
+    rates = _rates(points)
     costs = {str(key): value for key, value in start.cost_per_percent.items()}
-    lines = line_names(has_model=bool(answers.pairs))
-    return sums | {
-        "one_job": str(start.is_job).lower(),
+    lines = line_names(start, has_model=bool(answers.pairs))
+    return {
         "map_chart": map_chart(start),
         "limits": "has most I/O time" if start.computes else "limits",
-        "bar_edges": str(list(BAR_EDGES)),
-        "breakdown_fields": f"[{', '.join(_breakdown_fields(start))}]",
         "line_names": str([*lines, ""][:3]),
         "n_lines": str(len(lines)),
         "model_pairs": str([" ".join(map(str, pair)) for pair in answers.pairs]),
-        "model_scenes": str(list(answers.scenes)),
-        "model_parts": _each(
-            len(CLASSES),
-            "#",
-            f"datum.model_s * datum.model[pair].parts[#][model_cell] / {PARTS}",
-        ),
         **{f"{c}_snapped": _snapped(c) for c in CLASSES},
         "rate_limits": str([rates[0] - 4, rates[-1] + 4]),
         "class_list": str(CLASSES),
         "cost": str(costs),
         "now": ", ".join(f"{c}: {c}_now" for c in CLASSES),
-        "half_width": str(0.4 * float(np.diff(rates).min(initial=10))),
         "n_grid": str(len(start.grid)),
         "grid": str(start.grid),
         "grid_step": str(start.grid_step_percent),
         "grid_end": str(start.grid[-1]),
         "grid_edges": str(cell_edges(start.grid)),
     }
+
+
+def _rates(points: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the cache rates of the embedded points, ascending."""
+    return sorted({point["cache_rate_percent"] for point in points})
 
 
 def _breakdown_fields(start: Start) -> list[str]:
@@ -214,7 +234,7 @@ def _inputs(
     """Return the page's inputs: native sliders and lists, bound to parameters."""
     numbers = scenario_numbers(scenarios)
     epochs = sorted({point["epoch"] for point in points})
-    rates = sorted({point["cache_rate_percent"] for point in points})
+    rates = _rates(points)
     labels = [start.labels[io_class] for io_class in CLASSES]
     scenario, rate = numbers[tuple(best[SCENARIO])], int(best["cache_rate_percent"])
     shown = [
@@ -230,8 +250,11 @@ def _inputs(
             step=math.gcd(*(rate - rates[0] for rate in rates)) or 1,
         ),
     ]
-    if start.is_job:  # it has no choice of these
+    if start.is_job or start.is_utilisation:  # there is no choice
         shown[0] = alt.param(name="scenario", value=scenario)
+    if start.is_utilisation:
+        shown[1] = alt.param(name="epoch", value=start.epoch)
+    if start.is_job:
         shown[2] = alt.param(name="cache_rate_percent", value=rate)
         if len(epochs) == 1:
             shown[1] = alt.param(name="epoch", value=start.epoch)
@@ -241,19 +264,23 @@ def _inputs(
             _slider(name, label, 0, (0, start.max_improvement_percent))
             for name, label in zip(IMPROVEMENTS, labels, strict=True)
         ),
-        _slider(
-            "goal_percent",
-            "Of today's time" if start.is_job else "Of today's best time",
-            nearest_goal_percent(start.goal, float(best["io_time_s"])),
-            GOAL_LIMITS_PERCENT,
-            step=0.1,
-        ),
+        _goal_slider(best, start),
         _choice("x_class", "Across", str(start.pair[0]), CLASSES, labels),
         _choice("y_class", "Upwards", str(start.pair[1]), CLASSES, labels),
         _choice("method", "By the", start.method, [RULE, MODEL], _METHODS)
-        if has_model
-        else alt.param(name="method", value=RULE),
+        if has_model and not start.is_utilisation
+        else alt.param(name="method", value=start.method if has_model else RULE),
     ]
+
+
+def _goal_slider(best: pd.Series, start: Start) -> alt.Parameter:
+    """Return the slider of the goal."""
+    if start.is_utilisation:
+        value, limits = round(start.goal.percent, 1), (1, 100)
+        return _slider("goal_percent", "At least", value, limits, step=0.1)
+    label = "Of today's time" if start.is_job else "Of today's best time"
+    value = nearest_goal_percent(start.goal, float(best["io_time_s"]))
+    return _slider("goal_percent", label, value, GOAL_LIMITS_PERCENT, step=0.1)
 
 
 def nearest_goal_percent(goal: Goal, best_s: float) -> float:

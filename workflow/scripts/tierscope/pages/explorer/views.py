@@ -20,6 +20,8 @@ _FONT = 'system-ui, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-se
 _GOAL_COLOUR, _TODAY_COLOUR, _IMPROVED_COLOUR = "#9A2A7B", "#777777", "#222222"
 _MODEL_COLOUR, _MET_COLOUR = "#0B7A3B", "#31688E"
 BAR_EDGES = -0.85, -0.1, 0.1, 0.85  # of the two bars of a job
+# Of the fields of view a, if the goal is one of utilisation.
+_PERCENTAGES = {"time_s": "utilisation_percent", "goal_s": "goal_percent"}
 _HALO = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
 _STAR = (
     "M0,-1L0.225,-0.309L0.951,-0.309L0.363,0.118L0.588,0.809L0,0.382"
@@ -28,17 +30,18 @@ _STAR = (
 
 
 def map_chart(start: Start) -> str:
-    """Return what the map is called; the page of a job has one chart before it."""
-    return "chart b" if start.is_job else "chart c"
+    """Return what the map is called; most pages have two charts before it."""
+    return "chart b" if start.is_job or start.is_utilisation else "chart c"
 
 
 def page_views(start: Start, *, has_model: bool) -> dict[str, Any]:
     """Return the Vega-Lite specification of the views, which lacks their tables.
 
     There are three views. The page of a job lacks the first, I/O time over the cache
-    rate.
+    rate. With a goal of utilisation, that is its view, and there is no breakdown.
     """
     first = [] if start.is_job else [_times_view(has_model, start)]
+    second = [] if start.is_utilisation else [_breakdown_view(start)]
     own_colours = {"scale": {"color": "independent"}}
     return {
         "config": {
@@ -68,7 +71,7 @@ def page_views(start: Start, *, has_model: bool) -> dict[str, Any]:
         },
         "hconcat": [
             {
-                "vconcat": [*first, _breakdown_view(start)],
+                "vconcat": [*first, *second],
                 "resolve": own_colours,
                 "spacing": 16,
             },
@@ -111,13 +114,21 @@ def _job_axis() -> alt.X:
     )
 
 
-def _seconds_axis(field: str) -> alt.Y:
-    """Return the y axis of the first two views; both have the same range."""
+def _value_axis(field: str, start: Start) -> alt.Y:
+    """Return the y axis of the first two views, which have the same range.
+
+    `field` is a time; with a goal of utilisation it is a percentage instead.
+    """
+    title, domain, ticks = "I/O time (s)", "[0, top_s]", {"tickCount": 6}
+    if start.is_utilisation:
+        field = _PERCENTAGES[field]
+        title, domain = "Accelerator utilisation (%)", "[0, 125]"  # room for labels
+        ticks = {"values": list(range(0, 101, 20))}
     return alt.Y(
         f"{field}:Q",
-        title="I/O time (s)",
-        scale=alt.Scale(domain=alt.ExprRef("[0, top_s]"), nice=False),
-        axis=alt.Axis(tickCount=6, minExtent=34),
+        title=title,
+        scale=alt.Scale(domain=alt.ExprRef(domain), nice=False),
+        axis=alt.Axis(**ticks, minExtent=34),
     )
 
 
@@ -130,15 +141,21 @@ def _looked_at_rule(start: Start) -> alt.Chart:
     )
 
 
-def line_names(*, has_model: bool) -> list[str]:
+def line_names(start: Start, *, has_model: bool) -> list[str]:
     """Return what view a calls its lines: today and each estimate."""
+    if start.is_utilisation:
+        return [TODAY, BY_THE_MODEL]
     return [TODAY, *([BY_THE_RULE, BY_THE_MODEL] if has_model else [IMPROVED])]
 
 
 def _times_view(has_model: bool, start: Start) -> dict[str, Any]:
     """Return view a: I/O time over the cache rate, goal and best points."""
-    names = line_names(has_model=has_model)
+    names = line_names(start, has_model=has_model)
     colours = [_TODAY_COLOUR, _IMPROVED_COLOUR, _MODEL_COLOUR]
+    title, height = "a  I/O time of the slowest process", 220
+    if start.is_utilisation:
+        del colours[1]
+        title, height = "a  Accelerator utilisation", 410
     colour = alt.Color(
         "when:N",
         title=None,
@@ -153,12 +170,12 @@ def _times_view(has_model: bool, start: Start) -> dict[str, Any]:
     return _layer(
         *_lines(names, colour, start),
         _looked_at_rule(start),
-        *_goal_marks(),
+        *_goal_marks(start),
         *_best_marks(len(names), colour, start),
         name="times",
         width=450,
-        height=220,
-        title="a  I/O time of the slowest process",
+        height=height,
+        title=title,
     )
 
 
@@ -166,7 +183,7 @@ def _lines(names: Sequence[str], colour: alt.Color, start: Start) -> list[alt.Ch
     """Return the I/O time over the cache rate: today, improved, by the model."""
     lines = alt.Chart(alt.NamedData("lines")).encode(
         x=_cache_rate_axis("cache_rate_percent", start),
-        y=_seconds_axis("time_s"),
+        y=_value_axis("time_s", start),
         color=colour,
     )
     dashes = alt.Scale(domain=names, range=[[1, 0], [1, 0], [6, 3]][: len(names)])
@@ -184,9 +201,9 @@ def _lines(names: Sequence[str], colour: alt.Color, start: Start) -> list[alt.Ch
     ]
 
 
-def _goal_marks() -> list[alt.Chart]:
+def _goal_marks(start: Start) -> list[alt.Chart]:
     """Return the line of the goal and its label."""
-    goal = alt.Chart(alt.NamedData("goal")).encode(y=_seconds_axis("goal_s"))
+    goal = alt.Chart(alt.NamedData("goal")).encode(y=_value_axis("goal_s", start))
     label = {
         "text": alt.ExprRef("'goal ' + goal_text"),
         "x": alt.ExprRef("goal_side == 'left' ? 4 : view_width - 4"),
@@ -203,7 +220,7 @@ def _goal_marks() -> list[alt.Chart]:
 
 def _best_marks(n_lines: int, colour: alt.Color, start: Start) -> list[alt.Chart]:
     """Return the best point of each line, with its label above the plot."""
-    time_s = _seconds_axis("time_s")
+    time_s = _value_axis("time_s", start)
     best = alt.Chart(alt.NamedData("best_marks")).encode(
         x=_cache_rate_axis("cache_rate_percent", start)
     )
@@ -253,13 +270,13 @@ def _breakdown_view(start: Start) -> dict[str, Any]:
         .encode(
             x=_job_axis() if start.is_job else _cache_rate_axis("left", start),
             x2="right:Q",
-            y=_seconds_axis("bottom_s"),
+            y=_value_axis("bottom_s", start),
             y2="end_s:Q",
             color=colour,
             tooltip=alt.Tooltip("words:N"),
         )
     )
-    marks = _goal_marks() if start.is_job else [_looked_at_rule(start)]
+    marks = _goal_marks(start) if start.is_job else [_looked_at_rule(start)]
     return _layer(
         bars,
         *marks,

@@ -1,0 +1,86 @@
+"""The page of a goal of utilisation shows what the table of estimates holds."""
+
+import numpy as np
+import pytest
+from explorer.conftest import open_page, write_page
+from tierscope.analysis.utilisation import (
+    UtilisationGoal,
+    mean_utilisation,
+    sufficient_utilisation,
+)
+from tierscope.analysis.whatif import cheapest_sufficient, select_improvements
+from tierscope.core.columns import CLASSES
+
+AXES = [("gfs_meta", "lfs_read"), ("lfs_read", "gfs_meta")]
+NAMES = [f"{name}_improvement_percent" for name in AXES[0]]
+
+
+@pytest.fixture(scope="session")
+def estimates(by_model):
+    """Return estimates in which 1 s of computation meets all of the I/O time."""
+    utilisation = 100 / (1 + by_model["io_time_s"] / by_model["io_time_s"].min())
+    rows = by_model.assign(utilisation_percent=utilisation)
+    first = rows["n_osts"] == 60
+    return rows[first & (rows["dataset"] == "small") & (rows["epoch"] == 1)]
+
+
+@pytest.fixture(scope="session")
+def utilisation_page(io_time, estimates, tmp_path_factory):
+    return write_page(
+        io_time,
+        tmp_path_factory.mktemp("utilisation") / "explorer.html",
+        estimates,
+        goal=UtilisationGoal(40),
+        computation="explorer_utilisation.vega.yaml",
+        method="model",
+    )
+
+
+@pytest.fixture
+def page(browser, utilisation_page):
+    return open_page(browser, utilisation_page)
+
+
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("percent", [40, 45])
+def test_map_is_that_of_the_estimates(page, estimates, axes, percent):
+    page.set(x_class=axes[0], y_class=axes[1], goal_percent=percent)
+    cells = page.table("cells", ["x_percent", "y_percent", "min_cache_rate_percent"])
+    cells.columns = [*(f"{one}_improvement_percent" for one in axes), "least"]
+    expected = sufficient_utilisation(estimates, UtilisationGoal(percent))
+    assert 0 < expected["sufficient"].sum() < len(expected)
+    least = expected.set_index(NAMES)["min_cache_rate_percent"].fillna(101).astype(int)
+    shown = cells.set_index(NAMES)["least"]
+    assert shown.sort_index().to_dict() == least.sort_index().to_dict()
+    cost = dict(zip(CLASSES, (1, 2, 3, 4), strict=True))
+    cheapest = cheapest_sufficient(expected, cost)
+    (star,) = page.table("cheapest", ["x_percent", "y_percent"]).to_numpy().tolist()
+    assert star == [cheapest[f"{one}_improvement_percent"] for one in axes]
+
+
+def test_line_follows_the_sliders(page, estimates):
+    page.set(lfs_read_improvement_percent=50, gfs_meta_improvement_percent=101)
+    lines = page.table("lines", ["when", "cache_rate_percent", "utilisation_percent"])
+    names = lines["when"].unique()
+    assert list(names) == ["today", "improved, by the model"]
+    improvements = [{}, {"lfs_read": 50, "gfs_meta": 100}]
+    for name, improvement in zip(names, improvements, strict=True):
+        rows = mean_utilisation(select_improvements(estimates, [improvement]))
+        shown = lines[lines["when"] == name]["utilisation_percent"]
+        np.testing.assert_allclose(shown, rows["utilisation_percent"], rtol=1e-9)
+
+
+def test_page_says_why_the_rule_is_missing_and_hides_its_column(page):
+    hidden = page.browser.find_elements("css selector", ".rule")
+    assert hidden
+    assert not any(one.is_displayed() for one in hidden)
+    text = page.browser.find_element("css selector", "body").text
+    assert "The paper's rule does not tell it" in text
+    assert "At least" in text
+
+
+def test_a_pair_without_answers_is_said(page):
+    page.set(x_class="gfs_read")
+    assert "no answer for this pair" in page.text("method_text")
+    assert page.table("cells", ["cell"]).empty
+    assert page.complaints() == []
