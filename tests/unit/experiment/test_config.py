@@ -670,7 +670,6 @@ def test_a_goal_of_utilisation_leaves_the_rule_out(config):
         ("training.compute_time_s", 0, "compute_time_s: got 0, expected more"),
         ("figures.methods", ["rule"], "methods: got only rule, expected model"),
         ("model.whatif", "order-statistics", "got order-statistics, expected simul"),
-        ("sweep.policies", ["none"], "no model: figures.scenario: got policy none"),
         ("sweep.policies", ["lru"], "no model: figures.scenario: got policy lru"),
         ("sweep.loaders", ["lmdb"], "no model: figures.scenario: got policy pinning"),
         ("datasets.small.batch_size", 192, "batch_size: got 192 for 192 files"),
@@ -965,9 +964,17 @@ def test_a_system_without_devices_has_no_model(config):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("policy", "stratified-pinning"), ("loader", "lmdbio")]
+    ("key", "value", "model"),
+    [
+        ("policy", "stratified-pinning", "order-statistics"),
+        ("policy", "monarch", "simulation"),
+        ("loader", "lmdbio", "simulation"),
+    ],
 )
-def test_what_the_models_do_not_know_is_estimated_by_rule_only(config, key, value):
+def test_what_a_model_does_not_know_is_estimated_by_rule_only(
+    config, key, value, model
+):
+    config["model"]["whatif"] = model
     listed = {"policy": "policies", "loader": "loaders"}[key]
     config["sweep"][listed].append(value)
     config["system"] = "scale-model-4x2"
@@ -978,6 +985,14 @@ def test_what_the_models_do_not_know_is_estimated_by_rule_only(config, key, valu
     experiment = read_experiment(config, RESOURCES)
     assert experiment.methods == ("rule",)
     assert value in experiment.why_no_model
+
+
+@pytest.mark.parametrize("policy", ["none", "stratified-pinning"])
+def test_the_simulation_knows_all_policies_of_files_that_do_not_move(config, policy):
+    config["sweep"]["policies"].append(policy)
+    config["figures"]["scenario"]["policy"] = policy
+    config["system"] = "scale-model-4x2"
+    assert read_experiment(config, RESOURCES).methods == ("rule", "model")
 
 
 def test_a_simulated_experiment_needs_no_calibration(config):

@@ -127,6 +127,12 @@ def test_programs_tell_nothing_of_computation():
             "cannot be told from 0; at least 39.9 s are the processor's (emulated).",
         ),
         (
+            {"storage_s": 0.58, "ideal_time_s": 40.62, "storage_interval_s": 0.023},
+            "Of 41.20 s an epoch at cache rate 0 %, 0.58 ± 0.02 s are storage; no "
+            "storage, however fast, makes an epoch shorter than 40.62 s. Most of the "
+            "epoch is the processor's time.",
+        ),
+        (
             {"storage_s": 0.0, "ideal_time_s": 41.2, "storage_interval_s": 0.0},
             "Nothing of 41.2 s an epoch at cache rate 0 % is storage: the time is the "
             "processor's.",

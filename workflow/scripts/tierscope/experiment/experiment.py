@@ -115,19 +115,23 @@ class Experiment:
     @property
     def why_no_model(self) -> str | None:
         """Return why the model cannot estimate, None if it can."""
-        scenario = self.settings["figures"]["scenario"]
-        if not Scenario(**scenario).is_modelled:
+        scenario = Scenario(**self.settings["figures"]["scenario"])
+        is_simulated = self.settings["model"]["whatif"] == "simulation"
+        known = of_kind(FILES) if is_simulated else ("pinning",)
+        if kind_of(scenario) is not FILES or scenario.policy not in known:
             return (
-                f"config: figures.scenario: got policy {scenario['policy']}, loader "
-                f"{scenario['loader']}; the model knows pinning and loaders of files"
+                f"config: figures.scenario: got policy {scenario.policy}, loader "
+                f"{scenario.loader}; the model knows {', '.join(known)} and loaders of "
+                "files"
             )
-        if reason := self._why_no_devices(scenario["n_osts"]):
+        if reason := self._why_no_devices(scenario.n_osts):
             return reason
-        if (threads := self.loader.read_threads) != 1:
+        by_workers = scenario.loader == PYTORCH
+        if (threads := self.loader.read_threads) != 1 and not by_workers:
             return f"config: loader.read_threads: got {threads}, the model knows 1"
         training, model = self.training, self.settings["model"]["whatif"]
         needs_steps = training.in_steps or training.compute_time.is_random
-        if model != "simulation" and (needs_steps or scenario["loader"] == PYTORCH):
+        if not is_simulated and (needs_steps or by_workers):
             return (
                 f"config: model.whatif: got {model}, expected simulation with loader "
                 "pytorch, synchronise step or computation that varies"

@@ -95,6 +95,7 @@ def storage_sentence(row: Mapping[str, Any], origin: Origin = NO_ORIGIN) -> str:
         row[name] for name in ("execution_time_s", "ideal_time_s", "storage_interval_s")
     )
     decimals = _decimals(max(whole_s, ideal_s))
+    decimals = max(decimals, min(_decimals(half_s, digits=1), _DIGITS))
     whole, ideal, storage = (
         f"{time_s:z.{decimals}f}" for time_s in (whole_s, ideal_s, row["storage_s"])
     )
@@ -131,11 +132,11 @@ def is_nothing(row: Mapping[str, Any]) -> bool:
     return row["storage_s"] < _ROUNDING and not is_untold(row)
 
 
-def _decimals(time_s: float) -> int:
-    """Return the decimals with which a time has three digits."""
-    if time_s <= 0:
+def _decimals(time_s: float, digits: int = _DIGITS) -> int:
+    """Return the decimals with which a time has so many digits."""
+    if not time_s > 0:  # or not known
         return 1
-    return max(0, _DIGITS - 1 - math.floor(math.log10(time_s)))
+    return max(0, digits - 1 - math.floor(math.log10(time_s)))
 
 
 def storage_sentences(

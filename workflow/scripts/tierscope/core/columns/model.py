@@ -277,8 +277,7 @@ _CLASS_STALLS: Columns = {
     ),
     "stall_s": seconds(
         "By how much the model's epoch is shorter if the devices of the class cost "
-        "nothing, mean over the repetitions; the parts sum to the stall of the model. "
-        "If they exceed it, they are scaled, and `together` is 0."
+        "nothing, mean over the repetitions; scaled if the parts exceed the stall."
     ),
     "execution_time_s": seconds(
         "Execution time of the model's epoch, mean over the repetitions."
