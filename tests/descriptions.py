@@ -26,6 +26,15 @@ DEFAULTS = {
     "loader": {"read_threads": 1, "prefetch_batches": 2, "buffer_bytes": 0},
     "darshan": {"runtime": "builtin"},
 }
+# A scenario in a table of results.
+SCENARIO = {
+    "source": "simulated",
+    "system": "pencil",
+    "dataset": "small",
+    "n_osts": 60,
+    "policy": "pinning",
+    "loader": "tensorflow",
+}
 # What differs if a program of the user reads.
 OF_PROGRAMS = {
     "dataset": {"name": "mine", "path": "/mine"},

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tierscope.analysis.breakdown import select_scenario
 from tierscope.analysis.whatif import best_point, combinations_of, map_percents
-from tierscope.core.description import RunDescription
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
-from tierscope.model.calibration.fit import calibrated, read_devices
+from tierscope.model.calibration.fit import read_described
 from tierscope.model.improve import estimate_by_model
 from tierscope.storage.queueing_network import ModelError
 
@@ -28,10 +27,7 @@ def wanted_improvements(
 def main() -> None:
     """Estimate, write the table, and print the best point after each improvement."""
     params = snakemake.params
-    description = RunDescription.from_json(params.description)
-    if snakemake.input.devices:
-        devices = read_devices(snakemake.input.devices)
-        description = calibrated(description, devices)
+    description = read_described(params.description, snakemake.input.devices)
     io_time = read_table(snakemake.input.io_time, "io_time")
     estimates = estimate_by_model(
         select_scenario(io_time, params.scenario),

@@ -6,11 +6,10 @@ from itertools import groupby
 
 import pandas as pd
 from tierscope.analysis.training.stalls import limits
-from tierscope.core.description import RunDescription
 from tierscope.core.files import log_to
 from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
-from tierscope.model.calibration.fit import calibrated, read_devices
+from tierscope.model.calibration.fit import read_described
 from tierscope.model.stalls import estimate_class_stalls
 from tierscope.storage.queueing_network import ModelError
 
@@ -24,14 +23,10 @@ def cache_rates(points: list[dict[str, int]]) -> Iterator[tuple[int, list[Point]
 
 def main() -> None:
     """Estimate every cache rate of every scenario, with a line about each."""
-    devices = None
-    if snakemake.input.devices:
-        devices = read_devices(snakemake.input.devices)
     tables = []
     for scenario in snakemake.params.scenarios:
-        description = RunDescription.from_json(scenario["description"])
-        if devices:
-            description = calibrated(description, devices)
+        devices = snakemake.input.devices
+        description = read_described(scenario["description"], devices)
         rates = list(cache_rates(scenario["points"]))
         for number, (rate, points) in enumerate(rates, start=1):
             tables.append(

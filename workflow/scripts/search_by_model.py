@@ -4,10 +4,9 @@ import sys
 
 from tierscope.analysis.breakdown import select_scenario, shown_epoch
 from tierscope.analysis.utilisation import UtilisationGoal
-from tierscope.core.description import RunDescription
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
-from tierscope.model.calibration.fit import calibrated, read_devices
+from tierscope.model.calibration.fit import read_described
 from tierscope.model.goal_search import search_by_model
 from tierscope.storage.queueing_network import ModelError
 
@@ -15,10 +14,7 @@ from tierscope.storage.queueing_network import ModelError
 def main() -> None:
     """Search, write the tables, and print the goal and the effort."""
     params = snakemake.params
-    description = RunDescription.from_json(params.description)
-    if snakemake.input.devices:
-        devices = read_devices(snakemake.input.devices)
-        description = calibrated(description, devices)
+    description = read_described(params.description, snakemake.input.devices)
     io_time, epochs = (
         select_scenario(read_table(snakemake.input[name], name), params.scenario)
         for name in ("io_time", "epochs")

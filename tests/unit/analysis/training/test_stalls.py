@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from descriptions import SCENARIO
 from tierscope.analysis.training.stalls import (
     PROCESSOR,
     limit_label,
@@ -12,15 +13,6 @@ from tierscope.analysis.training.stalls import (
 )
 from tierscope.core.columns import CLASSES, TOGETHER
 from tierscope.core.words import scenario_titles
-
-SCENARIO = {
-    "source": "simulated",
-    "system": "pencil",
-    "dataset": "small",
-    "n_osts": 60,
-    "policy": "pinning",
-    "loader": "tensorflow",
-}
 
 
 def stalls(points, first_wait_s=0.0, **keys):

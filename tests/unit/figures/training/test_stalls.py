@@ -5,20 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from descriptions import SCENARIO
 from matplotlib.colors import to_hex
 from tierscope.core.columns import CLASSES, TOGETHER
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin
 from tierscope.figures.training.stalls import plot_stalls
-
-SCENARIO = {
-    "source": "simulated",
-    "system": "pencil",
-    "dataset": "small",
-    "n_osts": 60,
-    "policy": "pinning",
-    "loader": "tensorflow",
-}
 
 
 def storage_time(storage_s=(4.0, 2.0), compute_s=5.0, interval_s=0.5, **keys):

@@ -1,19 +1,12 @@
 """I/O time and stall side by side in the report."""
 
 import pandas as pd
+from descriptions import SCENARIO
 from tierscope.core.columns import CLASSES, TOGETHER
 from tierscope.core.words import scenario_titles
 from tierscope.pages.report.stalls import stalled_points, times_beside_stalls
 from tierscope.pages.report.summary import summary_table
 
-SCENARIO = {
-    "source": "simulated",
-    "system": "pencil",
-    "dataset": "small",
-    "n_osts": 60,
-    "policy": "pinning",
-    "loader": "tensorflow",
-}
 TITLES = scenario_titles(pd.DataFrame([SCENARIO]))
 POINT = SCENARIO | {"cache_rate_percent": 0, "epoch": 1}
 # LFS-READ has the most I/O time, but GFS-META the largest stall.

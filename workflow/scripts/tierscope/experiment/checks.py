@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tierscope.core.columns import MODEL
 from tierscope.core.description import PYTORCH
 from tierscope.core.files import overlap
 from tierscope.core.io_class import IOClass
@@ -25,16 +24,18 @@ from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.job import RESERVED, JobError, site_resources
 from tierscope.experiment.job import launcher as launcher_of
 from tierscope.experiment.system import System
+from tierscope.experiment.training_checks import (
+    check_steps,
+    check_utilisation_goal,
+    check_workers,
+)
 from tierscope.policies import (
-    FILES,
     PEERS,
-    PLACED_PROGRAM,
-    PROGRAM,
     PROGRAM_POLICIES,
     kind_of,
     of_kind,
 )
-from tierscope.storage.clock import MOST_COPIERS
+from tierscope.storage.clock import MAX_VIRTUAL_PREFETCH, MOST_COPIERS
 from tierscope.storage.emulated.library import emulated_gfs
 from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
 from tierscope.storage.queueing_network import ModelError, network_of
@@ -53,9 +54,8 @@ _OPTIONS = """
     --clusters --gres --gpus
 """
 SET_BY_SLURM_PLUGIN = frozenset(_OPTIONS.split())
-# Limits of virtual_time.h: batches that a process may hold ready, and tokens that a
-# reader of a database may give in an epoch (LARGEST_PREFETCH, MOST_TOKENS).
-MAX_VIRTUAL_PREFETCH = 250
+# Limit of virtual_time.h: tokens that a reader of a database may give in an epoch
+# (MOST_TOKENS).
 MAX_VIRTUAL_TOKENS = 4000
 
 
@@ -141,25 +141,6 @@ def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
             )
 
 
-def check_ideal(experiment: Experiment) -> None:
-    """Refuse ideal runs that cannot be made, or say nothing of the other runs."""
-    for scenario in experiment.sweep:
-        if kind_of(scenario) not in (FILES, PROGRAM, PLACED_PROGRAM):
-            raise ConfigError(
-                f"config: sweep.ideal: got true with policy {scenario.policy} and "
-                f"loader {scenario.loader}, expected policy none, pinning or "
-                "stratified-pinning and a loader of files, or a program: others do "
-                "more than to read files"
-            )
-    system = experiment.system
-    if experiment.source == "measured" and system.ideal_root is None:
-        raise ConfigError(
-            f"config: sweep.ideal: got true, but system {system.name} names no "
-            "directory in memory, expected roots: {ideal: DIRECTORY}, or ideal: {root: "
-            "DIRECTORY} in its file, such as /dev/shm/$USER-tierscope"
-        )
-
-
 def check_experiment(experiment: Experiment) -> None:
     """Refuse sections of a configuration that do not fit each other or the system.
 
@@ -169,7 +150,7 @@ def check_experiment(experiment: Experiment) -> None:
         One line that names the key path, the value and what was expected.
     """
     _check_programs(experiment)
-    _check_steps(experiment)
+    check_steps(experiment)
     _check_size(experiment)
     _check_runtime(experiment)
     _check_figures(experiment)
@@ -233,28 +214,6 @@ def _check_programs(experiment: Experiment) -> None:
         )
 
 
-def _check_steps(experiment: Experiment) -> None:
-    """Refuse what only runs know whose files lie on their tiers from the start."""
-    training = experiment.training
-    if experiment.runs_program:
-        return
-    for scenario in experiment.all_points:
-        wanted = "config: sweep.loaders: got pytorch"
-        if training.in_steps:
-            wanted = "config: training.synchronise: got step"
-        elif training.compute_time.is_random:
-            wanted = "config: training.compute_time_s: got a distribution"
-        elif scenario.loader != PYTORCH:
-            continue
-        if kind_of(scenario) is not FILES:
-            raise ConfigError(
-                f"{wanted} with policy {scenario.policy} and loader "
-                f"{scenario.loader}, expected policy none, pinning or "
-                "stratified-pinning and a loader of files: others move files, or wait "
-                "for each other in an epoch"
-            )
-
-
 def _check_place(dataset: Dataset | UserDataset, system: System) -> None:
     """Refuse a dataset that cannot be listed here, or that overlaps with the LFS."""
     if isinstance(dataset, Dataset):
@@ -316,7 +275,7 @@ def _check_emulation(experiment: Experiment) -> None:
             f"{MAX_VIRTUAL_PREFETCH} on the emulated tiers of system {system.name}"
         )
     if any(scenario.loader == PYTORCH for scenario in experiment.all_points):
-        _check_workers(experiment)
+        check_workers(experiment)
     threads = experiment.settings["policies"]["copy_threads"]
     if threads > MOST_COPIERS:
         raise ConfigError(
@@ -326,23 +285,6 @@ def _check_emulation(experiment: Experiment) -> None:
     for scenario in experiment.all_points:
         if scenario.reads_database:
             _check_tokens(experiment, scenario)
-
-
-def _check_workers(experiment: Experiment) -> None:
-    """Refuse more workers, or batches of theirs, than virtual time can store."""
-    loader, system = experiment.loader, experiment.system
-    where = f"on the emulated tiers of system {system.name}"
-    if loader.workers > MOST_COPIERS:
-        raise ConfigError(
-            f"config: loader.workers: got {loader.workers}, expected at most "
-            f"{MOST_COPIERS} {where}"
-        )
-    if (depth := loader.workers * loader.prefetch_factor) > MAX_VIRTUAL_PREFETCH:
-        raise ConfigError(
-            f"config: loader.prefetch_factor: got {loader.prefetch_factor} with "
-            f"{loader.workers} workers, {depth} batches, expected at most "
-            f"{MAX_VIRTUAL_PREFETCH} batches {where}"
-        )
 
 
 def _check_tokens(experiment: Experiment, scenario: Scenario) -> None:
@@ -606,7 +548,7 @@ def _check_whatif(experiment: Experiment) -> None:
             f"{MAX_GRID_STEPS} steps up to max_improvement_percent {largest}"
         )
     if experiment.has_utilisation_goal:
-        _check_utilisation_goal(experiment)
+        check_utilisation_goal(experiment)
     elif (percent := goal["percent"]) is not None:
         raise ConfigError(
             f"config: whatif.goal.percent: got {percent:g} with of: {goal['of']}, "
@@ -624,53 +566,6 @@ def _check_whatif(experiment: Experiment) -> None:
         raise ConfigError(
             "config: whatif.goal.of: got execution_time, expected io_time with loader "
             f"pytorch and loader.workers {workers}: I/O time is then a sum over workers"
-        )
-
-
-def _check_utilisation_goal(experiment: Experiment) -> None:
-    """Refuse a goal of utilisation that the model cannot ask, or that no run meets."""
-    settings = experiment.settings
-    where = "config: whatif.goal.of: got utilisation, expected io_time"
-    if experiment.runs_program:
-        raise ConfigError(
-            f"{where} with a program: the model does not know when it computes"
-        )
-    if settings["whatif"]["goal"]["percent"] is None:
-        raise ConfigError(
-            "config: whatif.goal.percent: got null, expected the least utilisation in "
-            "percent, above 0 and at most 100, with of: utilisation"
-        )
-    if MODEL not in settings["figures"]["methods"]:
-        raise ConfigError(
-            "config: figures.methods: got only rule, expected model with whatif.goal "
-            "of utilisation: the rule does not know which I/O computation hides"
-        )
-    if (reason := experiment.why_no_model) is not None:
-        why = reason.removeprefix("config: ")
-        raise ConfigError(f"{where}, as there is no model: {why}")
-    if (model := settings["model"]["whatif"]) != "simulation":
-        raise ConfigError(
-            f"config: model.whatif: got {model}, expected simulation with "
-            "whatif.goal.of utilisation: order statistics know no computation"
-        )
-    if experiment.training.compute_time.mean_s <= 0:
-        raise ConfigError(
-            "config: training.compute_time_s: got 0, expected more with whatif.goal.of "
-            "utilisation: without computation the utilisation is always 0 %"
-        )
-    _check_two_steps(experiment)
-
-
-def _check_two_steps(experiment: Experiment) -> None:
-    """Refuse a goal of utilisation if a process may have a single step."""
-    name = experiment.settings["figures"]["scenario"]["dataset"]
-    dataset = experiment.datasets[name]
-    n_files = dataset.n_files // experiment.system.n_processes
-    if n_files <= dataset.batch_size:
-        raise ConfigError(
-            f"config: datasets.{name}.batch_size: got {dataset.batch_size} for "
-            f"{n_files} files a process, expected at least 2 steps an epoch with "
-            "whatif.goal.of utilisation, which leaves out the first"
         )
 
 

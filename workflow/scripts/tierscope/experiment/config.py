@@ -22,13 +22,13 @@ from tierscope.core.validation import ConfigError, check, read_yaml
 from tierscope.experiment.checks import (
     check_devices,
     check_experiment,
-    check_ideal,
     check_n_osts,
     check_nodes,
     check_tiers_of_programs,
 )
 from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.system import System, read_system
+from tierscope.experiment.training_checks import check_ideal
 
 MOST_POINTS = 100_000  # of a sweep; Snakemake needs some seconds for a thousand
 
@@ -127,22 +127,7 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
             _check_known(
                 dataset, presets | config["datasets"], f"sweep.{where}.dataset"
             )
-    datasets = {
-        name: _dataset(name, presets, config["datasets"], system)
-        for name in config["sweep"]["datasets"]
-    }
-    own = {name: one for name, one in config["datasets"].items() if "path" in one}
-    if own and not config["loader"]["command"]:
-        name, one = next(iter(own.items()))
-        raise ConfigError(
-            f"config: datasets.{name}: got path {one['path']!r}, expected "
-            "loader.command: only a program of yours reads a dataset of yours"
-        )
-    if unknown := sorted(set(config["datasets"]) - set(presets) - set(own)):
-        raise ConfigError(
-            f"config: datasets: got unknown key {', '.join(unknown)}, "
-            f"expected some of {', '.join(presets)}"
-        )
+    datasets = _datasets(config, presets, system)
     _check_tiers(config, system, datasets)
     experiment = Experiment(
         name=config["experiment"],
@@ -175,6 +160,29 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
     experiment = replace(experiment, studies=studies)
     check_experiment(experiment)
     return experiment
+
+
+def _datasets(
+    config: Mapping[str, Any], presets: Mapping[str, Any], system: System
+) -> dict[str, Dataset | UserDataset]:
+    """Return the datasets of the sweep by name; refuse unknown ones, and others'."""
+    datasets = {
+        name: _dataset(name, presets, config["datasets"], system)
+        for name in config["sweep"]["datasets"]
+    }
+    own = {name: one for name, one in config["datasets"].items() if "path" in one}
+    if own and not config["loader"]["command"]:
+        name, one = next(iter(own.items()))
+        raise ConfigError(
+            f"config: datasets.{name}: got path {one['path']!r}, expected "
+            "loader.command: only a program of yours reads a dataset of yours"
+        )
+    if unknown := sorted(set(config["datasets"]) - set(presets) - set(own)):
+        raise ConfigError(
+            f"config: datasets: got unknown key {', '.join(unknown)}, "
+            f"expected some of {', '.join(presets)}"
+        )
+    return datasets
 
 
 def _check_tiers(

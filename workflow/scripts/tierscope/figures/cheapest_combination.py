@@ -87,13 +87,14 @@ def plot_cheapest_combination(
         there is no goal line.
     """
     scenarios = named_in_sweep(improved, spread, dataset_titles)
-    epoch = int(improved["epoch"].iloc[0])
+    epoch, percents = (
+        int(improved["epoch"].iloc[0]),
+        improved[IMPROVEMENTS].max().to_dict(),
+    )
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     found = cheapest is not None
-    what = "Cheapest improvements that" if found else "No improvements of the grid"
     subject = f"{scenarios['title'].iloc[0]}, {provenance.epoch_words(epoch)}"
-    title = f"{what} meet {goal_words(goal)}: {subject}"
-    percents = improved[IMPROVEMENTS].max().to_dict()
+    title = _title(goal, found, subject)
     notes = source_notes(provenance, spread, scenarios)
     if found:
         notes.append(_cheapest_note(cheapest, percents))
@@ -174,13 +175,14 @@ def plot_cheapest_utilisation(
         What `tierscope.figures.before_after.draw_utilisation` draws.
     """
     scenarios = named_in_sweep(estimates, spread, dataset_titles)
-    epoch = int(estimates["epoch"].iloc[0])
+    epoch, percents = (
+        int(estimates["epoch"].iloc[0]),
+        estimates[IMPROVEMENTS].max().to_dict(),
+    )
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     found = cheapest is not None
-    what = "Cheapest improvements that" if found else "No improvements of the grid"
     subject = f"{scenarios['title'].iloc[0]}, {provenance.epoch_words(epoch)}"
-    title = f"{what} meet {goal_words(goal)}: {subject}"
-    percents = estimates[IMPROVEMENTS].max().to_dict()
+    title = _title(goal, found, subject)
     notes = source_notes(provenance, spread, scenarios)
     if found:
         notes.append(_cheapest_note(cheapest, percents))
@@ -196,6 +198,12 @@ def plot_cheapest_utilisation(
     axes[0].set_title(f"{wrapped(words, PANEL_OF_TWO)}\n{best}")
     set_utilisation_axes(axes, estimates, spread, provenance)
     return figure
+
+
+def _title(goal: pd.Series, found: bool, subject: str) -> str:
+    """Return whether improvements were found that meet a goal, and of what."""
+    what = "Cheapest improvements that" if found else "No improvements of the grid"
+    return f"{what} meet {goal_words(goal)}: {subject}"
 
 
 def _cheapest_note(cheapest: pd.Series, percents: Mapping[str, int]) -> str:

@@ -90,7 +90,10 @@ class Turn(IntEnum):
     ENDING_EPOCH = 11
 
 
+# Limits of virtual_time.h: copiers or workers of a process, and batches that it may
+# hold ready (LARGEST_PREFETCH).
 MOST_COPIERS = 64
+MAX_VIRTUAL_PREFETCH = 250
 
 
 class Clock(Protocol):

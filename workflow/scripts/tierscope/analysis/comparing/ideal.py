@@ -140,7 +140,7 @@ def _decimals(time_s: float, digits: int = _DIGITS) -> int:
 
 
 def storage_sentences(
-    table: pd.DataFrame,
+    table: pd.DataFrame | None,
     epoch: int,
     origin: Origin = NO_ORIGIN,
     dataset_titles: Mapping[str, str] | None = None,
@@ -151,8 +151,8 @@ def storage_sentences(
 
     Parameters
     ----------
-    table : DataFrame
-        Table ``storage_time``.
+    table : DataFrame or None
+        Table ``storage_time``; None if there are no ideal runs, and so no lines.
     epoch : int
         The epoch, counted from 0.
     origin : Origin, optional
@@ -160,6 +160,8 @@ def storage_sentences(
     dataset_titles : mapping of str to str, optional
         What to call each dataset.
     """
+    if table is None:
+        return []
     table = select_epoch(table, epoch)
     titles = scenario_titles(table[SCENARIO].drop_duplicates(), dataset_titles or {})
     lines = []

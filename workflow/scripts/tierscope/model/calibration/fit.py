@@ -66,6 +66,22 @@ def calibrated(
     return replace(description, system=changed)
 
 
+def read_described(
+    content: Mapping[str, Any], devices: Sequence[str]
+) -> RunDescription:
+    """Return the description of a scenario, with fitted devices if there are any.
+
+    Parameters
+    ----------
+    content : mapping
+        The description (`RunDescription.as_json`).
+    devices : sequence of path
+        The file of fitted devices (`read_devices`), or none.
+    """
+    description = RunDescription.from_json(content)
+    return calibrated(description, read_devices(devices)) if devices else description
+
+
 def read_devices(path: str | Path) -> dict[str, Any]:
     """Return the section `devices` of a file that target `calibrate` has written.
 

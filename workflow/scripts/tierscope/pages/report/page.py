@@ -179,9 +179,7 @@ def report_context(
         "knows_stalls": stalls is not None,
         "best_policy": best_policy_words(policy_summary),
         "is_measured": keys["source"].eq("measured").all(),
-        "storage": []
-        if storage_time is None
-        else storage_sentences(storage_time, epoch, provenance, dataset_titles),
+        "storage": storage_sentences(storage_time, epoch, provenance, dataset_titles),
         "best_method": BEST_METHOD,
         "interval_method": METHOD,
         "warming": warming,
@@ -191,12 +189,7 @@ def report_context(
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
         **_scorecard(claims, paper, provenance, needs),
-        "statements": None
-        if statements is None
-        else statements_table(statements, anonymous),
-        "certificate": None
-        if certificate is None
-        else certificate_table(certificate, anonymous),
+        **_of_program(statements, certificate, anonymous),
         "papers": papers_table(policy_claims),
         "facts": facts(experiment, description, contents, keys, dataset_titles),
         "devices": devices_table(contents),
@@ -206,6 +199,20 @@ def report_context(
         "runs": table,
         "spread": spread_table(spread, titles, provenance),
         "spread_words": spread_words(spread),
+    }
+
+
+def _of_program(
+    statements: pd.DataFrame | None, certificate: pd.DataFrame | None, anonymous: bool
+) -> dict[str, Any]:
+    """Return what the template shows of the runs of a program, if there are any."""
+    return {
+        "statements": None
+        if statements is None
+        else statements_table(statements, anonymous),
+        "certificate": None
+        if certificate is None
+        else certificate_table(certificate, anonymous),
     }
 
 
