@@ -245,7 +245,7 @@ def strict(plain):
     )
     path = plain.folder / "workflow/scripts/tierscope/audit/run.py"
     text = path.read_text()
-    limit = '    limit = 1 + limits["io_time_tolerance_percent"] / 100\n'
+    limit = '    limit = n_readers * (1 + limits["io_time_tolerance_percent"] / 100)\n'
     assert text.count(limit) == 1
 
     def be_strict(is_strict):

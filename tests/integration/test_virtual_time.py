@@ -8,6 +8,7 @@ from integration.conftest import TINY_SYSTEM, Project
 from tierscope.core.description import Run
 from tierscope.core.tables import read_table
 from tierscope.model.simulator.runs import simulate_run
+from tierscope.policies import FILES, kind_of
 from tierscope.trace.log import read_posix
 
 POLICIES = ["none", "pinning", "stratified-pinning"]
@@ -119,7 +120,7 @@ def assert_equals_simulation(folder, simulate=simulate_run, least=2):
     took_s = epochs.set_index(keys)["execution_time_s"]
     expected_s = simulated["epochs"].set_index(keys)["execution_time_s"]
     assert took_s.to_numpy() == pytest.approx(expected_s[took_s.index], abs=1e-9)
-    if "compute_time_s" in simulated["epochs"]:
+    if kind_of(run.scenario) is FILES:
         assert_spends_time_equally(epochs.set_index(keys), simulated["epochs"])
     assert set(epochs["lfs_fill_time_s"]) == {0.0}
 

@@ -915,8 +915,8 @@ static int describe_actor(char *text, size_t size, int64_t rank, int role) {
   if (actor->state == WAITING)
     describe_arrival(what, sizeof what, actor);
   else if (is_blocked(actor, FOR_BATCH))
-    snprintf(what, sizeof what, " batch %lld of its reader",
-             (long long)process->n_asked);
+    snprintf(what, sizeof what, " batch %lld of its %s", (long long)process->n_asked,
+             process->n_workers ? "workers" : "reader");
   else if (is_blocked(actor, FOR_PLACE))
     snprintf(what, sizeof what, " a free place, its consumer has taken %lld",
              (long long)process->n_taken);
@@ -937,10 +937,13 @@ static int describe_actor(char *text, size_t size, int64_t rank, int role) {
   else if (role != READER)
     snprintf(name, sizeof name, "%s %d", process->n_workers ? "worker" : "copier",
              role - COPIER);
-  return snprintf(text, size, "rank %lld %s: %s%s, at %.9f s, %lld of %lld files\n",
+  bool by_batch = process->n_batches > 0;
+  return snprintf(text, size, "rank %lld %s: %s%s, at %.9f s, %lld of %lld %s\n",
                   (long long)rank, name, states[actor->state], what,
-                  actor->clock_ns * 1e-9, (long long)process->n_closed,
-                  (long long)process->n_files);
+                  actor->clock_ns * 1e-9,
+                  (long long)(by_batch ? process->n_taken : process->n_closed),
+                  (long long)(by_batch ? process->n_batches : process->n_files),
+                  by_batch ? "batches" : "files");
 }
 
 /* Write a line for each actor except idle copiers: state, clock, and what it waits for.

@@ -102,6 +102,25 @@ def simulate(load, compute):
     return simulate_epoch(NETWORK, workload, FILES, ON_LFS, generator, seeds=SEEDS)
 
 
+ONE_DISK_FAILS = """
+from tierscope.benchmark.loaders.workers import WorkerLoader
+
+def open_file(path, flags, real=os.open):
+    if path.endswith("f5.bin"):
+        raise OSError(5, "bad disk", path)
+    return real(path, flags)
+
+os.open = open_file
+clock.plan_batches(8, 2, 2, 0.0)
+loader = WorkerLoader(1, LoaderSettings(0, 0, 1000, 2, 2), clock)
+paths = [f"{folder}/gfs.ep0/f{number}.bin" for number in range(8)]
+try:
+    run_epoch(loader.epoch(paths), clock)
+except OSError as error:
+    print(json.dumps([str(error), clock.describe_actors()]))
+"""
+
+
 @pytest.fixture
 def devices(tmp_path):
     """Return GFS and LFS of the launch."""
@@ -109,6 +128,16 @@ def devices(tmp_path):
         Device(("/gfs",), metadata_latency_s=0.01, **GFS),
         Device(("/lfs",), metadata_latency_s=LATENCY_S, **LFS),
     ]
+
+
+def test_error_of_a_worker_is_raised_where_a_batch_is_awaited(
+    launch,  # noqa: F811
+    devices,
+):
+    ((error, actors),) = launch(1, *devices).run(ONE_DISK_FAILS)
+    assert "bad disk" in error
+    assert "rank 0 worker 1: running" in actors
+    assert " of 8 batches" in actors
 
 
 def test_emulated_epochs_equal_simulated_ones(launch, devices, tmp_path):  # noqa: F811

@@ -170,7 +170,7 @@ def check_experiment(experiment: Experiment) -> None:
 
 def _check_programs(experiment: Experiment) -> None:
     """Refuse what cannot be done with a program of the user, and loader without one."""
-    loaders = {scenario.loader for scenario in experiment.all_points}
+    loaders = experiment.loaders
     command = experiment.settings["loader"]["command"]
     if command is None:
         if PROGRAM_LOADER in loaders:
@@ -225,13 +225,15 @@ def _check_place(dataset: Dataset | UserDataset, system: System) -> None:
                 f"a GFS on which its files can be listed here: {error}"
             ) from error
         return
-    with suppress(TierError):  # known on a node only, which looks again
-        lfs = system.lfs.data_root().parent
-        if overlap(dataset.path, lfs):
-            raise ConfigError(
-                f"config: datasets.{dataset.name}.path: got {dataset.path!r} and LFS "
-                f"{str(lfs)!r}, expected folders of which none holds the other"
-            )
+    for name, one in (("LFS", system), ("directory of ideal runs", system.ideal())):
+        with suppress(TierError):  # known on a node only, which looks again
+            lfs = one.lfs.data_root().parent
+            if overlap(dataset.path, lfs):
+                raise ConfigError(
+                    f"config: datasets.{dataset.name}.path: got {dataset.path!r} and "
+                    f"{name} {str(lfs)!r}, expected folders of which none holds the "
+                    "other"
+                )
 
 
 def _check_runtime(experiment: Experiment) -> None:
@@ -263,18 +265,19 @@ def _check_emulation(experiment: Experiment) -> None:
             f"builtin on the emulated tiers of {system.name}: a site's Darshan "
             "would not see their clock"
         )
-    if (threads := loader.read_threads) != 1:
+    if (threads := experiment.read_threads) != 1:
         raise ConfigError(
             f"config: loader.read_threads: got {threads}, expected 1 on the emulated "
             f"tiers of system {system.name}: virtual time cannot follow work between "
             "the loader's threads"
         )
-    if (prefetched := loader.prefetch_batches) > MAX_VIRTUAL_PREFETCH:
+    prefetched, loaders = loader.prefetch_batches, experiment.loaders
+    if loaders != {PYTORCH} and prefetched > MAX_VIRTUAL_PREFETCH:
         raise ConfigError(
             f"config: loader.prefetch_batches: got {prefetched}, expected at most "
             f"{MAX_VIRTUAL_PREFETCH} on the emulated tiers of system {system.name}"
         )
-    if any(scenario.loader == PYTORCH for scenario in experiment.all_points):
+    if PYTORCH in loaders:
         check_workers(experiment)
     threads = experiment.settings["policies"]["copy_threads"]
     if threads > MOST_COPIERS:
@@ -392,7 +395,7 @@ def _longest_s(experiment: Experiment, dataset: Dataset) -> float:
 
 def _check_simulation(experiment: Experiment) -> None:
     """Refuse settings that the simulator does not support."""
-    if (threads := experiment.loader.read_threads) != 1:
+    if (threads := experiment.read_threads) != 1:
         raise ConfigError(
             f"config: loader.read_threads: got {threads}, expected 1 for simulated runs"
         )
@@ -554,15 +557,14 @@ def _check_whatif(experiment: Experiment) -> None:
             f"config: whatif.goal.percent: got {percent:g} with of: {goal['of']}, "
             "expected null, or of: utilisation"
         )
-    threads = experiment.loader.read_threads
+    threads = experiment.read_threads
     if goal["of"] == "execution_time" and threads > 1:
         raise ConfigError(
             "config: whatif.goal.of: got execution_time, expected io_time with "
             f"loader.read_threads {threads}: I/O time is then thread-seconds"
         )
-    loaders = {scenario.loader for scenario in experiment.all_points}
     workers = experiment.loader.workers
-    if goal["of"] == "execution_time" and PYTORCH in loaders and workers > 1:
+    if goal["of"] == "execution_time" and PYTORCH in experiment.loaders and workers > 1:
         raise ConfigError(
             "config: whatif.goal.of: got execution_time, expected io_time with loader "
             f"pytorch and loader.workers {workers}: I/O time is then a sum over workers"

@@ -95,6 +95,16 @@ class Experiment:
         return self.settings["whatif"]["goal"]["of"] == "utilisation"
 
     @property
+    def loaders(self) -> set[str]:
+        """Return the loaders of the sweep and the studies."""
+        return {scenario.loader for scenario in self.all_points}
+
+    @property
+    def read_threads(self) -> int:
+        """Return the read threads of the loaders; `pytorch` has none."""
+        return 1 if self.loaders == {PYTORCH} else self.loader.read_threads
+
+    @property
     def methods(self) -> tuple[str, ...]:
         """Return the possible ones of the requested methods of estimating.
 

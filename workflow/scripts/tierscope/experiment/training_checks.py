@@ -1,7 +1,7 @@
 """Checks of what feeds the accelerators: loaders, steps, ideal runs, goals of AU."""
 
 from tierscope.core.columns import MODEL
-from tierscope.core.description import PYTORCH
+from tierscope.core.description import PYTORCH, ComputeTime
 from tierscope.core.validation import ConfigError
 from tierscope.experiment.experiment import Experiment
 from tierscope.policies import FILES, PLACED_PROGRAM, PROGRAM, kind_of
@@ -32,6 +32,7 @@ def check_steps(experiment: Experiment) -> None:
     training = experiment.training
     if experiment.runs_program:
         return
+    _check_compute_time(training.compute_time)
     for scenario in experiment.all_points:
         wanted = "config: sweep.loaders: got pytorch"
         if training.in_steps:
@@ -47,6 +48,20 @@ def check_steps(experiment: Experiment) -> None:
                 "stratified-pinning and a loader of files: others move files, or wait "
                 "for each other in an epoch"
             )
+
+
+def _check_compute_time(compute: ComputeTime) -> None:
+    """Refuse a deviation that the distribution of compute times cannot have."""
+    words = {
+        "constant": "expected 0 with distribution constant",
+        "lognormal": "expected 0 with distribution lognormal and mean_s 0",
+    }
+    is_wrong = compute.distribution == "constant" or compute.mean_s == 0
+    if compute.stdev_s > 0 and compute.distribution in words and is_wrong:
+        raise ConfigError(
+            f"config: training.compute_time_s.stdev_s: got {compute.stdev_s:g}, "
+            f"{words[compute.distribution]}"
+        )
 
 
 def check_workers(experiment: Experiment) -> None:
@@ -92,7 +107,7 @@ def check_utilisation_goal(experiment: Experiment) -> None:
             f"config: model.whatif: got {model}, expected simulation with "
             "whatif.goal.of utilisation: order statistics know no computation"
         )
-    if experiment.training.compute_time.mean_s <= 0:
+    if not experiment.training.computes:
         raise ConfigError(
             "config: training.compute_time_s: got 0, expected more with whatif.goal.of "
             "utilisation: without computation the utilisation is always 0 %"

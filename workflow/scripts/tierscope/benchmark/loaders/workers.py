@@ -7,7 +7,8 @@ Without workers the training reads each batch when it asks for it.
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 
 from tierscope.benchmark.loaders.loader import Feed
 from tierscope.benchmark.loaders.posix import DEFAULT_BUFFER_BYTES, file_sizes
@@ -81,7 +82,18 @@ class WorkerLoader:
                 result = next(read)
                 self._clock.deliver(worker, number)
             except BaseException as error:
-                results[number].set_exception(error)
+                self._fail(results, error)
                 return
-            results[number].set_result(result)
+            with suppress(InvalidStateError):  # another worker has failed
+                results[number].set_result(result)
         self._clock.rest(worker)
+
+    @staticmethod
+    def _fail(results: Sequence[Future], error: BaseException) -> None:
+        """Let whichever batch is awaited raise an error.
+
+        In virtual time no other worker goes on past one that has ended.
+        """
+        for result in results:
+            with suppress(InvalidStateError):  # it has been read
+                result.set_exception(error)

@@ -112,7 +112,7 @@ class Trainings(NamedTuple):
         When it asked last and took its first batch, and how long it waited for batches.
     ended_ns : ndarray of int
         End of its last step, and of the loader.
-    ready, ready_ns : ndarray of int, shape (n_ranks, more than depth)
+    ready, ready_ns : ndarray of int, shape (n_ranks, n_kept)
         Number after that of a batch that is ready, and when it was.
     n_arrived : ndarray of int, shape (most steps,)
         Ranks that have arrived at the end of each step.
@@ -148,11 +148,12 @@ def stepped_epoch(
 ) -> Stepped:
     """Return an epoch in which nothing has happened."""
     n_ranks = len(reads.first_read) - 1
+    n_kept = min(rules.depth + 2, len(rules.n_members))  # of batches that are ready
     trainings = Trainings(
         np.zeros(n_ranks, np.int64),
         *np.zeros((2, n_ranks), bool),
         *np.zeros((4, n_ranks), np.int64),
-        *np.zeros((2, n_ranks, rules.depth + 2), np.int64),
+        *np.zeros((2, n_ranks, n_kept), np.int64),
         np.zeros_like(rules.n_members),
     )
     n_customers = n_ranks * (1 + rules.n_readers)

@@ -272,9 +272,13 @@ def _name_words(key: str) -> str:
     return " ".join(_NAMES.get(word, word) for word in key.split("_"))
 
 
-def _time_with_unit(time_s: float) -> str:
-    """Return a time such as ``29 µs``."""
-    return EngFormatter(unit="s")(time_s)
+def _time_with_unit(time_s: float | Mapping[str, Any]) -> str:
+    """Return a time such as ``29 µs``, or how it varies: ``normal, 300 ms ± 50 ms``."""
+    words = EngFormatter(unit="s")
+    if isinstance(time_s, Mapping):
+        mean, stdev = words(time_s["mean_s"]), words(time_s["stdev_s"])
+        return f"{time_s['distribution']}, {mean} ± {stdev}"
+    return words(time_s)
 
 
 def _percent_words(percent: float) -> str:
