@@ -122,6 +122,7 @@ if BY_UTILISATION:
             io_time=f"{TABLES}/io_time.parquet",
             epochs=f"{TABLES}/epochs.parquet",
             devices=f"{RESULTS}/model/{CALIBRATED}/devices.yaml" if CALIBRATED else [],
+            estimates=ESTIMATES[MODEL],  # what figure 4 shows
             library=library("search_by_model"),
         output:
             goals=table(f"{TABLES}/goals.parquet", "Goals"),

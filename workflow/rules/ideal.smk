@@ -6,8 +6,24 @@ The runs are those of sweep `ideal`, which an experiment has with `sweep.ideal: 
 IDEAL_RUNS = f"{RESULTS}/{IDEAL_SWEEP}"
 
 
+use rule compare_run_facts as compare_pair_facts with:
+    input:
+        runs=when_launched(
+            run_files("run.json")
+            + (run_files("run.json", IDEAL_SWEEP) if IDEAL else [])
+        ),
+        library=library("compare_run_facts"),
+    output:
+        f"{IDEAL_RUNS}/pair_facts.parquet",
+    log:
+        f"{LOGS}/compare_pair_facts.log",
+    message:
+        "Comparing what runs and ideal runs were measured with."
+
+
 rule compare_ideal:
     input:
+        pair_facts=if_measured(rules.compare_pair_facts.output[0]),
         epochs=f"{TABLES}/epochs.parquet",
         ideal_epochs=f"{IDEAL_RUNS}/epochs.parquet",
         observations=observations(),

@@ -28,6 +28,7 @@ def main() -> None:
         description,
         **params.search,
         dataset_bytes=dataset.n_files * dataset.file_size_bytes,
+        known=read_table(snakemake.input.estimates, "estimates"),
     )
     for name in ("goals", "combinations", "estimates"):
         write_table(getattr(found, name), snakemake.output[name], name)

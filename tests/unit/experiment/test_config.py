@@ -515,6 +515,11 @@ def test_steps_and_workers_are_for_files_that_do_not_move(config, path, value, w
             "got 'gamma', expected one of constant",
         ),
         ({"distribution": "normal", "mean_s": 1}, "missing key stdev_s"),
+        (VARYING | {"distribution": "constant"}, "stdev_s: got 0.1, expected 0 with"),
+        (
+            VARYING | {"distribution": "lognormal", "mean_s": 0},
+            "lognormal and mean_s 0",
+        ),
         (VARYING | {"cv": 1}, "got unknown key cv, expected some of distribution"),
     ],
 )
@@ -542,6 +547,15 @@ def test_virtual_time_has_room_for_some_workers(config, workers, factor, words):
     with pytest.raises(ConfigError, match=re.escape(words)):
         read_experiment(config, RESOURCES)
     read_experiment(config | {"simulate": True}, RESOURCES)
+
+
+def test_loader_pytorch_depends_on_no_setting_of_other_loaders(config):
+    config = changed(config, "sweep.loaders", ["pytorch"])
+    config = changed(config, "figures.scenario.loader", "pytorch")
+    config["loader"] |= {"read_threads": 4, "prefetch_batches": 300, "workers": 1}
+    config["whatif"]["goal"] |= {"of": "execution_time"}
+    for simulate in (True, False):
+        read_experiment(config | {"simulate": simulate}, RESOURCES)
 
 
 @pytest.mark.parametrize(

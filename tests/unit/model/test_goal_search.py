@@ -13,11 +13,13 @@ from tierscope.core.tables import check_table
 from tierscope.model.goal_search import (
     SimulatedUtilisation,
     find_sufficient,
+    lowered,
     search_by_model,
     searched_percents,
 )
 from tierscope.model.improve import estimate_by_model
 from tierscope.model.simulator.run import simulate_reads, tables_of
+from tierscope.storage.queueing_network import ModelError
 
 # Four ranks; the GFS waits for its metadata server, the LFS reads slowly.
 DESCRIPTION = describe_scenario(
@@ -158,3 +160,44 @@ def test_more_computation_needs_less_of_the_storage(tables):
     found = search_by_model(*parts, UtilisationGoal(60), 1, longer, **SEARCH)
     assert found.combinations["cost"].tolist() == [0]
     assert search(tables, 60).combinations["cost"].iloc[0] > 0
+
+
+class Answers:
+    """An edge at which these combinations, positions on the grid, meet a goal."""
+
+    def __init__(self, *met):
+        self.met = set(met)
+
+    def is_met_itself(self, place):
+        return place in self.met
+
+
+def test_combinations_are_lowered_as_far_as_the_goal_is_met_at_some_cache_rate():
+    # What the search has found, and figure 4: +200 % of one class with +100 % of
+    # another, though +200 % of the one suffices; +300 % is on no grid.
+    rows = [[100, 0, 200, 0], [0, 200, 0, 0], [0, 0, 300, 0], [0, 200, 100, 0]]
+    edges = [Answers((0, 2, 0, 0)), Answers((1, 0, 2, 0), (0, 0, 2, 0))]
+    found = lowered(pd.DataFrame(rows, columns=IMPROVEMENTS), edges, PERCENTS)
+    assert sorted(found.to_numpy().tolist()) == [[0, 0, 200, 0], [0, 200, 0, 0]]
+
+
+def test_no_improvement_cheaper_than_what_figure_4_shows_is_missed(tables):
+    shown = estimate_by_model(
+        tables[0],
+        combinations_of(["gfs_meta", "lfs_read"], PERCENTS),
+        1,
+        DESCRIPTION,
+        epochs=tables[1],
+    )
+    goal = UtilisationGoal(60)
+    found = search_by_model(*tables, goal, 1, DESCRIPTION, **SEARCH, known=shown)
+    met = sufficient_utilisation(shown, goal)
+    met = met[met["sufficient"]]
+    assert found.combinations["cost"].min() <= met[IMPROVEMENTS].sum(axis=1).min()
+
+
+def test_runs_that_do_not_say_how_time_was_spent_are_refused(tables):
+    io_time, epochs = tables
+    unknown = dict.fromkeys(["compute_time_s", "utilisation_percent"], float("nan"))
+    with pytest.raises(ModelError, match="runs of an older version of tierscope"):
+        search((io_time, epochs.assign(**unknown)), 60)

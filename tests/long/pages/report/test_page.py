@@ -564,6 +564,11 @@ def test_versions_that_differ_between_runs_are_all_named():
     [
         ("open_s", 2.9e-05, ("open time", "29 µs")),
         ("latency_s", 0.0035, ("latency", "3.5 ms")),
+        (
+            "compute_time_s",
+            {"distribution": "normal", "mean_s": 0.3, "stdev_s": 0.05},
+            ("compute time", "normal, 300 ms ± 50 ms"),
+        ),
         ("request_bytes", 131072, ("request size", "128 KiB")),
         ("ost_bandwidth_bytes_per_s", 3 << 29, ("OST bandwidth", "1.5 GiB/s")),
         ("n_osts", 60, ("number of OSTs", "60")),

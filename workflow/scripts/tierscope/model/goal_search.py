@@ -8,7 +8,8 @@ differences, because a faster device changes the order in which requests arrive 
 another one. So the counts in table ``goals`` may be off by a few combinations, and a
 combination at the edge may be overlooked. What table ``combinations`` holds does not
 depend on it: each of these combinations has been simulated in all runs, and meets the
-goal at its least cache rate.
+goal at its least cache rate. Of the cheapest ones, those that are one step smaller in a
+class have been simulated, too, and do not meet it.
 """
 
 import itertools
@@ -34,7 +35,12 @@ from tierscope.analysis.utilisation import (
     mean_utilisation,
     sufficient_utilisation,
 )
-from tierscope.analysis.whatif import MAX_MAP_STEPS, map_percents, select_improvements
+from tierscope.analysis.whatif import (
+    MAX_MAP_STEPS,
+    costs,
+    map_percents,
+    select_improvements,
+)
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO, TABLES
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
@@ -46,10 +52,12 @@ from tierscope.model.improve import (
     utilisation_of,
 )
 from tierscope.model.simulator.run import PlannedReads, planned_reads, workload_of
+from tierscope.storage.queueing_network import ModelError
 
 _MOST_READS = 150_000_000  # that are simulated, about: half a minute of a processor
 _SIMULATED_PART = 0.2  # of the places on the edge, for which nothing else tells
 _LEAST_STEPS = 2
+_MOST_LOWERED = 50  # combinations, the cheapest, for which smaller ones are simulated
 
 
 def searched_percents(
@@ -135,16 +143,29 @@ class Edge:
         self._runs, self._goal, self._percents = runs, goal, percents
         shape = (len(percents),) * len(CLASSES)
         self._met, self._missed = np.zeros((2, *shape), dtype=bool)
+        self._simulated: dict[tuple[int, ...], bool] = {}
+
+    @property
+    def n_simulations(self) -> int:
+        """Return the number of simulated epochs."""
+        return self._runs.n_simulations
 
     def is_met(self, place: tuple[int, ...]) -> bool:
         """Return whether a combination meets the goal; positions in the percents."""
         if not (self._met[place] or self._missed[place]):
-            percents = [self._percents[one] for one in place]
-            if self._goal.is_met(self._runs.mean_percent(percents)):
+            if self.is_met_itself(place):
                 self._met[tuple(slice(one, None) for one in place)] = True
             else:
                 self._missed[tuple(slice(one + 1) for one in place)] = True
         return bool(self._met[place])
+
+    def is_met_itself(self, place: tuple[int, ...]) -> bool:
+        """Return whether a combination meets the goal, whatever others do."""
+        if place not in self._simulated:
+            percents = [self._percents[one] for one in place]
+            found = self._goal.is_met(self._runs.mean_percent(percents))
+            self._simulated[place] = bool(found)
+        return self._simulated[place]
 
     def least_of_fourth(self) -> np.ndarray:
         """Return `Sufficient.least` of the cache rate: int, shape (n, n, n)."""
@@ -206,6 +227,7 @@ def search_by_model(
     step_percent: int,
     cost_per_percent: Mapping[str, float],
     dataset_bytes: int,
+    known: pd.DataFrame | None = None,
 ) -> Found:
     """Find the minimal and the cheapest combinations that meet a goal of AU.
 
@@ -222,14 +244,30 @@ def search_by_model(
     max_improvement_percent, step_percent, cost_per_percent, dataset_bytes
         As for `tierscope.analysis.search.search_combinations`; the grid may be coarser
         (`searched_percents`).
+    known : DataFrame, optional
+        Table ``estimates`` by the model of further combinations, as in figure 4.
+
+    Raises
+    ------
+    ModelError
+        If it is not known how the time of the runs was spent.
     """
+    if select_epoch(epochs, epoch)["compute_time_s"].isna().any():
+        raise ModelError(
+            "config: whatif.goal.of: got utilisation, but runs of an older version of "
+            "tierscope, which does not say how their time was spent; expected runs of "
+            "this one: choose another name (experiment) to measure them again"
+        )
     points = points_of(select_epoch(io_time, epoch))
     n_reads = description.dataset.n_files * len(points)
     percents = searched_percents(max_improvement_percent, step_percent, n_reads)
-    sufficient, n_simulations = find_sufficient(
-        epochs, goal, epoch, description, percents
-    )
+    sufficient, edges = find_sufficient(epochs, goal, epoch, description, percents)
     minimal = pd.DataFrame(sufficient.minimal(), columns=IMPROVEMENTS)
+    if known is not None:
+        found = sufficient_utilisation(select_epoch(known, epoch), goal)
+        minimal = pd.concat([minimal, found.loc[found["sufficient"], IMPROVEMENTS]])
+    by_cost = minimal.assign(cost=costs(minimal, cost_per_percent)).sort_values("cost")
+    minimal = lowered(by_cost[IMPROVEMENTS].drop_duplicates(), edges, percents)
     largest = dict.fromkeys(CLASSES, percents[-1])
     estimates = estimate_by_model(
         io_time,
@@ -254,7 +292,7 @@ def search_by_model(
         goals[list(TABLES["goals"])],
         rows.assign(**scenario)[list(TABLES["combinations"])],
         select_improvements(estimates, shown),
-        n_simulations + len(estimates),
+        sum(edge.n_simulations for edge in edges) + len(estimates),
     )
 
 
@@ -264,7 +302,7 @@ def find_sufficient(
     epoch: int,
     description: RunDescription,
     percents: Sequence[int],
-) -> tuple[Sufficient, int]:
+) -> tuple[Sufficient, list[Edge]]:
     """Find the combinations that meet a goal of AU at some cache rate.
 
     Parameters
@@ -278,20 +316,59 @@ def find_sufficient(
     -------
     sufficient : Sufficient
         The combinations.
-    n_simulations : int
-        Number of simulated epochs.
+    edges : list of Edge
+        What was asked at each cache rate.
     """
     points = sorted(points_of(select_epoch(epochs, epoch)), key=_rate_of)
-    least, n_simulations = {}, 0
+    least, edges = {}, []
     for rate, some in itertools.groupby(points, key=_rate_of):
         some = list(some)
         _, measured = measured_training(epochs, some, epoch)
         planned = [next(planned_reads(description, one, [epoch])) for one in some]
         runs = SimulatedUtilisation(description, planned, measured)
-        least[rate] = Edge(runs, goal, percents).least_of_fourth()
-        n_simulations += runs.n_simulations
+        edges.append(Edge(runs, goal, percents))
+        least[rate] = edges[-1].least_of_fourth()
     found = Sufficient(tuple(least), tuple(percents), np.stack(list(least.values())))
-    return found, n_simulations
+    return found, edges
+
+
+def lowered(
+    combinations: pd.DataFrame, edges: Sequence[Edge], percents: Sequence[int]
+) -> pd.DataFrame:
+    """Return combinations that meet a goal, the first ones as small as they can be.
+
+    Parameters
+    ----------
+    combinations : DataFrame
+        Improvements in percent by class (`IMPROVEMENTS`), the cheapest first.
+    edges : sequence of Edge
+        What can be asked at each cache rate.
+    percents : sequence of int
+        Improvements of a class on the grid, ascending; others are left out.
+
+    Returns
+    -------
+    DataFrame
+        Those of which none is at least as large as another one in all classes.
+    """
+    on_grid = combinations[combinations.isin(percents).all(axis=1)]
+    places = [tuple(one) for one in np.searchsorted(percents, on_grid.to_numpy())]
+    least = {_lowered(place, edges) for place in places[:_MOST_LOWERED]}
+    kept: list[tuple[int, ...]] = []
+    for place in sorted(least | set(places[_MOST_LOWERED:]), key=sum):
+        if not any(all(a <= b for a, b in zip(k, place, strict=True)) for k in kept):
+            kept.append(place)
+    rows = np.array(percents)[np.array(kept, dtype=int).reshape(-1, len(CLASSES))]
+    return pd.DataFrame(rows, columns=IMPROVEMENTS)
+
+
+def _lowered(place: tuple[int, ...], edges: Sequence[Edge]) -> tuple[int, ...]:
+    """Return a combination after as many steps down as leave the goal met somewhere."""
+    for axis in range(len(place)):
+        smaller = (*place[:axis], place[axis] - 1, *place[axis + 1 :])
+        if smaller[axis] >= 0 and any(edge.is_met_itself(smaller) for edge in edges):
+            return _lowered(smaller, edges)
+    return place
 
 
 def _minimal_rows(
