@@ -150,8 +150,6 @@ class Start:
             if "gfs" in self.snakemake.resources_in_use():
                 self._warn_of_other_modules()
                 self._check_places()
-                if self.experiment.needs_pytorch and not system.job.scheduler:
-                    find_pytorch()  # elsewhere a launch looks on its own node
                 # Only our own: jobs of another killed snakemake may still run.
                 gfs = system.gfs.data_root().parent
                 hold_lease(gfs / NAME, me, only_own=True)
@@ -202,7 +200,7 @@ class Start:
             self._warn_of_other_modules()
             try:
                 self._check_places()
-            except TierError as error:  # a plan may be printed elsewhere than it is run
+            except (TierError, ConfigError) as error:  # it may be run elsewhere
                 self.warn(str(error))
         with suppress(OSError, TierError):  # the start says why a tier cannot be used
             if self.experiment.source == "measured":
@@ -212,9 +210,11 @@ class Start:
                     self.tell(line)
 
     def _check_places(self) -> None:
-        """Refuse roots of tiers, and of ideal runs if some of these are missing."""
+        """Refuse roots of tiers and missing ideal runs, and to do without PyTorch."""
         experiment = self.experiment
         check_places(experiment.system)
+        if experiment.needs_pytorch and not experiment.system.job.scheduler:
+            find_pytorch()  # elsewhere a launch looks on its own node
         ideal = experiment.sweeps.get(IDEAL_SWEEP, {})
         if experiment.source != "measured" or all(map(Path.exists, self._runs(ideal))):
             return
