@@ -33,8 +33,9 @@ def stalls(points, first_wait_s=0.0, **keys):
     [
         ((5, 20, 0, 0, 9), 0, "gfs_meta"),
         ((7, 7, 0, 0, 0), 0, "gfs_read"),  # of equal ones the first
-        ((0, 2, 0, 0, 30), 0, "gfs_meta"),
-        ((0, 0.9, 0, 0, 30), 0, TOGETHER),
+        ((2, 9, 0, 0, 9), 0, "gfs_meta"),  # as much as all together: the class
+        ((2.7, 3.5, 0, 4.2, 89), 0, TOGETHER),  # more than each class
+        ((0.9, 0.9, 0.9, 0.9, 0.5), 0, TOGETHER),  # each is practically none
         ((0, 0.5, 0.4, 0, 0), 0, PROCESSOR),
         ((0, 0, 0, 0, 0), 0, PROCESSOR),
         ((0, 5, 0, 0, 0), 4.5, PROCESSOR),  # but for the first batch

@@ -2,7 +2,8 @@
 
 Where a training computes, the class with the most I/O time may be hidden behind the
 computation. The bottleneck is then the class whose stall is the largest, as the model
-divides it (`tierscope.model.stalls`). The wait for the first batch of an epoch counts
+divides it (`tierscope.model.stalls`), or several together if more goes only with
+them. The wait for the first batch of an epoch counts
 only if it is longer than the computation of a step, which would hide it if the epoch
 had a step before. Where nothing else is left, no class is a bottleneck.
 """
@@ -55,16 +56,16 @@ def limits(stalls: pd.DataFrame) -> pd.Series:
     Series of str, shape (n_points,); index: the scenario and ``cache_rate_percent``
         The class with the largest stall, of equal ones the first. It is `PROCESSOR`
         where the stall without `first_wait_s` is below `LEAST_PERCENT` of the execution
-        time, else `TOGETHER` where the stall of each class is.
+        time, else `TOGETHER` where the stall of each class is, or where what goes only
+        with several of them is more than that of each.
     """
     parts_s = stalls_of_points(stalls)
     times_s = stalls.groupby(_POINT)[["execution_time_s", "first_wait_s"]].first()
     times_s = times_s.reindex(parts_s.index)
     least_s = times_s["execution_time_s"] * LEAST_PERCENT / 100
     later_s = parts_s.sum(axis=1) - times_s["first_wait_s"]
-    classes_s = parts_s[CLASSES]
-    found = classes_s.idxmax(axis=1)
-    found = found.mask(classes_s.max(axis=1) < least_s, TOGETHER)
+    found = parts_s.idxmax(axis=1)
+    found = found.mask(parts_s[CLASSES].max(axis=1) < least_s, TOGETHER)
     return found.mask((later_s < least_s) | (least_s == 0), PROCESSOR).rename("limit")
 
 
