@@ -25,6 +25,7 @@ from tierscope.core.words import scenario_titles
 from tierscope.figures.style import (
     ERROR_BARS,
     MODEL_HATCH,
+    TOGETHER_COLOUR,
     bar_width,
     panels,
     set_cache_rate_axis,
@@ -37,7 +38,7 @@ _PARTS = [COMPUTATION, PROCESSOR, *STALL_PARTS, STALL]
 _COLOURS = {
     COMPUTATION: "#BBBBBB",
     PROCESSOR: "#777777",
-    TOGETHER: "#CC79A7",
+    TOGETHER: TOGETHER_COLOUR,
     STALL: "#882255",
     **{str(one): one.colour for one in IOClass},
 }
