@@ -116,7 +116,8 @@ def plot_breakdown(
     if computes:
         notes += limit_notes(stalls, scenarios)
     title = titled(title, breakdown, provenance)
-    figure, axes = new_figure(len(scenarios), title, notes)
+    height = 3.5 if stalls is None else 4.0  # room for more of the legend
+    figure, axes = new_figure(len(scenarios), title, notes, row_height=height)
     found = []
     for ax, (title, panel) in zip(axes, panels(breakdown, scenarios), strict=True):
         top_s = _draw_classes(ax, panel, stalls)
