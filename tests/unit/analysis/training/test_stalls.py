@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from descriptions import SCENARIO
 from tierscope.analysis.training.stalls import (
-    PROCESSOR,
+    NOT_STORAGE,
     limit_label,
     limit_notes,
     limits,
@@ -36,9 +36,9 @@ def stalls(points, first_wait_s=0.0, **keys):
         ((2, 9, 0, 0, 9), 0, "gfs_meta"),  # as much as all together: the class
         ((2.7, 3.5, 0, 4.2, 89), 0, TOGETHER),  # more than each class
         ((0.9, 0.9, 0.9, 0.9, 0.5), 0, TOGETHER),  # each is practically none
-        ((0, 0.5, 0.4, 0, 0), 0, PROCESSOR),
-        ((0, 0, 0, 0, 0), 0, PROCESSOR),
-        ((0, 5, 0, 0, 0), 4.5, PROCESSOR),  # but for the first batch
+        ((0, 0.5, 0.4, 0, 0), 0, NOT_STORAGE),
+        ((0, 0, 0, 0, 0), 0, NOT_STORAGE),
+        ((0, 5, 0, 0, 0), 4.5, NOT_STORAGE),  # but for the first batch
         ((0, 5, 0, 0, 0), 3.9, "gfs_meta"),
     ],
 )
@@ -55,7 +55,7 @@ def test_words_join_neighbouring_cache_rates():
     assert spans_words(found).replace("\N{NO-BREAK SPACE}", " ").splitlines() == [
         "GFS-META at 0 to 20 %",
         "LFS-READ at 40 %",
-        "processor at 60 to 80 %",
+        "computation and processor at 60 to 80 %",
     ]
 
 

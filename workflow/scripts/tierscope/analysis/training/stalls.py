@@ -1,11 +1,11 @@
-"""Name what limits a training: the I/O class with the largest stall, or the processor.
+"""Name what limits a training: the I/O class with the largest stall, or no storage.
 
 Where a training computes, the class with the most I/O time may be hidden behind the
 computation. The bottleneck is then the class whose stall is the largest, as the model
-divides it (`tierscope.model.stalls`), or several together if more goes only with
-them. The wait for the first batch of an epoch counts
-only if it is longer than the computation of a step, which would hide it if the epoch
-had a step before. Where nothing else is left, no class is a bottleneck.
+divides it (`tierscope.model.stalls`), or several together if more goes only with them.
+The wait for the first batch of an epoch counts only if it is longer than the
+computation of a step, which would hide it if the epoch had a step before. Where nothing
+else is left, computation and the processor limit.
 """
 
 import itertools
@@ -18,6 +18,7 @@ from tierscope.core.io_class import io_class_of
 # Parts of an execution time besides classes and `TOGETHER`: in the processes, and stall
 # that no model divides.
 COMPUTATION, PROCESSOR, STALL = "computation", "processor", "stall"
+NOT_STORAGE = "computation and processor"  # what limits if no part of the stall does
 STALL_PARTS = [*CLASSES, TOGETHER]
 LEAST_PERCENT = 1  # of the execution time: a later stall below is practically none
 NOT_KNOWN = "not known"
@@ -26,7 +27,7 @@ UNKNOWN_STALL = (
     "waits for"
 )
 _LABELS = {
-    PROCESSOR: "processor",
+    NOT_STORAGE: NOT_STORAGE,
     TOGETHER: "several classes together",
     NOT_KNOWN: NOT_KNOWN,
 }
@@ -44,7 +45,7 @@ def stalls_of_points(stalls: pd.DataFrame) -> pd.DataFrame:
 
 
 def limits(stalls: pd.DataFrame) -> pd.Series:
-    """Return what limits each point: an I/O class, `TOGETHER` or `PROCESSOR`.
+    """Return what limits each point: an I/O class, `TOGETHER` or `NOT_STORAGE`.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def limits(stalls: pd.DataFrame) -> pd.Series:
     Returns
     -------
     Series of str, shape (n_points,); index: the scenario and ``cache_rate_percent``
-        The class with the largest stall, of equal ones the first. It is `PROCESSOR`
+        The class with the largest stall, of equal ones the first. It is `NOT_STORAGE`
         where the stall without `first_wait_s` is below `LEAST_PERCENT` of the execution
         time, else `TOGETHER` where the stall of each class is, or where what goes only
         with several of them is more than that of each.
@@ -66,7 +67,7 @@ def limits(stalls: pd.DataFrame) -> pd.Series:
     later_s = parts_s.sum(axis=1) - times_s["first_wait_s"]
     found = parts_s.idxmax(axis=1)
     found = found.mask(parts_s[CLASSES].max(axis=1) < least_s, TOGETHER)
-    return found.mask((later_s < least_s) | (least_s == 0), PROCESSOR).rename("limit")
+    return found.mask((later_s < least_s) | (least_s == 0), NOT_STORAGE).rename("limit")
 
 
 def limits_of(limits: pd.Series, scenario: pd.Series) -> pd.Series:
