@@ -10,6 +10,7 @@ from tierscope.analysis.training.stalls import (
     limits,
     limits_of,
     spans_words,
+    stall_words,
 )
 from tierscope.core.columns import CLASSES, TOGETHER
 from tierscope.core.words import scenario_titles
@@ -57,6 +58,19 @@ def test_words_join_neighbouring_cache_rates():
         "LFS-READ at 40 %",
         "computation and processor at 60 to 80 %",
     ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ((5, 20, 0, 0, 9), "GFS-META 20.0 s of 34.0 s"),
+        ((2, 5, 0, 0, 9), "several classes together 9.00 s of 16.0 s"),
+        ((0, 0.5, 0, 0, 0), "0.500 s; computation and processor limit"),
+    ],
+)
+def test_words_of_a_point_have_the_largest_stall_and_all_of_it(parts, words):
+    found = stall_words(stalls({0: (9, 0, 0, 0, 0), 40: parts}))
+    assert found[(*SCENARIO.values(), 40)] == f"stall by the model: {words}"
 
 
 def test_notes_name_each_scenario_and_say_where_the_model_knows_nothing():

@@ -14,6 +14,7 @@ import pandas as pd
 
 from tierscope.core.columns import CLASSES, SCENARIO, TOGETHER
 from tierscope.core.io_class import io_class_of
+from tierscope.core.words import in_seconds
 
 # Parts of an execution time besides classes and `TOGETHER`: in the processes, and stall
 # that no model divides.
@@ -93,6 +94,24 @@ def spans_words(limits: pd.Series) -> str:
 def limit_label(limit: str) -> str:
     """Return what to call a limit: a class's label, or words."""
     return _LABELS.get(limit) or io_class_of(limit).label
+
+
+def stall_words(stalls: pd.DataFrame) -> pd.Series:
+    """Return what stalls each point in words, by scenario and cache rate.
+
+    `stalls` is table ``class_stalls`` of one epoch. Words are such as ``stall by the
+    model: LFS-READ 3.15 s of 8.60 s``.
+    """
+    parts_s, found = stalls_of_points(stalls), limits(stalls)
+    words = []
+    for limit, (_, of_point_s) in zip(found, parts_s.iterrows(), strict=True):
+        label, whole = limit_label(limit), in_seconds(of_point_s.sum())
+        if limit == NOT_STORAGE:
+            words.append(f"stall by the model: {whole}; {label} limit")
+            continue
+        part = in_seconds(of_point_s[limit])
+        words.append(f"stall by the model: {label} {part} of {whole}")
+    return pd.Series(words, parts_s.index, name="words")
 
 
 def limit_notes(stalls: pd.DataFrame | None, scenarios: pd.DataFrame) -> list[str]:
