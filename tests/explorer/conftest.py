@@ -9,6 +9,7 @@ import pytest
 from sessions import HANG_S
 from tierscope.analysis.breakdown import select_epoch, select_scenario
 from tierscope.analysis.whatif import estimate, improvement_grid, make_goal
+from tierscope.core import columns
 from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
 from tierscope.core.tables import check_table
 from tierscope.pages.explorer.data import Start
@@ -192,6 +193,7 @@ def write_page(
     provenance="made up",
     goal=None,
     computation="explorer.vega.yaml",
+    stalls=None,
     **changes,
 ):
     """Write the explorer of a table, with estimates by the model if there are any."""
@@ -208,9 +210,19 @@ def write_page(
         estimates=estimates,
         pairs=[START["pair"]],
         model="made up",
+        stalls=stalls,
     )
     path.write_text(html)
     return path
+
+
+def stalls_at(io_time, rate, parts_s):
+    """Return table `class_stalls` of a cache rate; the scenario is the first."""
+    keys = select_scenario(io_time, START["scenario"])[columns.SCENARIO].iloc[0]
+    rows = {"part": [*CLASSES, columns.TOGETHER], "stall_s": parts_s}
+    times = {"execution_time_s": 20.0, "first_wait_s": 0.0}
+    point = {"cache_rate_percent": rate, "epoch": START["epoch"]}
+    return pd.DataFrame(rows).assign(**keys, **point, **times)
 
 
 @pytest.fixture(scope="session")

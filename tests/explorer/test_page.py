@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from explorer.conftest import stalls_at
 from tierscope.analysis.breakdown import select_epoch, select_scenario
 from tierscope.analysis.whatif import (
     best_point,
@@ -91,6 +92,18 @@ def test_the_best_points_are_marked_with_their_numbers(explorer, io_time, improv
     assert len(marks) == (2 if improvement else 1)
     texts = explorer.browser.find_elements("css selector", "#views svg text")
     assert mark["label"] in {text.text for text in texts}
+
+
+def test_stall_stands_beside_the_class_with_most_io_time(explorer_with, io_time):
+    stalls = stalls_at(io_time, 40, [0.5, 1.0, 2.0, 0.0, 0.0])
+    explorer = explorer_with(computes=True, stalls=stalls)
+    explorer.set(cache_rate_percent=40)
+    most, stall = explorer.text("looked_at_today_limit").split("; ")
+    assert " has most I/O time (" in most
+    assert stall == "stall by the model: LFS-READ 2.00 s of 3.50 s"
+    explorer.set(cache_rate_percent=60)  # not in the table
+    assert explorer.text("looked_at_today_limit").endswith("%)")
+    assert explorer.complaints() == []
 
 
 def test_the_texts_answer_what_limits_and_what_an_improvement_brings(explorer, io_time):

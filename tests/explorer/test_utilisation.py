@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from explorer.conftest import open_page, write_page
+from explorer.conftest import open_page, stalls_at, write_page
 from tierscope.analysis.utilisation import (
     UtilisationGoal,
     mean_utilisation,
@@ -33,6 +33,7 @@ def utilisation_page(io_time, estimates, tmp_path_factory):
         goal=UtilisationGoal(40),
         computation="explorer_utilisation.vega.yaml",
         method="model",
+        stalls=stalls_at(io_time, 40, [0.5, 1.0, 2.0, 0.0, 4.0]),
     )
 
 
@@ -77,6 +78,15 @@ def test_page_says_why_the_rule_is_missing_and_hides_its_column(page):
     text = page.browser.find_element("css selector", "body").text
     assert "The paper's rule does not tell it" in text
     assert "At least" in text
+
+
+def test_stall_of_the_cache_rate_is_said(page):
+    page.set(cache_rate_percent=40)
+    assert page.text("looked_at_today_limit") == (
+        "stall by the model: several classes together 4.00 s of 7.50 s"
+    )
+    page.set(cache_rate_percent=60)  # not in the table
+    assert page.text("looked_at_today_limit") == ""
 
 
 def test_a_pair_without_answers_is_said(page):

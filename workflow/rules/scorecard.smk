@@ -33,6 +33,7 @@ rule score_claims:
         policy=SETTINGS["figures"]["scenario"]["policy"],
         loader=SETTINGS["figures"]["scenario"]["loader"],
         model=MODELLED_SYSTEM,
+        computes=EXPERIMENT.computes,
         provenance=PROVENANCE,
         dataset_titles=DATASET_TITLES,
     message:

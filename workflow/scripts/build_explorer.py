@@ -56,6 +56,7 @@ if __name__ == "__main__":
         estimates=estimates,
         pairs=params.pairs,
         model=params.model,
+        stalls=stalls,
         note=" ".join(limit_notes(stalls, scenarios)) if params.computes else "",
     )
     write_text(snakemake.output.explorer, explorer)

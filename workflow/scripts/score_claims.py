@@ -21,6 +21,7 @@ if __name__ == "__main__":
         loader=snakemake.params.loader,
         model=snakemake.params.model,
         dataset_titles=snakemake.params.dataset_titles,
+        computes=snakemake.params.computes,
     )
     write_table(claims, snakemake.output.claims, "claims")
     provenance, needs = str(origin_of(snakemake)), needed_sweep(paper, claims)

@@ -334,6 +334,17 @@ def test_a_neighbouring_cache_rate_will_do():
     assert claims.loc["C1", "measured"] == "67 %"
 
 
+def test_claims_of_a_bottleneck_are_not_measurable_where_the_training_computes():
+    claims = score(*tables(), computes=True)
+    hidden = claims[claims["status"] != HOLDS]
+    assert hidden["status"].to_dict() == dict.fromkeys(
+        ["C2", "C3", "C10", "C13"], UNMEASURABLE
+    )
+    (reason,) = hidden["reason"].unique()
+    assert reason.startswith("the training computes, so the class with most I/O time")
+    assert needed_sweep(PAPER, claims) == ""  # another sweep would not help
+
+
 def test_runs_without_execution_times_leave_c8_unmeasurable():
     io_time, breakdown, epochs = tables()
     claims = score(io_time, breakdown, epochs.iloc[:0])

@@ -277,6 +277,43 @@ def test_flagged_points_have_rings_and_the_legend_says_what_they_are():
     assert "95 % confidence\ninterval of the mean" in labels
 
 
+def stalls_of(rates, parts):
+    """Return table `class_stalls` of the second epoch; `parts` are seconds."""
+    rows = [
+        SCENARIO | {"cache_rate_percent": rate, "part": part, "stall_s": float(one)}
+        for rate in rates
+        for part, one in zip([*columns.CLASSES, columns.TOGETHER], parts, strict=True)
+    ]
+    times = {"epoch": 1, "execution_time_s": 50.0, "first_wait_s": 0.0}
+    return pd.DataFrame(rows).assign(**times)
+
+
+@pytest.mark.parametrize("together_s", [15, 0])
+def test_stall_of_several_classes_together_stands_on_that_of_the_classes(together_s):
+    """I/O time is at most 10 s, the stall of the classes 3 s."""
+    table = io_time_of()
+    stalls = stalls_of(SECONDS, (1, 2, 0, 0, together_s))
+    figure = plot_breakdown(
+        break_down(table),
+        spread_of(table),
+        1,
+        **ARGUMENTS,
+        computes=True,
+        stalls=stalls,
+    )
+    (ax,) = figure.axes
+    hatched = [bar for bar in ax.patches if bar.get_hatch() and bar.get_height()]
+    tops = [bar for bar in hatched if to_hex(bar.get_facecolor()) == "#cc79a7"]
+    shown = [(bar.get_y(), bar.get_height()) for bar in tops]
+    assert shown == [(3, together_s)] * len(SECONDS) * (together_s > 0)
+    assert len(hatched) - len(tops) == 2 * len(SECONDS)
+    assert ax.get_ylim()[1] > 3 + together_s
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "stall of the class\n(model)" in labels
+    has_entry = "stall of several classes\ntogether (model)" in labels
+    assert has_entry == (together_s > 0)
+
+
 def test_points_at_which_the_machine_drifted_have_squares():
     table = io_time_of(repetitions=3)
     scenario = tuple(table[columns.SCENARIO].iloc[0])

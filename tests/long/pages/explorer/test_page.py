@@ -11,6 +11,7 @@ from build_explorer import write_text
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import (
     Goal,
     estimate,
@@ -18,7 +19,7 @@ from tierscope.analysis.whatif import (
     improvement_grid,
     upper_envelope,
 )
-from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
+from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS, TOGETHER
 from tierscope.core.io_class import IOClass, total_s
 from tierscope.core.tables import check_table
 from tierscope.core.words import scenario_titles
@@ -84,9 +85,8 @@ def io_time():
 
 def build(io_time, start=START, **arguments):
     texts = {"title": "What-if explorer: test", "provenance": "scale-model, 2 ranks"}
-    return build_explorer(
-        io_time, start, page=PAGE, computation=COMPUTATION, **(texts | arguments)
-    )
+    texts |= {"page": PAGE, "computation": COMPUTATION}
+    return build_explorer(io_time, start, **(texts | arguments))
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +255,39 @@ def test_repetitions_are_explained_where_there_are_some(io_time, html):
     assert "means over" not in html
     repeated = pd.concat([io_time, io_time.assign(repetition=1)])
     assert "Times are means over 2 repetitions" in build(repeated)
+
+
+def test_utilisation_is_a_mean_over_processes(io_time):
+    repeated = pd.concat([io_time, io_time.assign(repetition=1)])
+    by_model = estimate(repeated, improvement_grid(START.pair, 200, 10), epochs=[1])
+    by_model = by_model.assign(method="model", utilisation_percent=50.0)
+    html = build(
+        repeated,
+        replace(START, goal=UtilisationGoal(90), method="model"),
+        computation=(TEMPLATES / "explorer_utilisation.vega.yaml").read_text(),
+        estimates=by_model,
+        pairs=[START.pair],
+    )
+    assert "AU is a mean over the processes and over 2 repetitions." in html
+    assert "Times are means" not in html
+
+
+def test_points_say_what_they_stall_for_where_a_model_tells_it(io_time):
+    """The table is of the second epoch and of cache rate 50 %."""
+    first = io_time.assign(epoch=0)
+    parts = zip([*CLASSES, TOGETHER], (1.0, 2.0, 0.0, 0.0, 0.0), strict=True)
+    rows = [SCENARIO | {"part": part, "stall_s": stall_s} for part, stall_s in parts]
+    keys = {"cache_rate_percent": 50, "epoch": 1}
+    times = {"execution_time_s": 9.0, "first_wait_s": 0.0}
+    stalls = pd.DataFrame(rows).assign(**keys, **times)
+    html = build(pd.concat([first, io_time]), stalls=stalls)
+    (sweep,) = (t for t in specification(html)["data"] if t["name"] == "sweep")
+    said = {
+        (point["epoch"], point["cache_rate_percent"]): point.get("stall")
+        for point in sweep["values"]
+    }
+    words = "stall by the model: GFS-META 2.00 s of 3.00 s"
+    assert said == {(0, 0): None, (0, 50): None, (1, 0): None, (1, 50): words}
 
 
 def test_every_class_has_its_label_and_colour(html):

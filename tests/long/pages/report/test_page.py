@@ -1,6 +1,7 @@
 """The report's words and tables from small frames, and its page."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -194,6 +195,18 @@ def context_of(io_time, runs=None, epoch=0, **changes):
         "claims": claims_of(io_time["source"].iloc[0]),
     }
     return report_context(**arguments | changes)
+
+
+@pytest.mark.parametrize(("n_workers", "is_said"), [(2, True), (1, False)])
+def test_io_time_of_several_workers_is_called_their_sum(n_workers, is_said):
+    io_time = io_time_of(loader="pytorch")
+    settings = {"buffer_bytes": 0, "workers": n_workers, "prefetch_factor": 2}
+    runs = [
+        replace(one, run=one.run | {"loader": settings}) for one in runs_of(io_time)
+    ]
+    text = Page(render(TEMPLATE, context_of(io_time, runs))).text
+    assert ("I/O time is the sum over the workers of a process" in text) == is_said
+    assert ("execution time times the workers of a process" in text) == is_said
 
 
 def test_what_other_papers_say_stands_beside_what_is_found():

@@ -56,6 +56,7 @@ def row(**values):
         "cache_rate_percent": 0,
         "epoch": 0,
         "execution_time_s": 41.2,
+        "compute_time_s": 0.0,
         "ideal_time_s": 28.7,
         "storage_s": 12.5,
         "storage_interval_s": 0.8,
@@ -119,7 +120,13 @@ def test_programs_tell_nothing_of_computation():
             {},
             "Of 41.2 s an epoch at cache rate 0 %, 12.5 ± 0.8 s are storage; no "
             "storage, however fast, makes an epoch shorter than 28.7 s. Most of the "
-            "epoch is the processor's time.",
+            "epoch is the processor's.",
+        ),
+        (
+            {"compute_time_s": 20.0},
+            "Of 41.2 s an epoch at cache rate 0 %, 12.5 ± 0.8 s are storage; no "
+            "storage, however fast, makes an epoch shorter than 28.7 s. Most of the "
+            "epoch is computation and the processor.",
         ),
         (
             {"storage_s": 0.5, "ideal_time_s": 40.7, "source": "emulated"},
@@ -130,12 +137,23 @@ def test_programs_tell_nothing_of_computation():
             {"storage_s": 0.58, "ideal_time_s": 40.62, "storage_interval_s": 0.023},
             "Of 41.20 s an epoch at cache rate 0 %, 0.58 ± 0.02 s are storage; no "
             "storage, however fast, makes an epoch shorter than 40.62 s. Most of the "
-            "epoch is the processor's time.",
+            "epoch is the processor's.",
         ),
         (
             {"storage_s": 0.0, "ideal_time_s": 41.2, "storage_interval_s": 0.0},
             "Nothing of 41.2 s an epoch at cache rate 0 % is storage: the time is the "
             "processor's.",
+        ),
+        (
+            {"compute_time_s": 40.0, "storage_s": 0.0, "ideal_time_s": 41.2}
+            | {"storage_interval_s": 0.0},
+            "Nothing of 41.2 s an epoch at cache rate 0 % is storage: the time is "
+            "computation and the processor.",
+        ),
+        (
+            {"compute_time_s": 40.0, "storage_s": 0.5, "ideal_time_s": 40.7},
+            "Of 41.2 s an epoch at cache rate 0 %, 0.5 ± 0.8 s are storage, which "
+            "cannot be told from 0; at least 39.9 s are computation and the processor.",
         ),
         (
             {"storage_interval_s": math.nan, "execution_time_s": 0.0412}
@@ -151,9 +169,10 @@ def test_sentence_says_what_storage_costs(values, words):
 
 
 def test_program_that_marks_no_epochs_has_a_run():
-    words = storage_sentence(row(), Origin("", is_whole_run=True))
+    unknown = row(compute_time_s=math.nan)
+    words = storage_sentence(unknown, Origin("", is_whole_run=True))
     assert words.startswith("Of 41.2 s a run at")
-    assert words.endswith("Most of the run is the processor's time.")
+    assert words.endswith("Most of the run is computation and the processor.")
 
 
 def test_sentences_are_of_the_lowest_rate_and_of_the_shortest_epoch():

@@ -4,12 +4,13 @@ import pandas as pd
 import pytest
 from descriptions import SCENARIO
 from tierscope.analysis.training.stalls import (
-    PROCESSOR,
+    NOT_STORAGE,
     limit_label,
     limit_notes,
     limits,
     limits_of,
     spans_words,
+    stall_words,
 )
 from tierscope.core.columns import CLASSES, TOGETHER
 from tierscope.core.words import scenario_titles
@@ -33,11 +34,12 @@ def stalls(points, first_wait_s=0.0, **keys):
     [
         ((5, 20, 0, 0, 9), 0, "gfs_meta"),
         ((7, 7, 0, 0, 0), 0, "gfs_read"),  # of equal ones the first
-        ((0, 2, 0, 0, 30), 0, "gfs_meta"),
-        ((0, 0.9, 0, 0, 30), 0, TOGETHER),
-        ((0, 0.5, 0.4, 0, 0), 0, PROCESSOR),
-        ((0, 0, 0, 0, 0), 0, PROCESSOR),
-        ((0, 5, 0, 0, 0), 4.5, PROCESSOR),  # but for the first batch
+        ((2, 9, 0, 0, 9), 0, "gfs_meta"),  # as much as all together: the class
+        ((2.7, 3.5, 0, 4.2, 89), 0, TOGETHER),  # more than each class
+        ((0.9, 0.9, 0.9, 0.9, 0.5), 0, TOGETHER),  # each is practically none
+        ((0, 0.5, 0.4, 0, 0), 0, NOT_STORAGE),
+        ((0, 0, 0, 0, 0), 0, NOT_STORAGE),
+        ((0, 5, 0, 0, 0), 4.5, NOT_STORAGE),  # but for the first batch
         ((0, 5, 0, 0, 0), 3.9, "gfs_meta"),
     ],
 )
@@ -54,8 +56,21 @@ def test_words_join_neighbouring_cache_rates():
     assert spans_words(found).replace("\N{NO-BREAK SPACE}", " ").splitlines() == [
         "GFS-META at 0 to 20 %",
         "LFS-READ at 40 %",
-        "processor at 60 to 80 %",
+        "computation and processor at 60 to 80 %",
     ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ((5, 20, 0, 0, 9), "GFS-META 20.0 s of 34.0 s"),
+        ((2, 5, 0, 0, 9), "several classes together 9.00 s of 16.0 s"),
+        ((0, 0.5, 0, 0, 0), "0.500 s; computation and processor limit"),
+    ],
+)
+def test_words_of_a_point_have_the_largest_stall_and_all_of_it(parts, words):
+    found = stall_words(stalls({0: (9, 0, 0, 0, 0), 40: parts}))
+    assert found[(*SCENARIO.values(), 40)] == f"stall by the model: {words}"
 
 
 def test_notes_name_each_scenario_and_say_where_the_model_knows_nothing():

@@ -360,5 +360,7 @@ FORMULAS: dict[str, Callable[..., Measured]] = {
     )
 }
 OF_CLAIMS = claims_that_hold.__name__
+# These name a bottleneck by its I/O time, which computation may hide.
+OF_BOTTLENECKS = {rates_limited_by.__name__}
 # Counts of all runs, which no repetition can change.
 EXACT = {largest_hit_difference.__name__, OF_CLAIMS}

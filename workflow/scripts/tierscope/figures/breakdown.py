@@ -16,7 +16,7 @@ from tierscope.analysis.breakdown import (
 )
 from tierscope.analysis.intervals import BEST_METHOD, BestRates, best_rates
 from tierscope.analysis.training.stalls import limit_notes
-from tierscope.core.columns import SCENARIO
+from tierscope.core.columns import SCENARIO, TOGETHER
 from tierscope.core.io_class import NET_READ
 from tierscope.core.provenance import Origin
 from tierscope.core.words import (
@@ -27,6 +27,7 @@ from tierscope.figures.style import (
     EDGE,
     MODEL_HATCH,
     SLOWEST_LABEL,
+    TOGETHER_COLOUR,
     class_handles,
     draw_error_bars,
     mark_flagged,
@@ -61,6 +62,11 @@ _BEST_LOOKS = {
     },
 }
 _STALLS = Patch(facecolor="#777777", **MODEL_HATCH, label="stall of the class\n(model)")
+_TOGETHER = Patch(
+    facecolor=TOGETHER_COLOUR,
+    **MODEL_HATCH,
+    label="stall of several classes\ntogether (model)",
+)
 _TOTAL = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
 
 
@@ -98,9 +104,9 @@ def plot_breakdown(
         and a dotted line marks the cache rate with the least I/O time. Diamonds mark
         the rates that cannot be told from it; all are hollow unless it is the only one
         and was repeated. Where a training computes, hatched bars beside them are the
-        stall by class. With repetitions these are means, error bars are their
-        intervals and rings mark a spread above the limit. Each panel has its own y
-        range.
+        stall by class, and on top what goes only with several classes together. With
+        repetitions these are means, error bars are their intervals and rings mark a
+        spread above the limit. Each panel has its own y range.
     """
     breakdown = select_epoch(breakdown, epoch)
     scenarios = scenario_titles(breakdown, dataset_titles)
@@ -110,10 +116,11 @@ def plot_breakdown(
     if computes:
         notes += limit_notes(stalls, scenarios)
     title = titled(title, breakdown, provenance)
-    figure, axes = new_figure(len(scenarios), title, notes)
+    height = 3.5 if stalls is None else 4.0  # room for more of the legend
+    figure, axes = new_figure(len(scenarios), title, notes, row_height=height)
     found = []
     for ax, (title, panel) in zip(axes, panels(breakdown, scenarios), strict=True):
-        _draw_classes(ax, panel, stalls)
+        top_s = _draw_classes(ax, panel, stalls)
         sums = sums_of_classes(panel)
         means_s, _, _ = over_repetitions(sums, "io_time_s")
         ax.plot(means_s.index, means_s, **EDGE | _TOTAL)
@@ -121,7 +128,7 @@ def plot_breakdown(
         of_panel = spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
         mark_flagged(ax, of_panel, provenance)
         set_cache_rate_axis(ax, breakdown["cache_rate_percent"], provenance)
-        ax.set_ylim(top=_ROOM * sums["io_time_s"].max() or 1)
+        ax.set_ylim(top=_ROOM * max(sums["io_time_s"].max(), top_s) or 1)
         found.append(best_rates(sums))
         _mark_best(ax, found[-1], means_s)
         ax.set(title=title, ylabel=SLOWEST_LABEL)
@@ -138,7 +145,7 @@ def plot_breakdown(
         handles=[
             total,
             *classes,
-            *([] if stalls is None else [_STALLS]),
+            *_stall_handles(stalls),
             *marks,
             *spread_handles(spread, provenance, bars=True, band=False),
         ],
@@ -147,16 +154,29 @@ def plot_breakdown(
     return figure
 
 
-def _draw_classes(ax: Axes, panel: pd.DataFrame, stalls: pd.DataFrame | None) -> None:
-    """Draw I/O time by class as bars, beside them the stall if a model tells it."""
+def _draw_classes(ax: Axes, panel: pd.DataFrame, stalls: pd.DataFrame | None) -> float:
+    """Draw I/O time by class as bars, beside them the stall if a model tells it.
+
+    Returned is the longest stall in seconds.
+    """
     if stalls is None:
         stack_classes(ax, panel)
-        return
+        return 0.0
     stack_classes(ax, panel, place=-0.25, width=0.5)
     stalls = stalls.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
     stalls = stalls.rename(columns={"part": "io_class", "stall_s": "time_s"})
-    if len(stalls):
-        stack_classes(ax, stalls, place=0.25, width=0.5, **MODEL_HATCH)
+    if stalls.empty:
+        return 0.0
+    stack_classes(ax, stalls, place=0.25, width=0.5, **MODEL_HATCH)
+    return stalls.groupby("cache_rate_percent")["time_s"].sum().max()
+
+
+def _stall_handles(stalls: pd.DataFrame | None) -> list[Patch]:
+    """Return the legend entries of the stall by the model, top of the stack first."""
+    if stalls is None:
+        return []
+    together_s = stalls.loc[stalls["part"] == TOGETHER, "stall_s"]
+    return [_TOGETHER, _STALLS] if together_s.any() else [_STALLS]
 
 
 def _mark_best(ax: Axes, best: BestRates, means_s: pd.Series) -> None:

@@ -32,7 +32,7 @@ from tierscope.analysis.intervals import (
     mean_intervals,
     unit_words,
 )
-from tierscope.core.columns import SCENARIO
+from tierscope.core.columns import SCENARIO, TOGETHER
 from tierscope.core.files import written_whole
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin
@@ -70,6 +70,7 @@ BAND = {"alpha": 0.15, "linewidth": 0}
 EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.75}
 ERROR_BARS = {"capsize": 2.5, "elinewidth": 1.1}
 _ERROR_BAR_MARK = {"color": "#222222", "marker": "|", "markersize": 13, "ls": ""}
+TOGETHER_COLOUR = "#CC79A7"  # of stall that goes only with several classes
 MODEL_HATCH = {"hatch": "////", "edgecolor": "white", "linewidth": 0}
 _FLAG = {
     "color": "#000000",
@@ -325,22 +326,27 @@ def stack_classes(
 ) -> None:
     """Draw the mean time of each I/O class as stacked bars at the cache rates.
 
-    `place` and `width` are parts of the room of a bar, for bars side by side; `look` is
-    that of all bars.
+    The stall of several classes together is on top, if the panel has it. `place` and
+    `width` are parts of the room of a bar, for bars side by side; `look` is that of all
+    bars.
     """
     by = ["cache_rate_percent", "io_class"]
     times_s = panel.groupby(by)["time_s"].mean().unstack("io_class")
     rates = times_s.index.to_numpy()
     room = bar_width(rates)
     bottom_s = np.zeros(len(rates))
-    for io_class in ALL_CLASSES if NET_READ in times_s else IOClass:
-        height_s = times_s[str(io_class)].fillna(0).to_numpy()
+    classes = ALL_CLASSES if NET_READ in times_s else IOClass
+    colours = {str(io_class): io_class.colour for io_class in classes}
+    if TOGETHER in times_s:
+        colours[TOGETHER] = TOGETHER_COLOUR
+    for part, colour in colours.items():
+        height_s = times_s[part].fillna(0).to_numpy()
         ax.bar(
             rates + place * room,
             height_s,
             width * room,
             bottom=bottom_s,
-            **{"color": io_class.colour} | look,
+            **{"color": colour} | look,
         )
         bottom_s = bottom_s + height_s
 

@@ -86,7 +86,8 @@ def storage_sentence(row: Mapping[str, Any], origin: Origin = NO_ORIGIN) -> str:
     Parameters
     ----------
     row : mapping
-        A row of table ``storage_time``.
+        A row of table ``storage_time``. The rest of the time is the processor's where
+        the training computes nothing, else computation and the processor.
     origin : Origin, optional
         Where the numbers come from: it says whether a program marks no epochs.
     """
@@ -101,22 +102,25 @@ def storage_sentence(row: Mapping[str, Any], origin: Origin = NO_ORIGIN) -> str:
     )
     of = f"{whole} s {a_phase} at cache rate {row['cache_rate_percent']} %"
     source = "" if row["source"] == "measured" else f" ({row['source']})"
+    others = "the processor's"
+    if row["compute_time_s"] != 0:  # or not known
+        others = "computation and the processor"
     if is_nothing(row):
-        return f"Nothing of {of} is storage: the time is the processor's{source}."
+        return f"Nothing of {of} is storage: the time is {others}{source}."
     interval = f" s ({NO_INTERVAL})"
     if not math.isnan(half_s):
         interval = f" ± {half_s:.{decimals}f} s"
     start = f"Of {of}, {storage}{interval} are storage"
     if is_untold(row):
         least_s = max(0.0, whole_s - row["storage_s"] - half_s)
-        rest = f"at least {least_s:.{decimals}f} s are the processor's"
+        rest = f"at least {least_s:.{decimals}f} s are {others}"
         return f"{start}, which cannot be told from 0; {rest}{source}."
     words = (
         f"{start}; no storage, however fast, makes {a_phase} shorter than {ideal} "
         f"s{source}."
     )
     if 2 * ideal_s > whole_s:
-        words += f" Most of the {phase} is the processor's time."
+        words += f" Most of the {phase} is {others}."
     return words
 
 

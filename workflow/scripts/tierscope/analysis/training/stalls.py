@@ -1,10 +1,11 @@
-"""Name what limits a training: the I/O class with the largest stall, or the processor.
+"""Name what limits a training: the I/O class with the largest stall, or no storage.
 
 Where a training computes, the class with the most I/O time may be hidden behind the
 computation. The bottleneck is then the class whose stall is the largest, as the model
-divides it (`tierscope.model.stalls`). The wait for the first batch of an epoch counts
-only if it is longer than the computation of a step, which would hide it if the epoch
-had a step before. Where nothing else is left, no class is a bottleneck.
+divides it (`tierscope.model.stalls`), or several together if more goes only with them.
+The wait for the first batch of an epoch counts only if it is longer than the
+computation of a step, which would hide it if the epoch had a step before. Where nothing
+else is left, computation and the processor limit.
 """
 
 import itertools
@@ -13,10 +14,12 @@ import pandas as pd
 
 from tierscope.core.columns import CLASSES, SCENARIO, TOGETHER
 from tierscope.core.io_class import io_class_of
+from tierscope.core.words import in_seconds
 
 # Parts of an execution time besides classes and `TOGETHER`: in the processes, and stall
 # that no model divides.
 COMPUTATION, PROCESSOR, STALL = "computation", "processor", "stall"
+NOT_STORAGE = "computation and processor"  # what limits if no part of the stall does
 STALL_PARTS = [*CLASSES, TOGETHER]
 LEAST_PERCENT = 1  # of the execution time: a later stall below is practically none
 NOT_KNOWN = "not known"
@@ -25,7 +28,7 @@ UNKNOWN_STALL = (
     "waits for"
 )
 _LABELS = {
-    PROCESSOR: "processor",
+    NOT_STORAGE: NOT_STORAGE,
     TOGETHER: "several classes together",
     NOT_KNOWN: NOT_KNOWN,
 }
@@ -43,7 +46,7 @@ def stalls_of_points(stalls: pd.DataFrame) -> pd.DataFrame:
 
 
 def limits(stalls: pd.DataFrame) -> pd.Series:
-    """Return what limits each point: an I/O class, `TOGETHER` or `PROCESSOR`.
+    """Return what limits each point: an I/O class, `TOGETHER` or `NOT_STORAGE`.
 
     Parameters
     ----------
@@ -53,19 +56,19 @@ def limits(stalls: pd.DataFrame) -> pd.Series:
     Returns
     -------
     Series of str, shape (n_points,); index: the scenario and ``cache_rate_percent``
-        The class with the largest stall, of equal ones the first. It is `PROCESSOR`
+        The class with the largest stall, of equal ones the first. It is `NOT_STORAGE`
         where the stall without `first_wait_s` is below `LEAST_PERCENT` of the execution
-        time, else `TOGETHER` where the stall of each class is.
+        time, else `TOGETHER` where the stall of each class is, or where what goes only
+        with several of them is more than that of each.
     """
     parts_s = stalls_of_points(stalls)
     times_s = stalls.groupby(_POINT)[["execution_time_s", "first_wait_s"]].first()
     times_s = times_s.reindex(parts_s.index)
     least_s = times_s["execution_time_s"] * LEAST_PERCENT / 100
     later_s = parts_s.sum(axis=1) - times_s["first_wait_s"]
-    classes_s = parts_s[CLASSES]
-    found = classes_s.idxmax(axis=1)
-    found = found.mask(classes_s.max(axis=1) < least_s, TOGETHER)
-    return found.mask((later_s < least_s) | (least_s == 0), PROCESSOR).rename("limit")
+    found = parts_s.idxmax(axis=1)
+    found = found.mask(parts_s[CLASSES].max(axis=1) < least_s, TOGETHER)
+    return found.mask((later_s < least_s) | (least_s == 0), NOT_STORAGE).rename("limit")
 
 
 def limits_of(limits: pd.Series, scenario: pd.Series) -> pd.Series:
@@ -91,6 +94,24 @@ def spans_words(limits: pd.Series) -> str:
 def limit_label(limit: str) -> str:
     """Return what to call a limit: a class's label, or words."""
     return _LABELS.get(limit) or io_class_of(limit).label
+
+
+def stall_words(stalls: pd.DataFrame) -> pd.Series:
+    """Return what stalls each point in words, by scenario and cache rate.
+
+    `stalls` is table ``class_stalls`` of one epoch. Words are such as ``stall by the
+    model: LFS-READ 3.15 s of 8.60 s``.
+    """
+    parts_s, found = stalls_of_points(stalls), limits(stalls)
+    words = []
+    for limit, (_, of_point_s) in zip(found, parts_s.iterrows(), strict=True):
+        label, whole = limit_label(limit), in_seconds(of_point_s.sum())
+        if limit == NOT_STORAGE:
+            words.append(f"stall by the model: {whole}; {label} limit")
+            continue
+        part = in_seconds(of_point_s[limit])
+        words.append(f"stall by the model: {label} {part} of {whole}")
+    return pd.Series(words, parts_s.index, name="words")
 
 
 def limit_notes(stalls: pd.DataFrame | None, scenarios: pd.DataFrame) -> list[str]:

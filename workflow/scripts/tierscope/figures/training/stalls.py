@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 from tierscope.analysis.breakdown import select_epoch
 from tierscope.analysis.training.stalls import (
     COMPUTATION,
+    NOT_STORAGE,
     PROCESSOR,
     STALL,
     STALL_PARTS,
@@ -25,6 +26,7 @@ from tierscope.core.words import scenario_titles
 from tierscope.figures.style import (
     ERROR_BARS,
     MODEL_HATCH,
+    TOGETHER_COLOUR,
     bar_width,
     panels,
     set_cache_rate_axis,
@@ -37,7 +39,7 @@ _PARTS = [COMPUTATION, PROCESSOR, *STALL_PARTS, STALL]
 _COLOURS = {
     COMPUTATION: "#BBBBBB",
     PROCESSOR: "#777777",
-    TOGETHER: "#CC79A7",
+    TOGETHER: TOGETHER_COLOUR,
     STALL: "#882255",
     **{str(one): one.colour for one in IOClass},
 }
@@ -48,7 +50,6 @@ _LABELS = {
     STALL: "stall (not divided)",
     **{str(one): f"stall of {one.label}\n(model)" for one in IOClass},
 }
-_WHOLE = "computation and processor"  # of programs, whose computation is not known
 _HEIGHTS = 3.4, 1.5  # inches, of the time and of the utilisation of a scenario
 _GOAL = {"color": "#9A2A7B", "linestyle": (0, (7, 4)), "linewidth": 1.3}
 _UTILISATION = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
@@ -199,7 +200,8 @@ def _handles(
 ) -> list[Patch | Line2D]:
     """Return the legend entries, top of the stack first."""
     shown = parts.loc[parts["time_s"] > 0, "part"].unique()
-    labels = _LABELS | ({PROCESSOR: _WHOLE} if is_whole else {})
+    # The computation of programs is not known.
+    labels = _LABELS | ({PROCESSOR: NOT_STORAGE} if is_whole else {})
     handles = [
         Patch(**_look(part), label=labels[part])
         for part in reversed(_PARTS)

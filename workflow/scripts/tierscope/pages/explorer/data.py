@@ -22,6 +22,7 @@ from tierscope.analysis.breakdown import (
     slowest_process,
 )
 from tierscope.analysis.intervals import NO_INTERVAL, best_rates, interval
+from tierscope.analysis.training.stalls import stall_words
 from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import (
     Goal,
@@ -266,6 +267,28 @@ def embedded_points(
             }
         )
     return points
+
+
+def add_stalls(
+    points: Sequence[dict[str, Any]], stalls: pd.DataFrame, scenarios: pd.DataFrame
+) -> None:
+    """Add ``stall`` to embedded points: what they wait for by the model, in words.
+
+    Parameters
+    ----------
+    points : sequence of dict
+        What `embedded_points` returns, or points of a goal of utilisation.
+    stalls : DataFrame
+        Table ``class_stalls`` of one epoch; points that it lacks stay as they are.
+    scenarios : DataFrame
+        As for `embedded_points`.
+    """
+    words, epoch = stall_words(stalls), stalls["epoch"].iloc[0]
+    keys = list(scenario_numbers(scenarios))
+    for point in points:
+        found = words.get((*keys[point["scenario"]], point["cache_rate_percent"]))
+        if found and point["epoch"] == epoch:
+            point["stall"] = found
 
 
 def sureness(

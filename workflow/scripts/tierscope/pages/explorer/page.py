@@ -29,6 +29,7 @@ from tierscope.pages.explorer.data import (
     ModelAnswers,
     Start,
     add_model_answers,
+    add_stalls,
     embedded_points,
     without_last_zeros,
 )
@@ -92,6 +93,7 @@ def build_explorer(
     pairs: Sequence[Sequence[str]] = (),
     model: str = "",
     note: str = "",
+    stalls: pd.DataFrame | None = None,
 ) -> str:
     """Build the explorer, a page that needs no network and no other file.
 
@@ -117,6 +119,8 @@ def build_explorer(
         What the model is (`tierscope.core.provenance.model_words`).
     note : str, optional
         What a reader must know before all else.
+    stalls : DataFrame, optional
+        Table ``class_stalls``, if the training computes and a model tells the stall.
 
     Returns
     -------
@@ -137,13 +141,15 @@ def build_explorer(
         io_time, best = shown, best_today(estimates)
     scenarios = scenario_titles(io_time, dataset_titles)
     points, answers = _points(io_time, start, scenarios, estimates, pairs)
+    if stalls is not None:
+        add_stalls(points, stalls, scenarios)
     sources = sorted(io_time["source"].unique())
     unmeasured = [source for source in sources if source != "measured"]
     texts = {
         "title": f"{title} ({', '.join(unmeasured)})" if unmeasured else title,
         "provenance": provenance,
         "source_words": " ".join(map(source_note, sources)),
-        "repetition_words": _repetition_words(point["repetitions"] for point in points),
+        "repetition_words": _repetition_words(points, start),
         "largest_class": "The class with most I/O time"
         if start.computes
         else "The limiting class",
@@ -240,12 +246,14 @@ def _known_words(
     )
 
 
-def _repetition_words(n_repetitions: Iterable[int]) -> str:
+def _repetition_words(points: Iterable[Mapping[str, Any]], start: Start) -> str:
     """Return how the repetitions of the points are summarised, if there are any."""
-    numbers = sorted(set(n_repetitions))
+    numbers = sorted({point["repetitions"] for point in points})
     if numbers == [1]:
         return ""
     words = " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]])))
+    if start.is_utilisation:
+        return f"AU is a mean over the processes and over {words} repetitions."
     return (
         f"Times are means over {words} repetitions; the slowest process is picked in "
         "each of them."

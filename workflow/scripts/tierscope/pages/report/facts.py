@@ -13,6 +13,7 @@ from matplotlib.ticker import EngFormatter
 
 from tierscope.analysis.run_facts import MACHINE, differing
 from tierscope.core.columns import RUN_KEYS
+from tierscope.core.description import PYTORCH
 from tierscope.core.words import count_words, size_words
 from tierscope.pages.report.program import dataset_words, program_facts
 
@@ -131,6 +132,12 @@ def facts(
 def is_simulated(content: Mapping[str, Any]) -> bool:
     """Return whether a content describes simulated runs, which used no tier."""
     return content["source"] == SIMULATED
+
+
+def has_workers(content: Mapping[str, Any]) -> bool:
+    """Return whether several workers read for a process, so I/O time is their sum."""
+    is_pytorch = content["scenario"]["loader"] == PYTORCH
+    return is_pytorch and content["loader"]["workers"] > 1
 
 
 def _repetition_words(keys: pd.DataFrame) -> str:

@@ -35,6 +35,7 @@ from tierscope.pages.report.facts import (
     differences_table,
     distinct,
     facts,
+    has_workers,
     is_simulated,
     without_identities,
 )
@@ -168,6 +169,7 @@ def report_context(
         "epoch": provenance.epoch_words(epoch),
         "headline": headline(runs, len(table), contents),
         "is_simulated": any(map(is_simulated, contents)),
+        "has_workers": any(map(has_workers, contents)),
         "classes": [
             {"label": c.label, "colour": c.colour, "meaning": _MEANINGS[c]}
             for c in (ALL_CLASSES if has_peers else IOClass)
