@@ -60,6 +60,8 @@ def row(**values):
         "ideal_time_s": 28.7,
         "storage_s": 12.5,
         "storage_interval_s": 0.8,
+        "utilisation_percent": math.nan,
+        "ideal_utilisation_percent": math.nan,
         **values,
     }
 
@@ -105,7 +107,14 @@ def test_programs_tell_nothing_of_computation():
         epochs([(10,), (11,)]).assign(**unknown), ideal([(5,), (5,)]).assign(**unknown)
     )
     assert check_table(table, "storage_time")["storage_s"].tolist() == [5.5]
-    assert table[[*unknown, "utilisation_interval_percent"]].isna().all(axis=None)
+    columns = [*unknown, "utilisation_interval_percent", "ideal_utilisation_percent"]
+    assert table[columns].isna().all(axis=None)
+
+
+def test_ideal_runs_tell_the_most_that_accelerators_can_be_used():
+    best = ideal([(5,), (6,)]).assign(utilisation_percent=[80.0, 90.0])
+    table = storage_time(epochs([(10,), (11,)]), best)
+    assert table["ideal_utilisation_percent"].tolist() == [85]
 
 
 @pytest.mark.parametrize(
@@ -127,6 +136,20 @@ def test_programs_tell_nothing_of_computation():
             "Of 41.2 s an epoch at cache rate 0 %, 12.5 ± 0.8 s are storage; no "
             "storage, however fast, makes an epoch shorter than 28.7 s. Most of the "
             "epoch is computation and the processor.",
+        ),
+        (
+            {"ideal_time_s": 18.7, "storage_s": 22.5, "compute_time_s": 16.0}
+            | {"utilisation_percent": 40.0, "ideal_utilisation_percent": 87.5},
+            "Of 41.2 s an epoch at cache rate 0 %, 22.5 ± 0.8 s are storage; no "
+            "storage, however fast, makes an epoch shorter than 18.7 s. The "
+            "accelerators are used 40 % of the time (AU), with storage that costs "
+            "nothing 87.5 %.",
+        ),
+        (
+            {"storage_s": 0.5, "ideal_time_s": 40.7, "storage_interval_s": 50.0},
+            "Of 41.2 s an epoch at cache rate 0 %, 0.5 ± 50.0 s are storage, which "
+            "cannot be told from 0; more repetitions, longer epochs or an idle machine "
+            "tell more.",
         ),
         (
             {"storage_s": 0.5, "ideal_time_s": 40.7, "source": "emulated"},

@@ -47,8 +47,10 @@ def storage_time(epochs: pd.DataFrame, ideal_epochs: pd.DataFrame) -> pd.DataFra
     ValueError
         If no run has an ideal one.
     """
-    ideal_s = _runs_epochs(ideal_epochs).groupby(_PAIR)["execution_time_s"].first()
-    pairs = _runs_epochs(epochs).join(ideal_s.rename("ideal_time_s"), on=_PAIR)
+    ideal = _runs_epochs(ideal_epochs).groupby(_PAIR)
+    ideal = ideal[["execution_time_s", "utilisation_percent"]].first()
+    ideal = ideal.set_axis(["ideal_time_s", "ideal_utilisation_percent"], axis=1)
+    pairs = _runs_epochs(epochs).join(ideal, on=_PAIR)
     pairs = pairs[pairs["ideal_time_s"].notna()]
     if pairs.empty:
         raise ValueError(
@@ -57,7 +59,7 @@ def storage_time(epochs: pd.DataFrame, ideal_epochs: pd.DataFrame) -> pd.DataFra
         )
     pairs["storage_s"] = pairs["execution_time_s"] - pairs["ideal_time_s"]
     groups = pairs.groupby(_POINT)
-    means = groups[["execution_time_s", "compute_time_s", "ideal_time_s"]].mean()
+    means = groups[["execution_time_s", "compute_time_s", *ideal.columns]].mean()
     table = means.assign(n_repetitions=groups.size())
     for value, half in (
         ("storage_s", "storage_interval_s"),
@@ -114,6 +116,8 @@ def storage_sentence(row: Mapping[str, Any], origin: Origin = NO_ORIGIN) -> str:
     if is_untold(row):
         least_s = max(0.0, whole_s - row["storage_s"] - half_s)
         rest = f"at least {least_s:.{decimals}f} s are {others}"
+        if float(f"{least_s:.{decimals}f}") == 0:
+            rest = "more repetitions, longer epochs or an idle machine tell more"
         return f"{start}, which cannot be told from 0; {rest}{source}."
     words = (
         f"{start}; no storage, however fast, makes {a_phase} shorter than {ideal} "
@@ -121,7 +125,18 @@ def storage_sentence(row: Mapping[str, Any], origin: Origin = NO_ORIGIN) -> str:
     )
     if 2 * ideal_s > whole_s:
         words += f" Most of the {phase} is {others}."
-    return words
+    return words + _utilisation_words(row)
+
+
+def _utilisation_words(row: Mapping[str, Any]) -> str:
+    """Return the AU and what it is at most, if the training computes."""
+    now, ideal = row["utilisation_percent"], row["ideal_utilisation_percent"]
+    if not now > 0:  # or not known
+        return ""
+    return (
+        f" The accelerators are used {now:.3g} % of the time (AU), with storage that "
+        f"costs nothing {ideal:.3g} %."
+    )
 
 
 def is_untold(row: Mapping[str, Any]) -> bool:

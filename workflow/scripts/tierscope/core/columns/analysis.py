@@ -184,6 +184,11 @@ _STORAGE_TIME: Columns = {
         "missing if there is one repetition.",
         may_be_missing=True,
     ),
+    "ideal_utilisation_percent": percent(
+        "AU of the ideal runs: what no storage, however fast, can exceed; missing as "
+        "`utilisation_percent` is.",
+        may_be_missing=True,
+    ),
 }
 
 _GOALS: Columns = {
