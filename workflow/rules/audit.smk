@@ -30,7 +30,7 @@ if EXPERIMENT.launches_several:
             params:
                 limits=SETTINGS["audit"],
             message:
-                f"Auditing {len(points)} runs of {scenario.name}."
+                f"Auditing {count_words(len(points), 'run')} of {scenario.name}."
             script:
                 "../scripts/audit_run.py"
 

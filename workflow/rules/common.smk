@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import IDEAL_SWEEP, Point, Scenario
+from tierscope.core.words import count_words
 from tierscope.experiment import launches
 from tierscope.experiment.start import Start
 from tierscope.policies import FILES, PROGRAM, kind_of

@@ -1,7 +1,5 @@
 """Rules that draw the figures: the paper's four and two more; fig1 ... fig6 draw one."""
 
-from tierscope.core.words import count_words
-
 PROVENANCE = (
     f"{EXPERIMENT.provenance}, system {SYSTEM.name} ({SYSTEM.description}), "
     f"{count_words(SYSTEM.n_processes, 'process', 'processes', separator='')} on "

@@ -23,6 +23,7 @@ from tierscope.core.columns import SCENARIO, TOGETHER
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
+from tierscope.figures.before_after import GOAL_LINE
 from tierscope.figures.style import (
     ERROR_BARS,
     MODEL_HATCH,
@@ -45,13 +46,13 @@ _COLOURS = {
 }
 _LABELS = {
     COMPUTATION: "computation",
-    PROCESSOR: "processor: what else an\nepoch takes if storage\ncosts nothing",
+    PROCESSOR: "processor, and waits for\nother processes: what else"
+    "\nan epoch takes if storage\ncosts nothing",
     TOGETHER: "stall of several classes\ntogether (model)",
     STALL: "stall (not divided)",
     **{str(one): f"stall of {one.label}\n(model)" for one in IOClass},
 }
 _HEIGHTS = 3.4, 1.5  # inches, of the time and of the utilisation of a scenario
-_GOAL = {"color": "#9A2A7B", "linestyle": (0, (7, 4)), "linewidth": 1.3}
 _UTILISATION = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
 _NO_UTILISATION = "not known of an epoch of one step"
 _DIVIDED = (
@@ -104,13 +105,14 @@ def plot_stalls(
     parts = divide_execution_time(table, stalls)
     has_utilisation = table["utilisation_percent"].notna().any()
     figure, rows = _new_figure(len(scenarios), has_utilisation)
-    title = f"What an epoch's time is, {provenance.epoch_words(epoch)}"
+    phase = "run" if provenance.is_whole_run else "epoch"
+    title = f"What the {phase}'s time is, {provenance.epoch_words(epoch)}"
     notes = [f"Source: {provenance}", *sentences, *_notes(parts)]
     write_around(figure, titled(title, table, provenance), notes)
     for axes, (title, panel) in zip(rows, panels(table, scenarios), strict=True):
         shown = parts.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
         _draw_parts(axes[0], shown, panel)
-        axes[0].set(title=title, ylabel="Time of an epoch (s)")
+        axes[0].set(title=title, ylabel=f"Time of the {phase} (s)")
         for ax in axes:
             set_cache_rate_axis(ax, table["cache_rate_percent"], provenance)
         for ax in axes[:-1]:
@@ -179,7 +181,7 @@ def _draw_utilisation(
     if used.isna().all():
         ax.text(0.5, 0.5, _NO_UTILISATION, ha="center", transform=ax.transAxes)
     if goal_percent is not None:
-        ax.axhline(goal_percent, **_GOAL)
+        ax.axhline(goal_percent, **GOAL_LINE)
     ax.set(ylabel="AU (%)", ylim=(0, 105))
 
 
@@ -212,5 +214,5 @@ def _handles(
         handles.append(Line2D([], [], **_UTILISATION, label=label))
     if goal_percent is not None:
         label = f"goal: {goal_percent:g} % AU"
-        handles.append(Line2D([], [], **_GOAL, label=label))
+        handles.append(Line2D([], [], **GOAL_LINE, label=label))
     return handles
