@@ -459,6 +459,7 @@ def test_interrupt_of_the_terminal_ends_the_program_and_cleans_up(two):
     process = started_program(two, "time.sleep(1000)")
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(HANG_S) == 1
+    wait_until_idle(two.folder)  # ranks may end after their launcher
     two.left_nothing(process)
     assert two.lines()[-1] == "tierscope: SIGINT ended the launch."
 
