@@ -51,7 +51,10 @@ def if_ideal(files):
 
     def names(wildcards):
         if not IDEAL:
-            raise WorkflowError("config: sweep.ideal: got false, expected true")
+            raise WorkflowError(
+                "config: sweep.ideal: got false, expected true: this target compares "
+                "runs with ideal ones, whose storage costs nothing"
+            )
         return files
 
     return names

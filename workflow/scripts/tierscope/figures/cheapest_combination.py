@@ -87,17 +87,10 @@ def plot_cheapest_combination(
         there is no goal line.
     """
     scenarios = named_in_sweep(improved, spread, dataset_titles)
-    epoch, percents = (
-        int(improved["epoch"].iloc[0]),
-        improved[IMPROVEMENTS].max().to_dict(),
+    spread, percents, title, notes = _head(
+        improved, goal, cheapest, spread, scenarios, provenance
     )
-    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     found = cheapest is not None
-    subject = f"{scenarios['title'].iloc[0]}, {provenance.epoch_words(epoch)}"
-    title = _title(goal, found, subject)
-    notes = source_notes(provenance, spread, scenarios)
-    if found:
-        notes.append(_cheapest_note(cheapest, percents))
     notes += [*goal_notes(goal), RULE_NOTE]
     figure, axes = new_figure(
         2, titled(title, improved, provenance), notes, row_height=4.8, share_y=True
@@ -175,17 +168,10 @@ def plot_cheapest_utilisation(
         What `tierscope.figures.before_after.draw_utilisation` draws.
     """
     scenarios = named_in_sweep(estimates, spread, dataset_titles)
-    epoch, percents = (
-        int(estimates["epoch"].iloc[0]),
-        estimates[IMPROVEMENTS].max().to_dict(),
+    spread, percents, title, notes = _head(
+        estimates, goal, cheapest, spread, scenarios, provenance
     )
-    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     found = cheapest is not None
-    subject = f"{scenarios['title'].iloc[0]}, {provenance.epoch_words(epoch)}"
-    title = _title(goal, found, subject)
-    notes = source_notes(provenance, spread, scenarios)
-    if found:
-        notes.append(_cheapest_note(cheapest, percents))
     notes.append(f"Searched in steps of {goal['grid_step_percent']:g} % of each class.")
     notes += [*goal_notes(goal), utilisation_note(model)]
     figure, axes = new_figure(
@@ -200,10 +186,24 @@ def plot_cheapest_utilisation(
     return figure
 
 
-def _title(goal: pd.Series, found: bool, subject: str) -> str:
-    """Return whether improvements were found that meet a goal, and of what."""
-    what = "Cheapest improvements that" if found else "No improvements of the grid"
-    return f"{what} meet {goal_words(goal)}: {subject}"
+def _head(
+    table: pd.DataFrame,
+    goal: pd.Series,
+    cheapest: pd.Series | None,
+    spread: pd.DataFrame,
+    scenarios: pd.DataFrame,
+    provenance: Origin,
+) -> tuple[pd.DataFrame, dict[str, int], str, list[str]]:
+    """Return the scenario's spread, the improvements, the title and the first notes."""
+    epoch, percents = int(table["epoch"].iloc[0]), table[IMPROVEMENTS].max().to_dict()
+    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
+    notes = source_notes(provenance, spread, scenarios)
+    what = "No improvements of the grid"
+    if cheapest is not None:
+        what = "Cheapest improvements that"
+        notes.append(_cheapest_note(cheapest, percents))
+    subject = f"{scenarios['title'].iloc[0]}, {provenance.epoch_words(epoch)}"
+    return spread, percents, f"{what} meet {goal_words(goal)}: {subject}", notes
 
 
 def _cheapest_note(cheapest: pd.Series, percents: Mapping[str, int]) -> str:
