@@ -249,9 +249,9 @@ def _disagreements(
 def discrepancy(observations: Observations) -> tuple[float, float]:
     """Return by how much the model errs besides pure error.
 
-    Every observation is thought to deviate from the model by an error of its own, all
-    with one variance. It is the variance with which the sum of squares has the value
-    that was found, at least 0 (method of moments).
+    Every observation is thought to deviate from the model by an error of its own. Its
+    size is that with which the sum of squares has the value that was found, at least 0
+    (method of moments). The variance of a class is in proportion to its time.
 
     Returns
     -------
@@ -261,7 +261,8 @@ def discrepancy(observations: Observations) -> tuple[float, float]:
     """
     seen = visible(observations)
     pure = np.trace(seen @ observations.covariance @ seen.T)
-    spread = seen @ seen.T
+    spread = seen * observations.spread
+    spread = spread @ spread.T
     if (trace := np.trace(spread)) < _LEAST_FREE:
         return 0.0, 1.0
     excess = max((observations.terms**2).sum() - pure, 0.0)
