@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -225,11 +225,16 @@ class Truth:
         return float(np.mean(runs_s)), float(np.std(runs_s, ddof=1) / FURTHER**0.5)
 
 
-def study(device: str, seed: int) -> dict[str, Any]:
-    """Calibrate on a seed's measurements and compare predictions with the truth."""
+def study(
+    device: str, seed: int, parameters: Sequence[str] | None = FITTED
+) -> dict[str, Any]:
+    """Calibrate on a seed's measurements and compare predictions with the truth.
+
+    The parameters that are fitted are those of `calibrate`.
+    """
     begin = time.time()
     truth = Truth(device, seed)
-    found = calibrate(truth.description, truth.io_time(), truth.probes(), FITTED)
+    found = calibrate(truth.description, truth.io_time(), truth.probes(), parameters)
     description = calibrated(truth.description, found.devices())
     points = [Point(rate, k) for rate in HELD_OUT_PERCENT for k in range(REPETITIONS)]
     predicted = predict(description, points, SIMULATION)
@@ -302,7 +307,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--devices", nargs="+", default=DEVICES, choices=DEVICES)
     parser.add_argument("--output", type=Path, default=OUTPUT / "results.jsonl")
+    parser.add_argument("--auto", action="store_true", help="the data choose the fit")
     arguments = parser.parse_args()
+    parameters = None if arguments.auto else FITTED
     objective._MOST_PAIRS = 2  # neighbours of the simulator: a calibration in seconds
     path = arguments.output
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -315,7 +322,7 @@ def main() -> None:
         for device in arguments.devices:
             if (device, seed) in done:
                 continue
-            row = json.dumps(study(device, seed))
+            row = json.dumps(study(device, seed, parameters))
             with path.open("a") as file:
                 file.write(row + "\n")
     print(verdicts(results(path.read_text().splitlines())))
