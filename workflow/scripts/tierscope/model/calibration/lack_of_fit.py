@@ -28,8 +28,7 @@ from tierscope.model.calibration.replicates import (
     Observations,
 )
 
-LEVEL_PERCENT = 5  # of false alarms
-"""Lack of fit is reported if the p value is below this level."""
+LEVEL_PERCENT = 5  # of false alarms: lack of fit is reported below it
 _CLEARLY = 2.0  # standard errors of pure error by which a named observation differs
 _MOST_NAMED = 4
 _LEAST_FREE = 0.5  # observations that remain beside the parameters

@@ -150,6 +150,7 @@ def pure_error(
     frame = labels.assign(term=terms)
     for rate, part in frame.groupby("rate_percent"):
         values = part.pivot_table(index=unit, columns="observation", values="term")
+        values = values.fillna(values.mean())  # a class that one replicate lacks
         members, n = values.columns.to_numpy(), len(values)
         least = floor[members] ** 2 / n
         if rate == PROBE or n < 2:
