@@ -357,8 +357,8 @@ def add_model_answers(
         What `embedded_points` returns. Points for which the model was computed get
         ``model``: for each pair ``io_time_s``, the mean over the repetitions for each
         cell of the map, in rows of the first class's improvement, ``error_percent``,
-        by which it may be longer as far as the model knows (empty without intervals), and
-        ``parts``, the part of this time that each class takes (in units of 1 /
+        by which it may be longer as far as the model knows (empty without intervals),
+        and ``parts``, the part of this time that each class takes (in units of 1 /
         `PARTS`).
     estimates : DataFrame, shape (n_estimates, 20)
         Table ``estimates`` by the model.
