@@ -162,6 +162,9 @@ def reads(ratio, rate, what="gfs_read"):
     return Disagreement(what, what if what != SLOWEST else "", rate, 4, ratio)
 
 
+ALONE = "gfs_file_read_latency"
+
+
 def probe(ratio, name="gfs_read_rate"):
     return Disagreement(name, "gfs_read", PROBE, 4, ratio)
 
@@ -184,6 +187,8 @@ def test_sentence_names_direction_size_and_cause():
         ((reads(0.8, 0), reads(1.2, 65)), ""),
         ((reads(1.2, 0), probe(0.7)), "faster in probes than in runs"),
         ((reads(0.8, 65), probe(1.3)), "slower in probes than in runs"),
+        ((probe(0.7, ALONE), probe(1.3)), "faster when one process is alone"),
+        ((probe(0.7, ALONE), reads(1.2, 0)), "lie unequally on the servers"),
         (
             (reads(0.8, 0, "lfs_read"), reads(1.2, 100, "lfs_read")),
             "when there are few",
