@@ -16,6 +16,7 @@ from tierscope.core.io_class import ALL_CLASSES, IOClass
 
 RULE, MODEL = "rule", "model"  # how an estimate is made: column `method`
 TOGETHER = "together"  # stall that goes only if several classes cost nothing
+NOT_STORAGE = "computation and processor"  # what limits if no part of the stall does
 STATUSES = ("holds", "does not hold", "undecided", "not measurable here")
 
 SOURCE = text(
