@@ -62,6 +62,7 @@ rule calibrate_devices:
     output:
         calibration=f"{CALIBRATION}/calibration.parquet",
         devices=f"{CALIBRATION}/devices.yaml",
+        uncertainty=f"{CALIBRATION}/uncertainty.json",
     log:
         f"{LOGS}/calibrate_devices/{{calibration}}.log",
     priority: 1  # figures wait for it

@@ -50,6 +50,7 @@ __all__ = [
     "JOB_CLASS",
     "LATER",
     "LATER_NUMBERS",
+    "LATER_WORDS",
     "LOWER_BOUNDS",
     "MODEL",
     "NOT_STORAGE",
@@ -94,7 +95,8 @@ POINT, SCENARIO = list(shared.POINT_KEYS), list(SCENARIO_KEYS)
 RUN_EPOCH = [*RUN_KEYS, "epoch"]
 TRAINING = list(analysis.TRAINING)
 CLASSES = [str(io_class) for io_class in IOClass]
-LATER_NUMBERS = analysis.LATER
+LATER_NUMBERS = analysis.LATER | model.LATER
+LATER_WORDS = model.LATER_WORDS
 IMPROVEMENTS, CLASS_TIMES = list(shared.IMPROVEMENTS), list(shared.CLASS_TIMES)
 
 
