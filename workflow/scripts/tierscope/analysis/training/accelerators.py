@@ -1,6 +1,8 @@
 """Say how many accelerators a storage feeds, by workload and cache rate."""
 
+import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -31,6 +33,7 @@ def summary_text(
     lines = [STATEMENTS, *([] if fit is None else [fit_words(fit.iloc[0])])]
     for name, rows in table.groupby("workload", sort=False):
         lines += ["", *workload_lines(rows, sources[name])]
+        lines += [] if fit is None else map(row_words, rows.to_dict("records"))
     return "\n".join(lines)
 
 
@@ -103,6 +106,15 @@ def lost_words(rows: pd.DataFrame, largest: int) -> str:
     return f". Fewer miss the goal where few links serve them: {numbers}"
 
 
+def row_words(row: Mapping[str, Any]) -> str:
+    """Return the utilisation and the samples a second of a row, for predictions."""
+    samples = f"{row['samples_per_s']:.2f}"
+    if not math.isnan(low := row["samples_per_s_low"]):
+        samples += f" ({low:.2f} to {row['samples_per_s_high']:.2f})"
+    counted = count_words(row["n_accelerators"], "accelerator", separator="")
+    return f"  {counted}: AU {_used(row)}; {samples} samples a second"
+
+
 def steps_words(rows: pd.DataFrame) -> str:
     """Return how much of the epochs was simulated."""
     parts = rows["n_simulated_steps"] < rows["n_steps"]
@@ -120,10 +132,10 @@ def steps_words(rows: pd.DataFrame) -> str:
 def fit_words(fit: pd.Series) -> str:
     """Return what was fitted, of a row of table ``accelerators_fit``."""
     ends = sorted((fit["value_low"], fit["value_high"]))
-    low, high = map(number_words, ends)
+    low, high = (f"{end:.4g}" for end in ends)
     counted = count_words(fit["n_accelerators"], "accelerator")
     return (
-        f"Fitted: {fit['parameter']} = {number_words(fit['value'])} {fit['unit']} "
+        f"Fitted: {fit['parameter']} = {fit['value']:.4g} {fit['unit']} "
         f"({low} to {high}), which gives {counted} an AU of "
         f"{fit['utilisation_percent']:g} \N{PLUS-MINUS SIGN} "
         f"{fit['deviation_points']:g} %."
@@ -135,9 +147,9 @@ def _reaches(rows: pd.DataFrame) -> pd.Series:
     return rows["utilisation_percent"] >= rows["goal_percent"]
 
 
-def _used(row: pd.Series) -> str:
+def _used(row: Mapping[str, Any]) -> str:
     """Return the utilisation of a row, with its band if there is one."""
     words = f"{row['utilisation_percent']:.1f} %"
-    if pd.notna(low := row["utilisation_low_percent"]):
+    if not math.isnan(low := row["utilisation_low_percent"]):
         words += f", {low:.1f} to {row['utilisation_high_percent']:.1f} %"
     return words
