@@ -8,7 +8,7 @@ from tierscope.core.columns import TABLES
 from tierscope.core.files import log_to
 from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
-from tierscope.experiment.accelerators.plan import Plan
+from tierscope.data.accelerators import Plan
 from tierscope.model.accelerators.feeding import limit_of
 from tierscope.model.accelerators.fit import Fitted, fit_parameter
 from tierscope.model.accelerators.search import (

@@ -64,12 +64,13 @@ def rate_words(rows: pd.DataFrame) -> str:
         best = rows[rows["n_accelerators"] == largest].iloc[0]
         counted = count_words(largest, "accelerator", separator="")
         rates = (
-            f"{number_words(best['samples_per_s'])} samples and "
-            f"{size_words(best['bytes_per_s'])} a second"
+            f"{number_words(best['samples_per_second'])} samples and "
+            f"{size_words(best['throughput'])} a second"
         )
         words += f"{counted} (AU {_used(best)}, {rates})"
     if beyond.empty:
-        words += ", the largest number that was simulated"
+        steps = count_words(best["n_steps"], "step", separator="")
+        words += f", the largest number that was simulated (an epoch has {steps})"
     else:
         words += f"; {limit_words(beyond.iloc[0], largest)}"
     return words + room_words(rows, largest) + lost_words(rows, largest) + "."
@@ -108,9 +109,9 @@ def lost_words(rows: pd.DataFrame, largest: int) -> str:
 
 def row_words(row: Mapping[str, Any]) -> str:
     """Return the utilisation and the samples a second of a row, for predictions."""
-    samples = f"{row['samples_per_s']:.2f}"
-    if not math.isnan(low := row["samples_per_s_low"]):
-        samples += f" ({low:.2f} to {row['samples_per_s_high']:.2f})"
+    samples = f"{row['samples_per_second']:.2f}"
+    if not math.isnan(low := row["samples_per_second_low"]):
+        samples += f" ({low:.2f} to {row['samples_per_second_high']:.2f})"
     counted = count_words(row["n_accelerators"], "accelerator", separator="")
     return f"  {counted}: AU {_used(row)}; {samples} samples a second"
 

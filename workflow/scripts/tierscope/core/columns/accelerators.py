@@ -15,6 +15,8 @@ from tierscope.core.columns.shared import (
     CACHE_RATE,
     N_REPETITIONS,
     NOT_STORAGE,
+    PARAMETER,
+    PARAMETER_UNIT,
     SOURCE,
     SYSTEM,
     TOGETHER,
@@ -49,16 +51,16 @@ _ACCELERATORS: Columns = {
     ),
     "utilisation_low_percent": percent(f"Least AU {_BAND}", may_be_missing=True),
     "utilisation_high_percent": percent(f"Largest AU {_BAND}", may_be_missing=True),
-    "samples_per_s": number(
+    "samples_per_second": number(
         "Samples a second of all accelerators, without the first step.", "1/s"
     ),
-    "samples_per_s_low": number(
+    "samples_per_second_low": number(
         f"Least samples a second {_BAND}", "1/s", may_be_missing=True
     ),
-    "samples_per_s_high": number(
+    "samples_per_second_high": number(
         f"Largest samples a second {_BAND}", "1/s", may_be_missing=True
     ),
-    "bytes_per_s": number("Bytes a second of all accelerators, likewise.", "bytes/s"),
+    "throughput": number("Bytes a second of all accelerators, likewise.", "bytes/s"),
     "lfs_rate_percent": percent(
         "Largest cache rate that the LFS of a node has room for, as each node holds "
         "all pinned files; missing if its room is not known.",
@@ -68,9 +70,8 @@ _ACCELERATORS: Columns = {
         "Whether the LFS has room for this cache rate, or its room is not known."
     ),
     "limit": text(
-        "What limits the smallest number that misses the goal beyond those that reach "
-        f"it: the I/O class with the largest stall, `{TOGETHER}`, or `{NOT_STORAGE}`; "
-        f"`{NOT_ASKED}` of all others.",
+        "What limits the first number beyond those that reach the goal: an I/O class, "
+        f"`{TOGETHER}` or `{NOT_STORAGE}`; `{NOT_ASKED}` of all others.",
         words=(*map(str, IOClass), TOGETHER, NOT_STORAGE, NOT_ASKED),
     ),
 }
@@ -82,8 +83,8 @@ TABLES: dict[str, Columns] = {
         "system": SYSTEM,
         "workload": _WORKLOAD,
         "cache_rate_percent": whole_percent("Cache rate of the fit."),
-        "parameter": text("Tier and key of `devices` that was fitted."),
-        "unit": text("Unit of the value: seconds or bytes a second."),
+        "parameter": PARAMETER,
+        "unit": PARAMETER_UNIT,
         "value": number("Value that gives the utilisation, in its unit."),
         "value_low": number(
             "Value that gives the utilisation less its deviation, in its unit."

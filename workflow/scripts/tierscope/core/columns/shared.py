@@ -50,6 +50,8 @@ SLOWEST_RANK = count(
     "which knows no ranks.",
     least=-1,
 )
+PARAMETER = text("Tier and key of `devices` that was fitted.")
+PARAMETER_UNIT = text("Unit of the value: seconds or bytes a second.")
 METHOD = text(
     "Whether the paper's rule or a model makes the estimate.", words=(RULE, MODEL)
 )

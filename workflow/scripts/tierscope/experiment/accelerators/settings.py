@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.core.validation import ConfigError, check, without_defaults
-from tierscope.experiment.accelerators.plan import MOST_REQUESTS, Plan
+from tierscope.data.accelerators import MOST_REQUESTS, Plan
 from tierscope.experiment.accelerators.workloads import Workload, read_workloads
 from tierscope.experiment.system import System, read_system
 
@@ -128,13 +128,30 @@ def _system(name: str, resources: Sequence[str | Path]) -> System:
 
 
 def _check_fit(study: AcceleratorStudy) -> None:
-    """Refuse a fit to more than one curve."""
+    """Refuse a fit to more than one curve, or to a number that is not simulated."""
+    if study.fit:
+        _check_fitted_number(study.plan(study.workloads[0].name), study.fit)
     for key in ("workloads", "cache_rates_percent"):
         if study.fit and (n := len(getattr(study, key))) > 1:
             raise ConfigError(
                 f"config: accelerators.{key}: got {n} with accelerators.fit, expected "
                 "one: the measured utilisation is of one"
             )
+
+
+def _check_fitted_number(plan: Plan, fit: Mapping[str, Any]) -> None:
+    """Refuse a number that is not one of whole nodes, or whose epoch is too short."""
+    n = fit["accelerators"]
+    if n != plan.whole(n):
+        raise ConfigError(
+            f"config: accelerators.fit.accelerators: got {n}, expected whole nodes of "
+            f"{plan.machine.processes_per_node} processes"
+        )
+    if not plan.grows and plan.n_steps(n) < 2:
+        raise ConfigError(
+            f"config: accelerators.fit.accelerators: got {n}, whose epoch has fewer "
+            "than 2 steps, expected fewer accelerators"
+        )
 
 
 def _check_size(study: AcceleratorStudy, workload: Workload) -> None:

@@ -9,7 +9,7 @@ from tierscope.analysis.training.stalls import limits
 from tierscope.core.columns import CLASSES
 from tierscope.core.description import run_keys
 from tierscope.core.scenario import Point
-from tierscope.experiment.accelerators.plan import Plan
+from tierscope.data.accelerators import Plan
 from tierscope.model.accelerators.pace import Pace, pace_of, ready_times_ns
 from tierscope.model.simulator.run import planned_reads, workload_of
 from tierscope.model.stalls import divide_stall

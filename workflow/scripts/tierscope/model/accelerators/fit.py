@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.core.scenario import Point
-from tierscope.experiment.accelerators.plan import Plan
+from tierscope.data.accelerators import Plan
 from tierscope.model.accelerators.feeding import simulate_pace
 from tierscope.model.calibration.result import (
     FURTHER_PARAMETERS,

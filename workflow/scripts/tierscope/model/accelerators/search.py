@@ -9,7 +9,7 @@ import pandas as pd
 from tierscope.core.columns import TABLES
 from tierscope.core.columns.accelerators import NOT_ASKED
 from tierscope.core.scenario import Point
-from tierscope.experiment.accelerators.plan import Plan
+from tierscope.data.accelerators import Plan
 from tierscope.model.accelerators.feeding import simulate_pace
 from tierscope.model.accelerators.pace import Pace
 
@@ -38,8 +38,7 @@ def find_rows(
     limit : callable of int
         Returns what limits a number; it is asked for the first that misses the goal.
     plan : Plan
-        The workload on the machine. Numbers end where an epoch has fewer than two
-        steps.
+        The workload on the machine.
     most : int
         Largest number.
     goal_percent : float
@@ -50,7 +49,7 @@ def find_rows(
     -------
     list of rows, by number
     """
-    rows = {n: simulate(n) for n in plan.numbers(most) if plan.n_steps(n) > 1}
+    rows = {n: simulate(n) for n in plan.numbers(most)}
 
     def reaches(n: int) -> bool:
         return rows[n]["utilisation_percent"] >= goal_percent
@@ -108,10 +107,10 @@ def row_of(
         "utilisation_percent": used,
         "utilisation_low_percent": used_low,
         "utilisation_high_percent": used_high,
-        "samples_per_s": samples,
-        "samples_per_s_low": samples_low,
-        "samples_per_s_high": samples_high,
-        "bytes_per_s": samples * dataset.file_size_bytes,
+        "samples_per_second": samples,
+        "samples_per_second_low": samples_low,
+        "samples_per_second_high": samples_high,
+        "throughput": samples * dataset.file_size_bytes,
         "lfs_rate_percent": np.nan if room_percent is None else room_percent,
         "fits_lfs": room_percent is None or rate <= room_percent,
         "limit": NOT_ASKED,

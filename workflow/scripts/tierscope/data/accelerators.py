@@ -79,7 +79,12 @@ class Plan:
         return n if n <= per_node else n // per_node * per_node
 
     def numbers(self, most: int) -> list[int]:
-        """Return 1, 2, 4 ... accelerators, then whole nodes, and last the most."""
+        """Return 1, 2, 4 ... accelerators, then whole nodes, and last the most.
+
+        They end where an epoch has fewer than two steps.
+        """
+        if not self.grows:
+            most = min(most, self.n_files(1) // (2 * self.batch_size))
         per_node = self.machine.processes_per_node
         found, n = [], 1
         while n < min(per_node, most):
