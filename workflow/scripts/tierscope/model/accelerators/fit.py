@@ -18,7 +18,7 @@ from tierscope.model.calibration.starting_values import with_values
 from tierscope.storage.queueing_network import ModelError
 
 _NEAR_POINTS = 0.01  # of the utilisation: near enough
-_MOST_TRIALS = 60
+_NEAR = 1e-4  # of the value, where the utilisation jumps
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def solve(
             f"{parameter.unit}, expected one of {wanted_percent:.2f} %: fit another "
             "parameter, or check the system's other values."
         )
-    for _ in range(_MOST_TRIALS):
+    while abs(most - least) > _NEAR:
         middle = (least + most) / 2
         found = utilisation(float(np.exp(middle)))
         if abs(found - wanted_percent) <= _NEAR_POINTS:
