@@ -85,5 +85,5 @@ rule calibrate:
         lambda wildcards: expand(
             f"{CALIBRATION}/{{name}}",
             calibration=usable_calibrations(),
-            name=("calibration.parquet", "devices.yaml"),
+            name=("calibration.parquet", "devices.yaml", "uncertainty.json"),
         ),

@@ -11,6 +11,7 @@ rule predict_io_time:
     input:
         io_time=of_our_loaders("predict", f"{PREDICT}/io_time.parquet"),
         devices=calibration_devices,
+        judgements=calibration_judgements,
         observations=observations("predict"),
         library=library("predict_io_time"),
     output:

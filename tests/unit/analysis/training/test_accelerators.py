@@ -70,7 +70,10 @@ def test_room_of_the_lfs_is_named_where_it_is_missing():
     table = rows(100, 99, rate=50, room=40)
     assert "no room for it: 40 % at most" in rate_words(table)
     table.loc[0, "fits_lfs"] = True
-    assert "has room for it up to 1 of the simulated numbers" in rate_words(table)
+    assert (
+        "Of the simulated numbers, the LFS of a node has room for it up to 1"
+        in rate_words(table)
+    )
     assert "room" not in rate_words(rows(100, 99, rate=50, room=60))
 
 

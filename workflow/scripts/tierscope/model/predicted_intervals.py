@@ -6,7 +6,7 @@ It holds the uncertainty of the calibration
 repetitions, of which there are a few only. Runs differ more than that from each other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ import pandas as pd
 from tierscope.core.columns import CLASSES
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
-from tierscope.model.calibration.uncertainty import Uncertainty
+from tierscope.model.calibration.uncertainty import RelativeErrors, Uncertainty
 from tierscope.model.predict import SIMULATION, predict
 
 _ENDS = ("low_s", "high_s")
@@ -65,6 +65,45 @@ def predicted_intervals(
     keys = [np.repeat(means_s.index, n), np.tile(CLASSES, len(means_s))]
     columns = [*keys, *(end.ravel() for end in ends)]
     return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+
+
+def improved_errors(
+    improved_s: np.ndarray,
+    description: RunDescription,
+    uncertainty: Uncertainty,
+    times: Callable[[RunDescription], np.ndarray],
+) -> RelativeErrors:
+    """Return how far an improvement's factor of the I/O time may be wrong.
+
+    The time of a class is taken to be wrong by the same factor with an improvement and
+    without. So what matters is by how much the class's share of the I/O time changes,
+    and without an improvement nothing is wrong.
+
+    Parameters
+    ----------
+    improved_s : ndarray of float, shape (n_points, n_improvements, 4)
+        Class times of some points with each improvement, by the model, in seconds.
+    description : RunDescription
+        Their scenario, with calibrated devices.
+    uncertainty : Uncertainty
+        That of the calibration.
+    times : callable
+        Class times of a description without improvement: shape (n_points, 4).
+
+    Returns
+    -------
+    RelativeErrors, shape (n_points, n_improvements)
+    """
+    as_it_is_s = times(description)[:, np.newaxis]
+    factors = np.divide(
+        improved_s, as_it_is_s, out=np.zeros_like(improved_s), where=as_it_is_s > 0
+    )
+
+    def changed(times_s: np.ndarray) -> np.ndarray:
+        improved = (factors * times_s[:, np.newaxis]).sum(axis=-1)
+        return improved / times_s.sum(axis=-1, keepdims=True)
+
+    return uncertainty.errors(description, times, changed)
 
 
 def with_total(times_s: np.ndarray) -> np.ndarray:

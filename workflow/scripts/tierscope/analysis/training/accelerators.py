@@ -94,7 +94,7 @@ def room_words(rows: pd.DataFrame, largest: int) -> str:
         most = rows["lfs_rate_percent"].max()
         return f". The LFS of a node has no room for it: {most:.3g} % at most"
     return (
-        f". The LFS of a node has room for it up to {fitting} of the simulated numbers"
+        f". Of the simulated numbers, the LFS of a node has room for it up to {fitting}"
     )
 
 

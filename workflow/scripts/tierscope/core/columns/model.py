@@ -156,9 +156,8 @@ _WHATIF_TRUTH_SUMMARY: Columns = {
 # Both ends of the interval of a prediction.
 _PREDICTED_ENDS: Columns = {
     f"predicted{what}_{end}_s": seconds(
-        f"{word} end of the 95 % interval of the true mean of {of}, as far as "
-        "calibration and lack of fit tell; missing without a calibration, and for "
-        "models other than the simulation.",
+        f"{word} end of the 95 % interval of the true mean of {of}; missing but for "
+        "the simulation with calibrated devices.",
         may_be_missing=True,
     )
     for what, of in (

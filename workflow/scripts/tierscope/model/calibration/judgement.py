@@ -10,7 +10,7 @@ import numpy as np
 
 from tierscope.model.calibration.lack_of_fit import (
     LackOfFit,
-    discrepancies,
+    discrepancy,
     lack_of_fit,
 )
 from tierscope.model.calibration.objective import Minimum, Objective
@@ -30,15 +30,20 @@ def judge(objective: Objective, found: Minimum) -> tuple[LackOfFit, Uncertainty]
     """
     observations = objective.observations(found)
     jacobian, noise = objective.all_derivatives(found)
-    information = jacobian.T @ jacobian - 2 * np.diag(noise)
+    means_of = means(jacobian, observations.of_terms)
     prior = (found.s / UNTOLD) ** 2
+    gain = observations.gain(means_of, _inverse(jacobian.T @ jacobian, prior))
+    # Roughness of the simulator looks like information, so it is subtracted twice.
+    told = _inverse(jacobian.T @ jacobian - 2 * np.diag(noise), prior)
+    untold = Source("untold", told @ told * (prior * UNTOLD) ** 2, np.inf)
+    sources = (untold, *_sources(observations, gain))
+    return lack_of_fit(observations), Uncertainty(tuple(objective.names), sources)
+
+
+def _inverse(information: np.ndarray, prior: float) -> np.ndarray:
+    """Return the inverse of information that is at least that of the prior."""
     eigenvalues, directions = np.linalg.eigh(information)
-    inverse = directions / (np.maximum(eigenvalues, 0) + prior) @ directions.T
-    gain = observations.gain(means(jacobian, observations.of_terms), inverse)
-    untold = inverse @ inverse * (prior * UNTOLD) ** 2
-    sources = [Source("untold", untold, np.inf), *_sources(observations, gain)]
-    test = lack_of_fit(observations)
-    return test, Uncertainty(tuple(objective.names), tuple(sources))
+    return directions / (np.maximum(eigenvalues, 0) + prior) @ directions.T
 
 
 def _sources(observations: Observations, gain: np.ndarray) -> Iterator[Source]:
@@ -50,7 +55,6 @@ def _sources(observations: Observations, gain: np.ndarray) -> Iterator[Source]:
         part = gain[:, block.members]
         covariance = part @ block.covariance @ part.T
         yield Source("pure error", covariance, block.degrees)
-    for name, (deviation, degrees) in discrepancies(observations).items():
-        moved = gain @ observations.deviations(name)
-        covariance = deviation**2 * moved @ moved.T
-        yield Source("structure", covariance, degrees, name, deviation)
+    deviation, degrees = discrepancy(observations)
+    covariance = deviation**2 * gain @ gain.T
+    yield Source("structure", covariance, degrees, deviation)

@@ -18,10 +18,8 @@ observations than repetitions.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 from scipy.special import fdtrc
 
-from tierscope.core.columns import CLASSES
 from tierscope.model.calibration.replicates import (
     EPOCHS,
     NOTHING,
@@ -34,6 +32,7 @@ LEVEL_PERCENT = 5  # of false alarms
 """Lack of fit is reported if the p value is below this level."""
 _CLEARLY = 2.0  # standard errors of pure error by which a named observation differs
 _MOST_NAMED = 4
+_LEAST_FREE = 0.5  # observations that remain beside the parameters
 _LEAST_PERCENT = 2  # difference from the model of an observation that is named
 _NOUNS = {
     "gfs_read": "reads from the GFS",
@@ -131,14 +130,14 @@ class LackOfFit:
                 f"data tell: pure error {self.pure_error_percent:.1f} %, lack of fit "
                 f"{self.lack_of_fit_percent:.1f} % of the I/O time ({test})."
             )
-        words = [one.words() for one in self.disagreements]
-        named = f": {', '.join(words)}" if words else ""
-        if hint := hint_of(self.disagreements):
-            named += f"; {hint}"
+        named = ", ".join(one.words() for one in self.disagreements)
+        hint = hint_of(self.disagreements)
+        words = "; ".join(filter(None, [named, hint])) + ("" if hint else ".")
         return (
-            f"The structure of the model does not describe this storage{named}. Lack "
-            f"of fit {self.lack_of_fit_percent:.1f} %, pure error "
-            f"{self.pure_error_percent:.1f} % of the I/O time ({test})."
+            "The structure of the model does not describe this storage"
+            f"{': ' * bool(named)}{words} "
+            f"Lack of fit {self.lack_of_fit_percent:.1f} %, "
+            f"pure error {self.pure_error_percent:.1f} % of the I/O time ({test})."
         )
 
 
@@ -173,9 +172,7 @@ def hint_of(disagreements: tuple[Disagreement, ...]) -> str:
                 f"{_NOUNS[name]} are slower in probes than in runs: are the runs "
                 "served by a cache?"
             )
-    slowest = [one for one in disagreements if one.what == SLOWEST]
-    classes = [one for one in disagreements if one.io_class and not one.is_probe]
-    if any(one.ratio > 1 for one in slowest) and not classes:
+    if any(one.what == SLOWEST and one.ratio > 1 for one in disagreements):
         return "are files or processes served unequally?"
     return ""
 
@@ -200,7 +197,7 @@ def lack_of_fit(observations: Observations) -> LackOfFit:
     left = seen @ observations.covariance @ seen.T
     trace, n = np.trace(left), len(terms)
     p_value = np.nan
-    if observations.of != NOTHING and np.trace(seen) > 0.5 and trace > 0:
+    if observations.of != NOTHING and np.trace(seen) > _LEAST_FREE and trace > 0:
         above = trace**2 / (left**2).sum()
         p_value = fdtrc(above, _degrees(observations, seen), (terms**2).sum() / trace)
     lacking = max((terms**2).sum() - trace, 0.0)
@@ -228,7 +225,7 @@ def _disagreements(
     observations: Observations, errors: np.ndarray
 ) -> list[Disagreement]:
     """Return what differs from the model by more than its pure error."""
-    found, own = [], observations.parts.sum(axis=1)
+    found, own = [], observations.own
     for i in np.argsort(-np.abs(observations.terms)):
         term, label = observations.terms[i], observations.labels.iloc[i]
         relative = term / own[i]  # a probe's term is a logarithm, weighted
@@ -240,41 +237,32 @@ def _disagreements(
         name, n_osts = observations.io_class[i], int(label["n_osts"])
         rate = int(label["rate_percent"])
         found.append(Disagreement(label["what"], name, rate, n_osts, float(ratio)))
-    return found[:_MOST_NAMED]
+    # The slowest process is named where no class says the same.
+    said = {(one.rate_percent, one.ratio < 1) for one in found if one.io_class}
+    return [
+        one
+        for one in found
+        if one.what != SLOWEST or (one.rate_percent, one.ratio < 1) not in said
+    ][:_MOST_NAMED]
 
 
-def discrepancies(observations: Observations) -> dict[str, tuple[float, float]]:
-    """Return by how much the model errs in each I/O class besides pure error.
+def discrepancy(observations: Observations) -> tuple[float, float]:
+    """Return by how much the model errs besides pure error.
 
-    Every observation of a class is thought to deviate from the model by a factor of its
-    own. The deviations' variance is that with which the sums of squares of all classes
-    have the values that were found (method of moments, none below 0).
+    Every observation is thought to deviate from the model by an error of its own, all
+    with one variance. It is the variance with which the sum of squares has the value
+    that was found, at least 0 (method of moments).
 
     Returns
     -------
-    dict of str to tuple of float
-        By I/O class: standard deviation of the logarithm of its time, and the degrees
-        of freedom from which it is known.
+    tuple of float
+        Standard deviation as a part of the I/O time, and the degrees of freedom from
+        which it is known.
     """
-    seen, free = visible(observations), []
-    excess = observations.terms**2
-    excess = excess - np.diag(seen @ observations.covariance @ seen.T)
-    names = observations.io_class
-    effects = np.zeros((len(excess), len(CLASSES)))
-    for column, name in enumerate(CLASSES):
-        spread = seen @ observations.deviations(name)
-        effects[:, column] = (spread**2).sum(axis=1)
-        mine = names == name
-        free.append(max(np.trace(seen[np.ix_(mine, mine)]), 1.0))
-    groups = np.array([names == name for name in (*CLASSES, "")], dtype=float)
-    variances = _nonnegative(groups @ effects, groups @ excess)
-    return {
-        name: (float(np.sqrt(variance)), float(degrees))
-        for name, variance, degrees in zip(CLASSES, variances, free, strict=True)
-    }
-
-
-def _nonnegative(matrix: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the numbers x >= 0 with the least error of matrix x = wanted."""
-    found, _ = nnls(matrix, wanted)
-    return found
+    seen = visible(observations)
+    pure = np.trace(seen @ observations.covariance @ seen.T)
+    spread = seen @ seen.T
+    if (trace := np.trace(spread)) < _LEAST_FREE:
+        return 0.0, 1.0
+    excess = max((observations.terms**2).sum() - pure, 0.0)
+    return float(np.sqrt(excess / trace)), float(trace**2 / (spread**2).sum())

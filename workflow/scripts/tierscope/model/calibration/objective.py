@@ -230,8 +230,8 @@ class Objective:
 
     def observations(self, found: Minimum) -> Observations:
         """Return the terms at a minimum as means over replicates."""
-        labels, parts = self._labels(found.x)
-        return observations_of(labels, found.terms, found.jacobian, parts, NOISE)
+        labels, own = self._labels(found.x)
+        return observations_of(labels, found.terms, found.jacobian, own, NOISE)
 
     def all_derivatives(self, found: Minimum) -> tuple[np.ndarray, np.ndarray]:
         """Return `broad_derivatives` by every parameter, joined or left out, too."""
@@ -248,26 +248,23 @@ class Objective:
         return jacobian, noise
 
     def _labels(self, x: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
-        """Return what each term is, and by how much it grows with each class."""
-        rows, parts = [], []
+        """Return what each term is, and by how much it grows with its time."""
+        rows, own = [], []
         n_osts = self.description.scenario.n_osts
         for point, measured in self.measured.items():
-            shares = np.nan_to_num(measured[:, :-1] / measured[:, -1:])
+            shares = measured / measured[:, -1:]
             for epoch, column in np.argwhere(~np.isnan(measured)):
-                mine = np.arange(len(CLASSES)) == column
                 is_class = column < len(CLASSES)
                 name = CLASSES[column] if is_class else SLOWEST
                 io_class = name if is_class else ""
                 rate, repetition = point.cache_rate_percent, point.repetition
                 rows.append((rate, repetition, epoch, name, n_osts, io_class))
-                weights = mine if is_class else 1 / shares[epoch].sum()
-                parts.append(shares[epoch] * weights)
+                own.append(shares[epoch, column])
         calls = {one.name: one for one in plan(ProbeDescription.of(self.description))}
         for n_osts, name, _, _, weight in self._probes(x):
-            io_class = class_of_probe(calls[name])
-            rows.append((PROBE, 0, 0, name, n_osts, io_class))
-            parts.append(weight * (np.array(CLASSES) == io_class))
-        return pd.DataFrame(rows, columns=LABELS), np.array(parts, dtype=float)
+            rows.append((PROBE, 0, 0, name, n_osts, class_of_probe(calls[name])))
+            own.append(weight)
+        return pd.DataFrame(rows, columns=LABELS), np.array(own)
 
     def residuals(self, space: Space, z: np.ndarray) -> np.ndarray:
         """Return all terms, those of the points averaged over neighbours."""

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tierscope.core.columns import CLASSES
-
 SLOWEST = "slowest"  # the I/O time of the slowest process, beside the I/O classes
 PROBE = -1  # cache rate of a probe
 LABELS = ["rate_percent", "repetition", "epoch", "what", "n_osts", "io_class"]
@@ -57,8 +55,10 @@ class Observations:
         Their derivatives by the directions of the fit.
     of_terms : ndarray of int, shape (n_terms,)
         To which observation each term of the fit belongs.
-    parts : ndarray of float, shape (n_observations, 4)
-        By how much an observation grows if a class takes 1 (all of it) longer.
+    own : ndarray of float, shape (n_observations,)
+        By how much an observation grows per logarithm of the time that it tells of: the
+        part of the I/O time that a class takes, 1 for the slowest process, the weight
+        of a probe.
     blocks : tuple of Block
         The pure error.
     of : {"repetitions", "epochs", "nothing"}
@@ -70,7 +70,7 @@ class Observations:
     terms: np.ndarray
     jacobian: np.ndarray
     of_terms: np.ndarray
-    parts: np.ndarray
+    own: np.ndarray
     blocks: tuple[Block, ...]
     of: str
 
@@ -86,22 +86,6 @@ class Observations:
         for block in self.blocks:
             whole[np.ix_(block.members, block.members)] += block.covariance
         return whole
-
-    def deviations(self, io_class: str) -> np.ndarray:
-        """Return what deviations of a class do: shape (n_observations, n_of_class).
-
-        Each observation of the class deviates by a factor of its own, and the slowest
-        process of its cache rate with it.
-        """
-        mine = np.flatnonzero(self.io_class == io_class)
-        column = CLASSES.index(io_class)
-        rates, what = (self.labels[name] for name in ("rate_percent", "what"))
-        effects = np.zeros((len(self.terms), len(mine)))
-        for k, i in enumerate(mine):
-            with_it = (rates == rates[i]) & (rates != PROBE) & (what == SLOWEST)
-            with_it = np.append(np.flatnonzero(with_it), i)
-            effects[with_it, k] = self.parts[with_it, column]
-        return effects
 
     def gain(self, jacobian: np.ndarray, inverse: np.ndarray) -> np.ndarray:
         """Return what errors of observations do to a fit: (n_directions, n).
@@ -174,7 +158,7 @@ def observations_of(
     labels: pd.DataFrame,
     terms: np.ndarray,
     jacobian: np.ndarray,
-    parts: np.ndarray,
+    own: np.ndarray,
     noise: float,
 ) -> Observations:
     """Return the means of a fit's terms over replicates, with their pure error.
@@ -183,8 +167,8 @@ def observations_of(
     ----------
     labels : DataFrame
         Columns `LABELS` of each term.
-    terms, jacobian, parts : ndarray
-        Terms, their derivatives, and by how much a term grows with each class.
+    terms, jacobian, own : ndarray
+        Terms, their derivatives, and by how much they grow (`Observations.own`).
     noise : float
         The least relative deviation of a time; the deviation of a probe's term.
     """
@@ -193,10 +177,10 @@ def observations_of(
     labels = labels.assign(observation=groups.ngroup())
     of_terms = labels["observation"].to_numpy()
     firsts = labels.drop_duplicates("observation")
-    parts, kind = means(parts, of_terms), kind_of_replicates(labels)
+    own, kind = means(own, of_terms), kind_of_replicates(labels)
     # The weight of a probe's term gives it this deviation, whatever its repeats do.
     is_probe = firsts["rate_percent"].to_numpy() == PROBE
-    floor = noise * np.where(is_probe, 1.0, parts.sum(axis=1))
+    floor = noise * np.where(is_probe, 1.0, own)
     blocks = pure_error(labels, terms, floor, kind)
     return Observations(
         firsts[keys[:3]].reset_index(drop=True),
@@ -204,7 +188,7 @@ def observations_of(
         means(terms, of_terms),
         means(jacobian, of_terms),
         of_terms,
-        parts,
+        own,
         tuple(blocks),
         kind,
     )

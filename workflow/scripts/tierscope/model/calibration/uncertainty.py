@@ -7,9 +7,9 @@ model may not describe the storage. Both are known from the calibration:
   the fit's derivatives around `tierscope.model.calibration.replicates`, by cache rate);
 - *untold*: parameters, or ratios of them, that the data hardly limit are taken as known
   to a factor e (one standard error);
-- *structure*: each I/O class errs by a factor of its own at each place, as much as lack
-  of fit says (`tierscope.model.calibration.lack_of_fit.discrepancies`). It also moves
-  the fitted parameters.
+- *structure*: each time differs from the model's by a part of the I/O time, as large as
+  lack of fit says (`tierscope.model.calibration.lack_of_fit.discrepancy`). This moves
+  the fitted parameters, and the model errs as much at the predicted place.
 
 Errors are relative (of logarithms) and carried by derivatives. An interval is Student's
 t; its degrees of freedom are those of its sources after Welch (Biometrika 34, 1947) and
@@ -34,7 +34,7 @@ from tierscope.storage.queueing_network import ModelError
 
 LEVEL_PERCENT = 95
 _STEP = 0.15  # of derivatives by the logarithm of a parameter
-_SMALL = 0.01  # of derivatives by the logarithm of a class time
+_SMALL = 1e-4  # of derivatives by class times, as a part of the I/O time
 _MANY = 1e9  # degrees of freedom of a known error
 
 
@@ -84,16 +84,14 @@ class Source:
         Covariance of the logarithms of the parameters due to it.
     degrees : float
         Degrees of freedom from which it is known.
-    io_class : str
-        The class that the model itself gets wrong; empty for pure error.
     deviation : float
-        Standard deviation of the logarithm of that class's time.
+        Standard deviation of the predicted I/O time itself, as a part of it. The
+        classes share it: the variance of each is in proportion to its time.
     """
 
     name: str
     covariance: np.ndarray
     degrees: float
-    io_class: str = ""
     deviation: float = 0.0
 
 
@@ -140,15 +138,13 @@ class Uncertainty:
         slopes = np.array(
             [self._slope(description, times, value, name) for name in self.parameters]
         )
-        by_class = [_class_slope(base_s, value, i) for i in range(len(CLASSES))]
+        own = sum(_class_slope(base_s, value, i) ** 2 for i in range(len(CLASSES)))
         variances, degrees = [], []
         for source in self.sources:
             shape = (source.covariance, slopes)
             variance = np.einsum("ij,i...,j...->...", *shape, slopes)
-            if source.io_class:
-                slope = by_class[CLASSES.index(source.io_class)]
-                variance = variance + (source.deviation * slope) ** 2
-            variances.append(np.maximum(variance, 0))
+            variance = np.maximum(variance, 0) + source.deviation**2 * own
+            variances.append(variance)
             degrees.append(source.degrees)
         for variance, free in more:
             variances.append(variance)
@@ -173,7 +169,6 @@ class Uncertainty:
             {
                 "name": one.name,
                 "degrees": None if np.isinf(one.degrees) else one.degrees,
-                "io_class": one.io_class,
                 "deviation": one.deviation,
                 "covariance": one.covariance.tolist(),
             }
@@ -201,7 +196,6 @@ class Uncertainty:
                     one["name"],
                     np.array(one["covariance"], dtype=float),
                     np.inf if one["degrees"] is None else float(one["degrees"]),
-                    one["io_class"],
                     float(one["deviation"]),
                 )
                 for one in content["sources"]
@@ -221,7 +215,10 @@ def _logarithm(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def _class_slope(times_s: np.ndarray, value: Callable, column: int) -> np.ndarray:
-    """Return the derivative of the numbers' logarithms by that of a class time."""
-    factor = np.exp(_SMALL * (np.arange(len(CLASSES)) == column))
-    ends = value(times_s * factor), value(times_s / factor)
-    return _logarithm(*ends) / (2 * _SMALL)
+    """Return the derivative of the numbers' logarithms by the error of a class.
+
+    The error is a part of the I/O time, times the root of the class's share.
+    """
+    mine = np.arange(len(CLASSES)) == column
+    step_s = _SMALL * np.sqrt(times_s * times_s.sum(axis=-1, keepdims=True)) * mine
+    return _logarithm(value(times_s + step_s), value(times_s)) / _SMALL
