@@ -85,6 +85,8 @@ def test_the_summary_says_what_was_simulated_and_whose_numbers_it_has():
     assert text.endswith("Workload: made up.")
     whole = summary_text(rows(100, n_simulated_steps=500), None, SOURCES)
     assert "All steps of each epoch were simulated." in whole
+    mixed = summary_text(rows(100, 99, n_steps=[500, 50]), None, SOURCES)
+    assert "At most 50 of 50 to 500 steps" in mixed
 
 
 def test_predictions_of_a_fit_have_their_bands():

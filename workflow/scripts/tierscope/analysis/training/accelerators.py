@@ -122,11 +122,12 @@ def steps_words(rows: pd.DataFrame) -> str:
     steps = rows.loc[parts, "n_simulated_steps"].max() if parts.any() else 0
     if not steps:
         return "All steps of each epoch were simulated."
-    least, most = rows["n_steps"].min(), rows["n_steps"].max()
-    of = f"{least}" if least == most else f"{least} to {most}"
+    ends = rows["n_steps"].min(), rows["n_steps"].max()
+    of = " to ".join(map(str, sorted(set(ends))))
+    most = "" if parts.all() else "At most "
     return (
-        f"{steps} of {of} steps of an epoch were simulated; the rest goes on like "
-        "their second half."
+        f"{most}{steps} of {of} steps of an epoch were simulated; the rest goes on "
+        "like their second half."
     )
 
 
