@@ -18,7 +18,7 @@ from tierscope.core.description import RunDescription
 from tierscope.core.files import log_to, write_text
 from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
-from tierscope.model.calibration.fit import calibrated, read_devices
+from tierscope.model.calibration.fit import read_described
 from tierscope.model.predict import ANALYTIC, MODELS, models_of, predict
 from tierscope.storage.queueing_network import ModelError
 
@@ -74,13 +74,12 @@ def main() -> None:
     files = dict(zip(snakemake.params.calibrations, files, strict=True))
     # Simulated runs are not predicted by simulation.
     models = ANALYTIC if snakemake.params.simulated else MODELS
-    pairs, parts = [], []
-    for study in snakemake.params.studies:
+    pairs, parts, studies = [], [], snakemake.params.studies
+    manifests = snakemake.input.manifests or [[]] * len(studies)
+    for study, manifest in zip(studies, manifests, strict=True):
         pair = Pair(**study["pair"])
-        description = RunDescription.from_json(study["description"])
-        if pair.calibration in files:
-            devices = read_devices(files[pair.calibration])
-            description = calibrated(description, devices)
+        devices = files.get(pair.calibration, [])
+        description = read_described(study["description"], devices, manifest)
         pairs.append(pair)
         parts += predict_scenario(pair, description, io_time, models)
     if not parts:

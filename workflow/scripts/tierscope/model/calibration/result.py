@@ -264,6 +264,8 @@ class Calibration:
             f"{self.n_observations} observations, met within {self.rms_percent:.2f} % "
             "(root mean square)"
         )
+        if self.description.servers is not None:
+            lines.append("Files lie on the servers on which they were observed.")
         return "\n".join([*lines, self.note] if self.note else lines)
 
 

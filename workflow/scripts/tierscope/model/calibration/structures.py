@@ -40,7 +40,6 @@ NOT_TRIED = "not tried, as the model without it meets these data within their no
 _UNTOLD = "these data do not tell it from the model without it"
 _UNKNOWN = "the data fit better with it, but do not determine its parameters"
 _NO_LIMIT = 1e12, 1.0  # a rate that changes nothing, and a credit
-_OBSERVED = "Files lie on the servers on which they were observed."
 
 
 def with_observed_servers(
@@ -252,8 +251,6 @@ def _explained(
 ) -> Calibration:
     """Return a calibration that says which structure it has, and why no other one."""
     notes, left_out = [found.note, *(one.words for one in taken)], {}
-    if found.description.servers is not None:
-        notes.append(_OBSERVED)
     for structure, reason in reasons.items():
         if structure in taken:
             continue
