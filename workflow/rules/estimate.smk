@@ -57,6 +57,9 @@ if MODEL in METHODS:
             epochs=f"{TABLES}/epochs.parquet",
             devices=f"{RESULTS}/model/{CALIBRATED}/devices.yaml" if CALIBRATED else [],
             manifest=model_manifest(FIGURES_SCENARIO),
+            uncertainty=(
+                f"{RESULTS}/model/{CALIBRATED}/uncertainty.json" if CALIBRATED else []
+            ),
             library=library("estimate_by_model"),
         output:
             estimates=ESTIMATES[MODEL],

@@ -63,6 +63,7 @@ rule calibrate_devices:
     output:
         calibration=f"{CALIBRATION}/calibration.parquet",
         devices=f"{CALIBRATION}/devices.yaml",
+        uncertainty=f"{CALIBRATION}/uncertainty.json",
     log:
         f"{LOGS}/calibrate_devices/{{calibration}}.log",
     priority: 1  # figures wait for it
@@ -86,5 +87,5 @@ rule calibrate:
         lambda wildcards: expand(
             f"{CALIBRATION}/{{name}}",
             calibration=usable_calibrations(),
-            name=("calibration.parquet", "devices.yaml"),
+            name=("calibration.parquet", "devices.yaml", "uncertainty.json"),
         ),

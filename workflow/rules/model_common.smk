@@ -44,6 +44,17 @@ def calibration_devices(wildcards):
     return expand(f"{CALIBRATION}/devices.yaml", calibration=usable_calibrations())
 
 
+def calibration_judgements(wildcards):
+    """Return what else of the calibrations the prediction study needs."""
+    if EXPERIMENT.simulated:
+        return []
+    return expand(
+        f"{CALIBRATION}/{{name}}",
+        calibration=usable_calibrations(),
+        name=("calibration.parquet", "uncertainty.json"),
+    )
+
+
 def calibration_runs(wildcards):
     """Return the I/O time of the runs of a calibration."""
     plan = calibration(wildcards)

@@ -14,6 +14,7 @@ rule predict_io_time:
         manifests=lambda wildcards: model_manifests(
             scenario for _, scenario in prediction_studies(wildcards)
         ),
+        judgements=calibration_judgements,
         observations=observations("predict"),
         library=library("predict_io_time"),
     output:

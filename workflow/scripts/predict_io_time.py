@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pandas as pd
 from tierscope.analysis.breakdown import break_down, points_of, select_scenario
@@ -19,7 +20,9 @@ from tierscope.core.files import log_to, write_text
 from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import read_described
-from tierscope.model.predict import ANALYTIC, MODELS, models_of, predict
+from tierscope.model.calibration.uncertainty import Uncertainty
+from tierscope.model.predict import ANALYTIC, MODELS, SIMULATION, models_of, predict
+from tierscope.model.predicted_intervals import predicted_intervals
 from tierscope.storage.queueing_network import ModelError
 
 
@@ -28,6 +31,7 @@ def predict_scenario(
     description: RunDescription,
     io_time: pd.DataFrame,
     models: Iterable[str],
+    uncertainty: Uncertainty | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of table `predictions` of a scenario, model by model.
 
@@ -44,6 +48,8 @@ def predict_scenario(
         Table ``io_time`` of the measurements, with those of the scaled scenario.
     models : iterable of str
         Names of models.
+    uncertainty : Uncertainty, optional
+        That of the calibration: the simulation's predictions have intervals.
     """
     measured = select_scenario(io_time, pair.scenario)
     breakdown = break_down(measured)
@@ -54,7 +60,12 @@ def predict_scenario(
     }
     for model in models_of(description, models):
         predicted = predict(description, points_of(measured), model)
-        yield compare(predicted, breakdown, model=model, **calibration)
+        intervals = None
+        if uncertainty is not None and model == SIMULATION:
+            intervals = predicted_intervals(predicted, description, uncertainty)
+        yield compare(
+            predicted, breakdown, model=model, intervals=intervals, **calibration
+        )
     if pair.scaled_n_osts is not None:
         other = select_scenario(
             io_time, {**pair.scenario, "n_osts": pair.scaled_n_osts}
@@ -70,18 +81,28 @@ def predict_scenario(
 def main() -> None:
     """Predict every studied scenario, write the tables and print the summary."""
     io_time = read_table(snakemake.input.io_time, "io_time")
-    files = snakemake.input.get("devices", [])
-    files = dict(zip(snakemake.params.calibrations, files, strict=True))
+    folders = {
+        name: Path(devices).parent
+        for name, devices in zip(
+            snakemake.params.calibrations,
+            snakemake.input.get("devices", []),
+            strict=True,
+        )
+    }
     # Simulated runs are not predicted by simulation.
     models = ANALYTIC if snakemake.params.simulated else MODELS
     pairs, parts, studies = [], [], snakemake.params.studies
     manifests = snakemake.input.manifests or [[]] * len(studies)
     for study, manifest in zip(studies, manifests, strict=True):
         pair = Pair(**study["pair"])
-        devices = files.get(pair.calibration, [])
+        devices, uncertainty = [], None
+        if pair.calibration in folders:
+            folder = folders[pair.calibration]
+            devices = folder / "devices.yaml"
+            uncertainty = Uncertainty.read(folder / "uncertainty.json")
         description = read_described(study["description"], devices, manifest)
         pairs.append(pair)
-        parts += predict_scenario(pair, description, io_time, models)
+        parts += predict_scenario(pair, description, io_time, models, uncertainty)
     if not parts:
         raise ModelError(
             "config: simulate: got true with workers, steps that wait for all, or "
@@ -92,6 +113,9 @@ def main() -> None:
     write_table(predictions, snakemake.output.predictions, "predictions")
     write_table(errors, snakemake.output.errors, "prediction_errors")
     words = f"{summary(errors)}\nSource: {origin_of(snakemake)}.\n"
+    for name, folder in folders.items():
+        found = read_table(folder / "calibration.parquet", "calibration")
+        words += f"Calibration {name}: {found['lack_of_fit'].iloc[0]}\n"
     for name, reason in snakemake.params.left_out.items():
         words += f"Calibration {name} left out: {reason}.\n"
     write_text(snakemake.output.summary, words)

@@ -26,9 +26,11 @@ from tierscope.analysis.intervals import (
 from tierscope.core.columns import CLASSES, SCENARIO, TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.studies import Pair
+from tierscope.core.tables import with_later_columns
 
 SCALING = "scaling"
 DOMINANT_GOAL_PERCENT = 95
+_NO_INTERVALS = "No intervals of predictions: they need a calibration"
 
 SHARE_ERRORS = [f"{io_class}_share_error_points" for io_class in CLASSES]
 _STUDY = [*SCENARIO, "calibration", "model"]
@@ -69,6 +71,7 @@ def compare(
     calibration: str,
     model: str,
     calibrated_percent: Iterable[int] = (),
+    intervals: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Put the predictions of a scenario beside its measurements.
 
@@ -84,10 +87,13 @@ def compare(
         Names of calibration and model of the predictions.
     calibrated_percent : iterable of int
         Cache rates that the calibration was fitted to; all others are held out.
+    intervals : DataFrame, optional
+        Intervals of the predictions
+        (`tierscope.model.predicted_intervals.predicted_intervals`); default: none.
 
     Returns
     -------
-    DataFrame, shape (n_cache_rates * 4, 17)
+    DataFrame, shape (n_cache_rates * 4, 21)
         Table ``predictions``: means over repetitions and epochs, in seconds, with the
         interval of the measured mean over the repetitions, of the class
         (``measured_low_s`` to ``measured_high_s``) and of the sum over the classes
@@ -128,6 +134,9 @@ def compare(
         measured_io_time_low_s=rates.map(totals["low"]),
         measured_io_time_high_s=rates.map(totals["high"]),
     )
+    if intervals is not None:
+        rows = rows.merge(intervals, on=_RATE_CLASS, validate="1:1")
+    rows = with_later_columns(rows, "predictions")
     return rows.iloc[np.lexsort((code, rates))][list(TABLES["predictions"])]
 
 
@@ -156,8 +165,10 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         One row for each scenario, calibration, model and cache rate: ``held_out``,
         ``predicted_s`` and ``measured_s``, the I/O time of the slowest process in
-        seconds, ``measured_low_s`` to ``measured_high_s``, the interval of the latter,
-        ``inside``, whether it holds the prediction, ``error_percent`` (positive:
+        seconds, with their intervals ``predicted_low_s`` to ``predicted_high_s`` and
+        ``measured_low_s`` to ``measured_high_s``, ``inside``, whether the latter holds
+        the prediction, ``held``, whether the interval of the prediction holds the
+        measured time, ``error_percent`` (positive:
         predicted too long), ``predicted_class`` and ``measured_class``, which take
         longest, ``undecided`` and a share error in percentage points for each class.
         The two longest classes of a point are undecided if their intervals overlap:
@@ -174,12 +185,16 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
     )
     points["predicted_s"] = predicted_s.sum(axis=1)
     points["measured_s"] = measured_s.sum(axis=1)
-    for end in ("low", "high"):
-        ends_s = predictions[f"measured_io_time_{end}_s"].to_numpy()
-        points[f"measured_{end}_s"] = ends_s[:: len(CLASSES)]
-    points["inside"] = points["predicted_s"].between(
-        points["measured_low_s"], points["measured_high_s"]
-    )
+    for end in ("measured_low", "measured_high", "predicted_low", "predicted_high"):
+        name = end.replace("_", "_io_time_")
+        ends_s = predictions[f"{name}_s"].to_numpy()
+        points[f"{end}_s"] = ends_s[:: len(CLASSES)]
+    for column, of, by in (
+        ("inside", "predicted", "measured"),
+        ("held", "measured", "predicted"),
+    ):
+        ends_s = points[f"{by}_low_s"], points[f"{by}_high_s"]
+        points[column] = points[f"{of}_s"].between(*ends_s)
     points["error_percent"] = 100 * (points["predicted_s"] / points["measured_s"] - 1)
     names = np.array(CLASSES)
     points["predicted_class"] = names[predicted_s.argmax(axis=1)]
@@ -289,6 +304,8 @@ def _errors(
         "n_points": len(held_out),
         "n_with_interval": int(held_out["measured_low_s"].notna().sum()),
         "n_inside": int(held_out["inside"].sum()),
+        "n_with_prediction_interval": float(held_out["predicted_low_s"].notna().sum()),
+        "n_held": float(held_out["held"].sum()),
         "mape_percent": mape_percent,
         "largest_error_percent": error_percent.abs().max(),
         "mean_error_percent": error_percent.mean(),
@@ -328,6 +345,17 @@ def study_words(study: Mapping[str, Any]) -> str:
     return f"{repeats}, goal {study['goal_percent']} %"
 
 
+def held_words(study: Mapping[str, Any]) -> str:
+    """Return how many points the intervals of a model's predictions hold, if any."""
+    n = study["n_with_prediction_interval"]
+    if not n > 0:
+        return ""
+    return (
+        f"The intervals of the {study['model']} hold {study['n_held']:.0f} of {n:.0f} "
+        "measured points that were held out"
+    )
+
+
 def summary(errors: pd.DataFrame) -> str:
     """Return table ``prediction_errors`` in words and columns, for readers.
 
@@ -358,6 +386,8 @@ def summary(errors: pd.DataFrame) -> str:
             f"{'share errors':>24}{'dominant':>10}{'inside':>9}  {'best':>16}",
         ]
         lines += map(_summary_line, studies.to_dict("records"))
+        held = filter(None, map(held_words, studies.to_dict("records")))
+        lines += [f"  {words}" for words in held] or [f"  {_NO_INTERVALS}"]
         if undecided := first["undecided_at_percent"]:
             lines.append(
                 "  measured classes too close to call which one is dominant at "

@@ -8,6 +8,7 @@ if the servers limit their rate: then the repeats follow each other, and the tim
 their median.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -29,6 +30,10 @@ from tierscope.storage.queueing_network import (
     network_of,
 )
 
+# Streams of service times of which the mean is taken: one measurement is the median of
+# several repeats, and a fit must not follow the chance of one stream.
+_MOST_STREAMS, _READS = 16, 1600
+
 
 def probe_times(
     probed: ProbeDescription, n_osts: int, seed: int = 0
@@ -48,16 +53,14 @@ def probe_times(
     probes, times_s, full_ns = plan(probed), {}, None
     for repeat in range(REPEATS if model.repeats_differ else 1):
         for probe in probes:
+            repeats_s = times_s.setdefault(probe.name, [])
             if repeat == 0 or _reads_gfs(probe):
-                epoch = model.simulate(probe, repeat, full_ns)
-                times_s.setdefault(probe.name, []).append(epoch.execution_time_s)
-                ended_ns = round(epoch.execution_time_s * NS_PER_S)
-            else:
-                ended_ns = round(times_s[probe.name][0] * NS_PER_S)
+                epochs = list(model.simulate(probe, repeat, full_ns))
+                repeats_s.append(np.mean([one.execution_time_s for one in epochs]))
             if _reads_gfs(probe):
-                full_ns = epoch.full_ns
+                full_ns = epochs[0].full_ns
             elif full_ns is not None:
-                full_ns = np.maximum(full_ns - ended_ns, 0)
+                full_ns = np.maximum(full_ns - round(repeats_s[-1] * NS_PER_S), 0)
     return {name: float(np.median(repeats_s)) for name, repeats_s in times_s.items()}
 
 
@@ -94,28 +97,33 @@ class _Probed:
 
     def simulate(
         self, probe: Probe, repeat: int, full_ns: np.ndarray | None
-    ) -> SimulatedEpoch:
-        """Return a repeat of a probe; `full_ns` is that of the last read of the GFS."""
+    ) -> Iterator[SimulatedEpoch]:
+        """Yield a repeat of a probe with some streams of service times.
+
+        `full_ns` is that of the last read of the GFS.
+        """
         clients = range(probe.n_clients)
         parts = [probe_files(self.probed, probe, one, repeat) for one in clients]
         files, is_local = np.concatenate(parts), probe.tier == "lfs"
         tier = _stations_of(getattr(self.network, probe.tier), probe.operation)
         changes = {"n_ranks": probe.n_clients, "sample_s": 0.0, probe.tier: tier}
         network = replace(self.network, **changes)
-        return simulate_epoch(
-            network,
-            Workload(
-                n_files=len(files),
-                file_size_bytes=probe.file_bytes or 1,
-                buffer_bytes=probe.buffer_bytes,
-            ),
-            files,
-            np.full(len(files), is_local),
-            np.random.default_rng(0),
-            seeds=(self.seed, 0, 0),
-            servers=None if self.servers is None else self.servers[files],
-            full_ns=_of_servers(network, full_ns) if _reads_gfs(probe) else None,
+        workload = Workload(
+            n_files=len(files),
+            file_size_bytes=probe.file_bytes or 1,
+            buffer_bytes=probe.buffer_bytes,
         )
+        for number in range(_n_streams(tier, len(files))):
+            yield simulate_epoch(
+                network,
+                workload,
+                files,
+                np.full(len(files), is_local),
+                np.random.default_rng(number),
+                seeds=(self.seed, 0, 0),
+                servers=None if self.servers is None else self.servers[files],
+                full_ns=_of_servers(network, full_ns) if _reads_gfs(probe) else None,
+            )
 
 
 def _of_servers(network: Network, full_ns: np.ndarray | None) -> np.ndarray | None:
@@ -129,6 +137,14 @@ def _of_servers(network: Network, full_ns: np.ndarray | None) -> np.ndarray | No
     of_all = np.zeros(lfs.end, np.int64)
     of_all[: gfs.end] = full_ns[: gfs.end]
     return of_all
+
+
+def _n_streams(tier: TierModel, n_reads: int) -> int:
+    """Return with how many streams of service times a probe is simulated."""
+    services = (tier.metadata_service, tier.object_service)
+    if all(one.distribution == "deterministic" for one in services):
+        return 1
+    return max(1, min(_MOST_STREAMS, _READS // n_reads))
 
 
 def _stations_of(tier: TierModel, operation: str) -> TierModel:
