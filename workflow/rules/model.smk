@@ -57,6 +57,7 @@ rule calibrate_devices:
     input:
         io_time=calibration_runs,
         probes=calibration_probes,
+        manifest=lambda wildcards: model_manifest(calibration(wildcards).scenario),
         run_facts=f"{CALIBRATION}/run_facts.parquet",
         library=library("calibrate_devices"),
     output:
@@ -74,6 +75,7 @@ rule calibrate_devices:
     params:
         description=lambda wildcards: model_description(calibration(wildcards).scenario),
         parameters=lambda wildcards: calibration(wildcards).parameters,
+        tries_structures=lambda wildcards: calibration(wildcards).tries_structures,
     message:
         f"Fitting the devices of {SYSTEM.name} to measurements: {{wildcards.calibration}}."
     script:
