@@ -232,6 +232,17 @@ def _evaluations(node: NodeNotes, origin_ns: int) -> list[dict[str, Any]]:
     ]
 
 
+def hook_times(nodes: Iterable[NodeNotes], kind: str) -> list[dict[str, Any]]:
+    """Return the notes of loops, or of fetches, each with the rank of its process."""
+    return [
+        {name: value for name, value in one.items() if name not in ("kind", "pid")}
+        | {"rank": node.facts["ranks"][0] if one["rank"] is None else one["rank"]}
+        for node in nodes
+        for one in node.facts["notes"]
+        if one["kind"] == kind
+    ]
+
+
 def hook_faults(notes: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return sentences on what the hook of epochs missed or failed at, each once."""
     faults = {}
