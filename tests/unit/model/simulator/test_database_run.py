@@ -321,6 +321,13 @@ class TestPrograms:
         )
         assert done.finished_s.tolist() == [1, 2]
 
+    def test_rate_limit_is_refused(self):
+        network = Network(1, TierModel(limit_bytes_per_s=10), TierModel())
+        programs, slowness = of_steps([(PASS, 0, 0)], gates=[1]), (np.ones(1),) * 2
+        generator = np.random.default_rng(0)
+        with pytest.raises(ModelError, match=r"gfs.limit_bytes_per_s: got 10 with a l"):
+            simulate_programs(network, programs, 0, generator, slowness)
+
     def test_gate_that_never_opens_is_refused(self):
         programs = of_steps([(WAIT, 0, 0)], [(PASS, 0, 0)], gates=[2])
         with pytest.raises(ModelError, match="got 1 customers that wait for a gate"):

@@ -11,7 +11,7 @@ from snakemake.utils import update_config
 from tierscope.analysis.breakdown import sum_io_time
 from tierscope.audit.run import Evidence, audit
 from tierscope.core.columns import RUN_KEYS
-from tierscope.core.description import Run, run_keys
+from tierscope.core.description import FileSizes, Run, run_keys
 from tierscope.core.scenario import Point, Scenario
 from tierscope.core.tables import check_table
 from tierscope.core.validation import ConfigError, read_yaml
@@ -42,6 +42,7 @@ def simulate(gfs=IDLE, lfs=IDLE, n_ranks=1, files_per_rank=1, local=(), **option
     seed = options.pop("seed", 1)
     slowness = options.pop("slowness", None)
     sample_s = options.pop("sample_s", 0.0)
+    known = {name: options.pop(name, None) for name in ("servers", "full_ns")}
     n_files = n_ranks * files_per_rank
     on_lfs = np.zeros(n_files, bool)
     on_lfs[list(local)] = True
@@ -52,6 +53,7 @@ def simulate(gfs=IDLE, lfs=IDLE, n_ranks=1, files_per_rank=1, local=(), **option
         on_lfs,
         np.random.default_rng(seed),
         slowness,
+        **known,
     )
 
 
@@ -116,6 +118,61 @@ class TestOneStation:
         assert workload.call_bytes().tolist() == [40, 40, 20]
         tier = TierModel(request_bytes=30)
         assert workload.request_bytes(tier).tolist() == [30, 10, 30, 10, 20]
+
+    def test_server_is_as_fast_as_without_limit_until_its_credit_is_used_up(self):
+        tier = TierModel(
+            bandwidth_bytes_per_s=100, limit_bytes_per_s=10, limit_credit_bytes=250
+        )
+        epoch = simulate(tier, files_per_rank=4)
+        # The third file waits until the bucket has filled up by 20 bytes once more.
+        assert epoch.instants_s[:, 2].tolist() == [1, 2, 5, 15]
+        assert epoch.busy_ns[1] == 15e9
+        assert epoch.full_ns[1] == 25e9
+        next_epoch = simulate(tier, files_per_rank=2, full_ns=epoch.full_ns)
+        assert next_epoch.instants_s[:, 2].tolist() == [10, 20]
+
+    def test_credit_comes_back_while_nobody_reads(self):
+        tier = TierModel(
+            bandwidth_bytes_per_s=100, limit_bytes_per_s=50, limit_credit_bytes=100
+        )
+        epoch = simulate(tier, files_per_rank=3, compute_time_s=2)
+        assert epoch.instants_s[:, 2].tolist() == [1, 4, 7]
+
+    def test_credit_of_each_server_is_its_own(self):
+        tier = TierModel(limit_bytes_per_s=10, limit_credit_bytes=100)
+        epoch = simulate(replace(tier, n_object_servers=3), files_per_rank=4)
+        assert epoch.instants_s[:, 2].tolist() == [0, 0, 0, 10]
+
+    def test_file_lives_on_its_observed_or_its_random_server(self):
+        tier = TierModel(request_s=1, n_object_servers=3)
+        epoch = simulate(tier, n_ranks=3, servers=np.array([2, 0, 2]))
+        assert epoch.finished_s.tolist() == [1, 1, 2]
+        spread = replace(tier, placement="random")
+        busy_ns = simulate(spread, n_ranks=3, files_per_rank=100).busy_ns[1:4]
+        assert busy_ns.sum() == 300e9
+        assert 60e9 < busy_ns.min() < busy_ns.max() < 140e9
+        again = simulate(spread, n_ranks=3, files_per_rank=100).busy_ns[1:4]
+        assert busy_ns.tolist() == again.tolist()
+
+    def test_files_have_their_own_sizes(self):
+        sizes = FileSizes(mean_bytes=100, deviation_bytes=40, least_bytes=50)
+        tier = TierModel(bandwidth_bytes_per_s=1, request_bytes=60, read_latency_s=1)
+        epoch = simulate(tier, files_per_rank=256, sizes=sizes)
+        read_s = epoch.read_time_ns / 1e9
+        wanted = [size + -(-size // 60) for size in sizes.values()]
+        assert sorted(read_s.tolist()) == wanted
+        assert min(sizes.values()) == 50
+        drawn = np.clip(np.random.default_rng(0).normal(100, 40, 10**5), 50, None)
+        assert np.mean(sizes.values()) == pytest.approx(drawn.mean(), rel=0.005)
+        assert np.std(sizes.values()) == pytest.approx(drawn.std(), rel=0.02)
+
+    def test_workers_read_files_of_their_own_sizes_as_well(self):
+        sizes = FileSizes(mean_bytes=100, deviation_bytes=40, least_bytes=50)
+        tier = TierModel(bandwidth_bytes_per_s=1)
+        options = {"files_per_rank": 512, "sizes": sizes, "batch_size": 4}
+        one = simulate(tier, **options)
+        workers = simulate(tier, **options, workers=2, prefetch_factor=1)
+        assert workers.busy_ns[1] == one.busy_ns[1] == 2 * sum(sizes.values()) * 1e9
 
     def test_slow_server_takes_longer(self):
         tier = TierModel(request_s=1, n_object_servers=2)
@@ -675,6 +732,26 @@ class TestRun:
             )
         # Pinning, slowness, and two epochs of order and services, for each repetition.
         assert len(set(made)) == 2 * (1 + 1 + 2 * 2)
+
+    @pytest.mark.parametrize("description", ["pinning"], indirect=True)
+    def test_credit_is_carried_from_epoch_to_epoch(self, description):
+        system = description.system
+        gfs = system.devices["gfs"] | {
+            "limit_bytes_per_s": 1e6,
+            "limit_credit_bytes": 15 * description.dataset.file_size_bytes,
+        }
+        machine = replace(
+            read_system("fugaku", RESOURCES / "systems"),
+            n_nodes=2,
+            processes_per_node=4,
+        )
+        limited = replace(machine, devices=machine.devices | {"gfs": gfs})
+        description = replace(description, system=limited)
+        description = changed(description, scenario={"n_osts": 1})
+        first, second = simulate_reads(description, POINT)
+        (alone,) = simulate_reads(description, POINT, [1])
+        assert alone.epoch.execution_time_s == second.epoch.execution_time_s
+        assert second.epoch.execution_time_s > first.epoch.execution_time_s + 1
 
     @pytest.mark.parametrize("description", ["pinning"], indirect=True)
     def test_cache_rate_changes_neither_order_nor_servers(self, description, reads):

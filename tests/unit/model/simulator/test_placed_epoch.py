@@ -477,6 +477,12 @@ def test_nodes_of_different_size_are_refused():
         PlacedStorage(Network(3, GFS, LFS), Workload(3, 100), 2, 1, 1)
 
 
+def test_random_places_are_refused_where_files_are_copied():
+    spread = TierModel(n_object_servers=2, placement="random")
+    with pytest.raises(ModelError, match=r"gfs.placement: got random .* modulo"):
+        PlacedStorage(Network(1, spread, LFS), Workload(2, 100), 1, 1, 1)
+
+
 def test_more_ranks_than_files_are_refused():
     with pytest.raises(ModelError, match=r"n_files: got 2, .* each of 3 ranks"):
         PlacedStorage(Network(3, GFS, LFS), Workload(2, 100), 3, 1, 1)

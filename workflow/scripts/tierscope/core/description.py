@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from statistics import NormalDist
+from typing import Any, ClassVar, Self, TypeVar
 
 from tierscope.core.machine import Machine, Tier
 from tierscope.core.scenario import Dataset, Point, Scenario, UserDataset
@@ -42,6 +43,34 @@ class ComputeTime:
     def is_random(self) -> bool:
         """Return whether steps differ."""
         return self.distribution != "constant" and self.stdev_s > 0
+
+
+@dataclass(frozen=True)
+class FileSizes:
+    """How the sizes of a dataset's files vary.
+
+    They are normally distributed, as DLIO draws them, and at least `least_bytes`. So
+    many files have each of `N_SIZES` sizes.
+
+    Parameters
+    ----------
+    mean_bytes, deviation_bytes : float
+        Mean and standard deviation of the normal distribution.
+    least_bytes : int
+        Smallest size; it replaces smaller ones.
+    """
+
+    N_SIZES: ClassVar[int] = 256
+
+    mean_bytes: float
+    deviation_bytes: float
+    least_bytes: int = 1
+
+    def values(self) -> list[int]:
+        """Return the sizes in bytes, ascending: the middles of equally likely parts."""
+        parts = [(i + 0.5) / self.N_SIZES for i in range(self.N_SIZES)]
+        drawn = NormalDist(self.mean_bytes, self.deviation_bytes)
+        return [max(round(drawn.inv_cdf(one)), self.least_bytes) for one in parts]
 
 
 @dataclass(frozen=True)

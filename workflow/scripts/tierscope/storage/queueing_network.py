@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from tierscope.core.description import ComputeTime
+from tierscope.core.description import ComputeTime, FileSizes
 from tierscope.core.machine import Machine
 from tierscope.storage.emulated.device import Device
 from tierscope.storage.emulated.scale import (
@@ -65,6 +65,7 @@ class Service:
 
 
 DISTRIBUTIONS = ("deterministic", "exponential", "lognormal")
+MODULO, RANDOM = "modulo", "random"  # which object server holds a file
 
 
 @dataclass(frozen=True)
@@ -84,14 +85,21 @@ class TierModel:
     open_latency_s, close_latency_s : float
         Latency that is added to each open and to each close.
     n_object_servers : int
-        Object servers of a group, each with its queue; file i lies on server i modulo
-        their number.
+        Object servers of a group, each with its queue.
+    placement : {"modulo", "random"}
+        Whether file i lies on server i modulo their number, or on a random one; only
+        the GFS may have random places.
     request_bytes : int
         Largest request.
     request_s : float
         Mean service time of an object server per request, besides the transfer.
     bandwidth_bytes_per_s : float or None
         Mean rate of each object server; None is unlimited.
+    limit_bytes_per_s : float or None
+        Rate at which each object server serves when its credit is used up, and at which
+        credit comes back (a token bucket); None: it has no such limit.
+    limit_credit_bytes : float
+        The largest credit; it is full when a run begins.
     read_latency_s : float
         Latency that is added to each request.
     n_links : int
@@ -114,9 +122,12 @@ class TierModel:
     open_latency_s: float = 0.0
     close_latency_s: float = 0.0
     n_object_servers: int = 1
+    placement: str = MODULO
     request_bytes: int = 1024**2
     request_s: float = 0.0
     bandwidth_bytes_per_s: float | None = None
+    limit_bytes_per_s: float | None = None
+    limit_credit_bytes: float = 0.0
     read_latency_s: float = 0.0
     n_links: int = 0
     link_bytes_per_s: float | None = None
@@ -136,11 +147,13 @@ class TierModel:
             "open_latency_s",
             "close_latency_s",
             "request_s",
+            "limit_credit_bytes",
             "read_latency_s",
             "object_server_spread",
         ):
             _check_number(name, getattr(self, name), at_least=0)
-        for name in ("bandwidth_bytes_per_s", "link_bytes_per_s"):
+        _check_one_of("placement", self.placement, (MODULO, RANDOM))
+        for name in ("bandwidth_bytes_per_s", "limit_bytes_per_s", "link_bytes_per_s"):
             if getattr(self, name) is not None:
                 _check_number(name, getattr(self, name), above=0)
 
@@ -155,6 +168,15 @@ class TierModel:
     def request_link_s(self, request_bytes: "np.ndarray") -> "np.ndarray":
         """Return the time of each request on a link."""
         return request_bytes / (self.link_bytes_per_s or math.inf)
+
+    def request_limit_s(self, request_bytes: "np.ndarray") -> "np.ndarray":
+        """Return the time of each request at the rate of the limit."""
+        return request_bytes / (self.limit_bytes_per_s or math.inf)
+
+    @property
+    def credit_s(self) -> float:
+        """Return how long it takes to get back all credit."""
+        return self.limit_credit_bytes / (self.limit_bytes_per_s or math.inf)
 
     def draw_slowness(
         self, n_ranks: int, generator: "np.random.Generator"
@@ -256,6 +278,8 @@ class Workload:
         Batches that each worker may have read before they are taken.
     in_steps : bool
         Whether ranks meet at the end of each step.
+    sizes : FileSizes, optional
+        How the sizes of files vary; default: all files have `file_size_bytes`.
     """
 
     n_files: int
@@ -268,6 +292,7 @@ class Workload:
     workers: int | None = None
     prefetch_factor: int = 0
     in_steps: bool = False
+    sizes: FileSizes | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_files", "file_size_bytes", "batch_size"):
@@ -280,6 +305,21 @@ class Workload:
     def needs_steps(self) -> bool:
         """Return whether a rank's steps depend on more than its own one reader."""
         return self.workers is not None or self.in_steps or self.compute is not None
+
+    @property
+    def by_size(self) -> "tuple[Workload, ...]":
+        """Return the workload with each size that a file can have."""
+        if self.sizes is None:
+            return (self,)
+        return tuple(
+            replace(self, file_size_bytes=size, sizes=None)
+            for size in self.sizes.values()
+        )
+
+    @property
+    def largest(self) -> "Workload":
+        """Return the workload if all files were as large as the largest."""
+        return self.by_size[-1]
 
     def call_bytes(self) -> "np.ndarray":
         """Return the bytes of each read call of a file: int, shape (n_calls,)."""
@@ -363,6 +403,9 @@ def _described_network(
             request_bytes=gfs["request_bytes"],
             request_s=gfs.get("request_s", 0.0),
             bandwidth_bytes_per_s=gfs["ost_bandwidth_bytes_per_s"],
+            placement=gfs.get("placement", MODULO),
+            limit_bytes_per_s=gfs.get("limit_bytes_per_s"),
+            limit_credit_bytes=gfs.get("limit_credit_bytes", 0.0),
             read_latency_s=gfs["read_latency_s"],
             n_links=n_links,
             link_bytes_per_s=gfs["link_bytes_per_s"] / n_links,

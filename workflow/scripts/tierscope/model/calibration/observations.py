@@ -11,7 +11,12 @@ from tierscope.core.columns import CLASSES, POINT
 from tierscope.core.description import ProbeDescription, RunDescription
 from tierscope.core.io_class import total_s
 from tierscope.core.scenario import Point
-from tierscope.model.simulator.run import PlannedReads, SimulatedReads, class_times
+from tierscope.model.simulator.run import (
+    PlannedReads,
+    SimulatedReads,
+    class_times,
+    simulate_in_turn,
+)
 from tierscope.storage.probes import plan
 from tierscope.storage.queueing_network import ModelError, Network, Workload
 
@@ -72,7 +77,7 @@ def modelled_epochs(
     planned: Sequence[PlannedReads], network: Network, workload: Workload
 ) -> np.ndarray:
     """Return the simulated times of a point in the form of `measured_epochs`."""
-    return np.array([_epoch(one.simulate(network, workload)) for one in planned])
+    return np.array([_epoch(o) for o in simulate_in_turn(planned, network, workload)])
 
 
 def _epoch(reads: SimulatedReads) -> list[float]:

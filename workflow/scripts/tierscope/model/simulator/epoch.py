@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tierscope.core.description import ComputeTime
+from tierscope.core.description import ComputeTime, FileSizes
 from tierscope.data.steps import StepTimes, compute_times_ns
 from tierscope.model.simulator.events import (
     MOST_RANKS,
@@ -36,6 +36,7 @@ from tierscope.model.simulator.step_events import (
 )
 from tierscope.storage.queueing_network import (
     DISTRIBUTIONS,
+    MODULO,
     ModelError,
     Network,
     TierModel,
@@ -44,6 +45,7 @@ from tierscope.storage.queueing_network import (
 
 # Up to this sum, 104 days, nanoseconds are also exact as floats.
 MOST_S = (1 << 53) / NS_PER_S
+_PLACES, _SIZES = 5, 6  # streams of random numbers; those of runs have others
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,9 @@ class SimulatedEpoch:
         Arrivals at stations.
     steps : StepTimes or None
         What each rank did, arrays of shape (n_ranks,); None if files move.
+    full_ns : ndarray of int, shape (n_servers,)
+        When each server's credit is full again, from the end of the epoch on; 0 without
+        a rate limit.
     """
 
     instants_ns: np.ndarray
@@ -71,6 +76,7 @@ class SimulatedEpoch:
     busy_ns: np.ndarray
     n_events: int
     steps: StepTimes | None
+    full_ns: np.ndarray
 
     @property
     def instants_s(self) -> np.ndarray:
@@ -117,6 +123,8 @@ def simulate_epoch(
     generator: np.random.Generator,
     slowness: tuple[np.ndarray, np.ndarray] | None = None,
     seeds: tuple[int, int, int] = (0, 0, 0),
+    servers: np.ndarray | None = None,
+    full_ns: np.ndarray | None = None,
 ) -> SimulatedEpoch:
     """Simulate one epoch.
 
@@ -138,7 +146,13 @@ def simulate_epoch(
         Factors of the object servers of GFS and LFS (`TierModel.draw_slowness`);
         default 1.
     seeds : tuple of int, optional
-        Seed, repetition and epoch, of which random compute times are drawn.
+        Seed, repetition and epoch, of which random compute times are drawn; of the
+        seed, sizes of files and random places as well.
+    servers : ndarray of int, shape (n_files,), optional
+        Object server of the GFS that holds the file of each read, from 0; default:
+        `TierModel.placement`.
+    full_ns : ndarray of int, optional
+        As the epoch before returned it; default: all credit is full.
 
     Raises
     ------
@@ -156,22 +170,59 @@ def simulate_epoch(
     check_times((network.gfs, network.lfs), workload, factors, network.sample_s)
     first_read = first_reads(n_reads, n_ranks)
     rank_of = ranks_of_reads(n_reads, n_ranks)
-    server_of = layouts[0].object_servers(rank_of, files)
+    if servers is None:
+        servers = _placed(network, files, seeds[0])
+    server_of = layouts[0].object_servers(rank_of, servers)
     server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
     instants_ns = np.zeros((n_reads, 5), np.int64)
-    reads = Reads(first_read, server_of, layouts[1].first, instants_ns)
-    tiers, servers = _tiers_of(network, workload), idle_servers(factors)
+    row_of = _rows(workload, files, on_lfs, seeds[0])
+    reads = Reads(first_read, server_of, layouts[1].first, row_of, instants_ns)
+    tiers, queues = _tiers_of(network, workload), idle_servers(factors, full_ns)
     if workload.needs_steps:
         rules = _rules_of(network, workload, np.diff(first_read), seeds)
-        stepped = stepped_epoch(reads, tiers, rules, servers)
+        stepped = stepped_epoch(reads, tiers, rules, queues)
         n_events = run_steps(stepped, generator)
         finished_ns, steps = stepped.trainings.ended_ns, _times_of(stepped)
     else:
-        epoch = Epoch(reads, tiers, loading_of(network, workload), servers)
+        epoch = Epoch(reads, tiers, loading_of(network, workload), queues)
         n_events = run_events(epoch, generator)
         finished_ns = epoch.loading.finished_ns
         steps = _step_times(np.diff(first_read), epoch.loading)
-    return SimulatedEpoch(instants_ns, finished_ns, servers.busy_ns, n_events, steps)
+    left_ns = np.maximum(queues.full_ns - finished_ns.max(), 0)
+    return SimulatedEpoch(
+        instants_ns, finished_ns, queues.busy_ns, n_events, steps, left_ns
+    )
+
+
+def _placed(network: Network, files: np.ndarray, seed: int) -> np.ndarray:
+    """Return the GFS server, or a number with its residue, of the file of each read."""
+    if network.gfs.placement == MODULO:
+        return files
+    n_files = int(files.max()) + 1
+    return _random_places(n_files, network.gfs.n_object_servers, seed)[files]
+
+
+@lru_cache(maxsize=8)
+def _random_places(n_files: int, n_servers: int, seed: int) -> np.ndarray:
+    """Return the server of each file of a dataset, drawn at random."""
+    return np.random.default_rng((seed, _PLACES)).integers(n_servers, size=n_files)
+
+
+def _rows(
+    workload: Workload, files: np.ndarray, on_lfs: np.ndarray, seed: int
+) -> np.ndarray:
+    """Return the row of the requests of each read, those of the GFS's sizes first."""
+    if workload.sizes is None:
+        return on_lfs.astype(np.int64)
+    sizes = _random_sizes(int(files.max()) + 1, seed)[files]
+    return sizes + FileSizes.N_SIZES * on_lfs
+
+
+@lru_cache(maxsize=8)
+def _random_sizes(n_files: int, seed: int) -> np.ndarray:
+    """Return which of the sizes each file of a dataset has, drawn at random."""
+    generator = np.random.default_rng((seed, _SIZES))
+    return generator.permutation(np.arange(n_files) % FileSizes.N_SIZES)
 
 
 def _rules_of(
@@ -340,10 +391,13 @@ def _step_times_ns(*times_s: float) -> tuple[int, ...]:
     return tuple(to_ns(np.array(times_s, float)).tolist())
 
 
-def idle_servers(factors: np.ndarray) -> Servers:
-    """Return servers with their factors (`server_factors`) that have served nobody."""
-    free_ns, busy_ns = np.zeros((2, len(factors)), np.int64)
-    return Servers(factors, free_ns, busy_ns)
+def idle_servers(factors: np.ndarray, full_ns: np.ndarray | None = None) -> Servers:
+    """Return servers with their factors (`server_factors`) that have served nobody.
+
+    `full_ns` is when their credit is full again; default: it is.
+    """
+    free_ns, busy_ns, full = np.zeros((3, len(factors)), np.int64)
+    return Servers(factors, free_ns, busy_ns, full if full_ns is None else full_ns + 0)
 
 
 def check_times(
@@ -372,11 +426,12 @@ def _file_times_s(
     with np.errstate(over="ignore"):
         fixed_s, object_s = workload.compute_time_s, 0.0
         for tier in tiers:
-            sizes = workload.request_bytes(tier)
+            sizes = workload.largest.request_bytes(tier)
             fixed_s += tier.open_s + tier.open_latency_s
             fixed_s += tier.close_s + tier.close_latency_s
             fixed_s += len(sizes) * tier.read_latency_s
             fixed_s += tier.request_link_s(sizes).sum()
+            fixed_s += tier.request_limit_s(sizes).sum()
             object_s += tier.request_service_s(sizes).sum()
     return float(fixed_s), float(object_s)
 
@@ -429,14 +484,15 @@ def _tiers_of(network: Network, workload: Workload) -> Tiers:
     They are kept because calibration and what-if simulate many points of one network.
     """
     tiers, ranks = (network.gfs, network.lfs), np.arange(network.n_ranks)
+    rows = [(tier, one) for tier in tiers for one in workload.by_size]
     return Tiers(
-        stations_of(tiers, workload),
-        *request_times([(tier, workload) for tier in tiers]),
+        stations_of(tiers),
+        *request_times(rows),
         *metadata_servers_and_links(layouts_of(network), ranks),
     )
 
 
-def stations_of(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.ndarray:
+def stations_of(tiers: tuple[TierModel, TierModel]) -> np.ndarray:
     """Return both tiers in the form of the event loop."""
     stations = np.zeros(2, STATIONS)
     for at, tier in zip(stations, tiers, strict=True):
@@ -444,7 +500,7 @@ def stations_of(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.nd
             at[name] = getattr(tier, name)
         for name in ("open_latency", "close_latency", "read_latency"):
             at[f"{name}_ns"] = to_ns(float(getattr(tier, f"{name}_s")))
-        at["n_requests"] = len(workload.request_bytes(tier))
+        at["credit_ns"] = to_ns(tier.credit_s)
         for kind in ("metadata", "object"):
             service = getattr(tier, f"{kind}_service")
             at[f"{kind}_distribution"] = DISTRIBUTIONS.index(service.distribution)
@@ -454,16 +510,28 @@ def stations_of(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.nd
 
 def request_times(
     rows: Sequence[tuple[TierModel, Workload]],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean service time and the time on a link of each request of a file.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the number of requests of a file, and the times of each.
 
-    Means are in seconds, as service times are drawn; link times in whole nanoseconds.
-    Each row is for a workload's files on a tier: shape (n_rows, most requests).
+    Each row is for a workload's files on a tier: shape (n_rows,), then (n_rows, most
+    requests). The times are the mean service time in seconds, as service times are
+    drawn, and those on a link and of a rate limit in whole nanoseconds.
     """
     sizes = [workload.request_bytes(tier) for tier, workload in rows]
-    request_s = np.zeros((len(rows), max(map(len, sizes))))
-    link_ns = np.zeros(request_s.shape, np.int64)
+    n_requests = np.array([len(size) for size in sizes])
+    request_s = np.zeros((len(rows), n_requests.max()))
+    link_ns, limit_ns = np.zeros((2, *request_s.shape), np.int64)
     for row, ((tier, _), size) in enumerate(zip(rows, sizes, strict=True)):
         request_s[row, : len(size)] = tier.request_service_s(size)
         link_ns[row, : len(size)] = to_ns(tier.request_link_s(size))
-    return request_s, link_ns
+        limit_ns[row, : len(size)] = to_ns(tier.request_limit_s(size))
+    return n_requests, request_s, link_ns, limit_ns
+
+
+def refuse_limits(network: Network) -> None:
+    """Refuse a rate limit, where credit would have to be carried between epochs."""
+    if network.gfs.limit_bytes_per_s is not None:
+        raise ModelError(
+            f"gfs.limit_bytes_per_s: got {network.gfs.limit_bytes_per_s:g} with a "
+            "loader of LMDB, expected a loader of files."
+        )

@@ -49,7 +49,7 @@ STATIONS = np.dtype(
         ("close_latency_ns", "i8"),
         ("read_latency_ns", "i8"),
         ("n_links", "i8"),
-        ("n_requests", "i8"),
+        ("credit_ns", "i8"),
         ("metadata_distribution", "i8"),
         ("metadata_sigma", "f8"),
         ("object_distribution", "i8"),
@@ -58,7 +58,8 @@ STATIONS = np.dtype(
 )
 
 # Where a rank is: its read, the read after its last, the files left of its batch, the
-# number of the batch, the station it arrives at next, and what it uses there.
+# number of the batch, the station it arrives at next, and what it uses there. `row` is
+# that of the file's requests.
 _RANK = np.dtype(
     [
         ("read", "i8"),
@@ -67,6 +68,7 @@ _RANK = np.dtype(
         ("batch", "i8"),
         ("station", "i8"),
         ("tier", "i8"),
+        ("row", "i8"),
         ("request", "i8"),
         ("object_server", "i8"),
     ]
@@ -130,6 +132,8 @@ class Reads(NamedTuple):
         `first_lfs_server` on.
     first_lfs_server : int
         Number of the LFS's first server.
+    row_of : ndarray of int, shape (n_reads,)
+        Row of each read's requests in `Tiers`.
     instants_ns : ndarray of int, shape (n_reads, 5), filled by the loop
         When each read's open began and ended, its last byte came, its close began and
         ended.
@@ -138,6 +142,7 @@ class Reads(NamedTuple):
     first_read: np.ndarray
     server_of: np.ndarray
     first_lfs_server: int
+    row_of: np.ndarray
     instants_ns: np.ndarray
 
 
@@ -148,17 +153,23 @@ class Tiers(NamedTuple):
     ----------
     stations : ndarray of STATIONS, shape (2,)
         What the loop must know of each.
-    request_s : ndarray of float, shape (2, most requests of a file)
+    n_requests : ndarray of int, shape (n_rows,)
+        Requests of a file; a row is for files of one size on one tier.
+    request_s : ndarray of float, shape (n_rows, most requests of a file)
         Mean service time of an object server by request.
-    link_ns : ndarray of int, shape (2, most requests of a file)
+    link_ns : ndarray of int, shape (n_rows, most requests of a file)
         Time on a link by request.
+    limit_ns : ndarray of int, shape (n_rows, most requests of a file)
+        Time by request that an object server's rate limit takes; 0 without a limit.
     metadata_server_of, link_of : ndarray of int, shape (n_ranks, 2)
         First metadata server and link of each rank.
     """
 
     stations: np.ndarray
+    n_requests: np.ndarray
     request_s: np.ndarray
     link_ns: np.ndarray
+    limit_ns: np.ndarray
     metadata_server_of: np.ndarray
     link_of: np.ndarray
 
@@ -198,11 +209,14 @@ class Servers(NamedTuple):
         Factor of each server's service times.
     free_ns, busy_ns : ndarray of int, shape (n_servers,), changed by the loop
         When each server is free again, and the sum of its service times.
+    full_ns : ndarray of int, shape (n_servers,), changed by the loop
+        When each server's credit is full again, if it has a rate limit.
     """
 
     slowness: np.ndarray
     free_ns: np.ndarray
     busy_ns: np.ndarray
+    full_ns: np.ndarray
 
 
 class Epoch(NamedTuple):
@@ -273,12 +287,19 @@ def pass_metadata(at, is_open, first_server, now_ns, servers, generator):
 
 
 @inlined
-def pass_object_server(at, mean_s, server, now_ns, servers, generator):
+def pass_object_server(at, mean_s, limit_ns, server, now_ns, servers, generator):
     """Let an object server serve a request and return when that is done."""
     service_s = servers.slowness[server] * draw_service_s(
         mean_s, at.object_distribution, at.object_sigma, generator
     )
-    return serve(servers, server, now_ns, to_ns(service_s))
+    service_ns = to_ns(service_s)
+    if limit_ns > 0:
+        # A token bucket: a request that the credit does not cover waits for the rest.
+        start_ns = max(servers.free_ns[server], now_ns)
+        full_ns = max(servers.full_ns[server], start_ns) + limit_ns
+        servers.full_ns[server] = full_ns
+        service_ns = max(service_ns, full_ns - at.credit_ns - start_ns)
+    return serve(servers, server, now_ns, service_ns)
 
 
 @compiled
@@ -408,9 +429,14 @@ def pass_station(me, row, metadata_server, link, now_ns, tiers, servers, generat
             me.station = AT_SERVER
         return now_ns, False, is_closed
     if me.station == AT_SERVER:
-        mean_s = tiers.request_s[row, me.request]
+        mean_s, limit_ns = (
+            tiers.request_s[row, me.request],
+            tiers.limit_ns[row, me.request],
+        )
         server = me.object_server
-        now_ns = pass_object_server(at, mean_s, server, now_ns, servers, generator)
+        now_ns = pass_object_server(
+            at, mean_s, limit_ns, server, now_ns, servers, generator
+        )
         me.station = AT_LINK
         return now_ns, at.n_links == 0, False
     return serve(servers, link, now_ns, tiers.link_ns[row, me.request]), True, False
@@ -442,7 +468,7 @@ def begin_close(me, at, now_ns):
 @inlined
 def _start_file(me, now_ns, reads, stations):
     """Let a rank turn to its next file; return when it arrives at a station."""
-    me.object_server = reads.server_of[me.read]
+    me.object_server, me.row = reads.server_of[me.read], reads.row_of[me.read]
     me.tier = 1 if me.object_server >= reads.first_lfs_server else 0
     reads.instants_ns[me.read, OPENED] = now_ns
     now_ns = begin_open(me, stations[me.tier], now_ns)
@@ -517,7 +543,7 @@ def _pass_station(me, rank, now_ns, epoch, generator):
     """Let a rank pass the station it has arrived at, as `pass_station` does."""
     tiers, servers, is_opened = epoch.tiers, epoch.servers, me.station == AT_OPEN
     first, link = tiers.metadata_server_of[rank, me.tier], tiers.link_of[rank, me.tier]
-    passed = pass_station(me, me.tier, first, link, now_ns, tiers, servers, generator)
+    passed = pass_station(me, me.row, first, link, now_ns, tiers, servers, generator)
     if is_opened:
         epoch.reads.instants_ns[me.read, OPEN] = passed[0]
     return passed
@@ -530,7 +556,7 @@ def _end_request(me, rank, now_ns, epoch):
     Return when it arrives there, and whether the close has ended, too.
     """
     instants_ns, at = epoch.reads.instants_ns, epoch.tiers.stations[me.tier]
-    now_ns, is_read = end_request(me, at, at.n_requests, now_ns)
+    now_ns, is_read = end_request(me, at, epoch.tiers.n_requests[me.row], now_ns)
     if not is_read:
         return now_ns, False
     instants_ns[me.read, READ] = now_ns

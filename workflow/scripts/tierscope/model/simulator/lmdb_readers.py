@@ -19,6 +19,7 @@ from tierscope.model.simulator.epoch import (
     idle_servers,
     layouts_of,
     metadata_servers_and_links,
+    refuse_limits,
     server_factors,
     stations_of,
 )
@@ -47,7 +48,7 @@ from tierscope.model.simulator.events import (
     tag_of,
     to_ns,
 )
-from tierscope.storage.queueing_network import ModelError, Network, Workload
+from tierscope.storage.queueing_network import ModelError, Network
 
 # Kinds of steps: those of the events at which they begin.
 OPEN, CLOSE, REQUEST = AT_OPEN, AT_CLOSE, AT_SERVER
@@ -233,13 +234,14 @@ def simulate_programs(
             f"customers: got {n_customers}, expected at most {MOST_RANKS}."
         )
     layouts, tiers = layouts_of(network), (network.gfs, network.lfs)
+    refuse_limits(network)
     factors = server_factors(layouts, slowness)
     rates = np.zeros(2, _RATES)
     for rate, tier in zip(rates, tiers, strict=True):
         rate["request_s"] = tier.request_s
         rate["bytes_per_s"] = tier.bandwidth_bytes_per_s or np.inf
         rate["link_bytes_per_s"] = tier.link_bytes_per_s or np.inf
-    stations = stations_of(tiers, Workload(1, 1))  # whose files are of no concern
+    stations = stations_of(tiers)
     check_total(
         _total_s(programs.steps, stations, rates, factors.max(), float(pause_s))
     )
@@ -335,7 +337,7 @@ def _request(step, customer, now_ns, epoch, generator):
         progress.begun_ns[customer] = now_ns
         mean_s = rate.request_s + step.amount / rate.bytes_per_s
         server = step.target
-        now_ns = pass_object_server(at, mean_s, server, now_ns, servers, generator)
+        now_ns = pass_object_server(at, mean_s, 0, server, now_ns, servers, generator)
         if at.n_links > 0:
             progress.station[customer] = AT_LINK
             return now_ns, False

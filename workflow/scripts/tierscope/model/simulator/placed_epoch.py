@@ -64,7 +64,13 @@ from tierscope.model.simulator.placed_events import (
     run_placed,
 )
 from tierscope.policies.copy_limits import READ_BYTES
-from tierscope.storage.queueing_network import ModelError, Network, TierModel, Workload
+from tierscope.storage.queueing_network import (
+    MODULO,
+    ModelError,
+    Network,
+    TierModel,
+    Workload,
+)
 
 
 class Decider(Protocol):
@@ -158,14 +164,19 @@ class PlacedStorage:
         self.n_ranks, self.n_copiers, self.n_nodes = n_ranks, n_copiers, n_nodes
         self.workload, self.per_node = workload, n_ranks // n_nodes
         tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
+        if network.gfs.placement != MODULO:
+            raise ModelError(
+                f"gfs.placement: got {network.gfs.placement} with a policy that copies "
+                f"files, expected {MODULO}."
+            )
         self._slowness = server_factors(layouts, slowness)
         check_times(tiers, workload, self._slowness, network.sample_s)
         self._network = network
         self._machine = Machine(
             _homes(layouts, n_ranks, n_nodes, n_copiers),
-            stations_of(tiers, workload),
+            stations_of(tiers),
             np.array([tier.n_object_servers for tier in tiers]),
-            *_all_request_times(tiers, workload),
+            *request_times(_rows(tiers, workload)),
         )
         self._nodes = _idle_nodes(network, workload, peers, n_nodes, n_customers)
         self._state = State(
@@ -177,7 +188,7 @@ class PlacedStorage:
             copy_ns=np.zeros((n_nodes, n_epochs, 4), np.int64),
         )
         self._state.customers["station"][n_ranks:] = AT_COPIED
-        self._free_ns = np.zeros(len(self._slowness), np.int64)
+        self._free_ns, self._full_ns = np.zeros((2, len(self._slowness)), np.int64)
 
     @property
     def copy_s(self) -> np.ndarray:
@@ -234,7 +245,7 @@ class PlacedStorage:
             self._nodes,
             self._state,
             loading_of(self._network, self.workload),
-            Servers(self._slowness, self._free_ns, busy_ns),
+            Servers(self._slowness, self._free_ns, busy_ns, self._full_ns),
         )
         self._run(epoch, generator, decider, at_end)
         return PlacedEpoch(
@@ -243,6 +254,7 @@ class PlacedStorage:
             busy_ns,
             int(epoch.state.control[N_EVENTS]),
             None,
+            self._full_ns.copy(),
             place,
             peer_lfs_ns,
         )
@@ -315,7 +327,7 @@ class PlacedStorage:
     def _end_epoch(self, end_ns: int) -> None:
         """Count times from when the next epoch begins."""
         self._state.heap["time_ns"][: self._state.control[HEAP_SIZE]] -= end_ns
-        for free_ns in (self._free_ns, self._nodes.free_ns):
+        for free_ns in (self._free_ns, self._full_ns, self._nodes.free_ns):
             np.maximum(free_ns - end_ns, 0, out=free_ns)
         for name in ("opened_ns", "open_ns", "read_ns", "closing_ns"):
             self._state.customers[name] -= end_ns
@@ -361,20 +373,14 @@ def copies_reads(file_size_bytes: int) -> Workload:
     return Workload(1, file_size_bytes, buffer_bytes=READ_BYTES)
 
 
-def _all_request_times(
+def _rows(
     tiers: tuple[TierModel, TierModel], workload: Workload
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how many requests there are, their service times and times on a link.
-
-    Of reads from GFS and LFS, of a copy's read and of its write, which is one call:
-    shapes (4,), (4, most requests) and (4, most requests); as `request_times`.
-    """
+) -> list[tuple[TierModel, Workload]]:
+    """Return reads from GFS and LFS, a copy's read and its write, which is one call."""
     gfs, lfs = tiers
     copy_read = copies_reads(workload.file_size_bytes)
     copy_write = Workload(1, workload.file_size_bytes)
-    rows = [(gfs, workload), (lfs, workload), (gfs, copy_read), (lfs, copy_write)]
-    n_requests = [len(files.request_bytes(tier)) for tier, files in rows]
-    return np.array(n_requests), *request_times(rows)
+    return [(gfs, workload), (lfs, workload), (gfs, copy_read), (lfs, copy_write)]
 
 
 def _idle_nodes(

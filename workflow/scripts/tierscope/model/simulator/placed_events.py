@@ -113,8 +113,8 @@ class Machine(NamedTuple):
         Requests of a read from GFS and LFS, of a copy's read and of its write.
     request_s : ndarray of float, shape (4, most requests)
         Mean service time of each of them.
-    link_ns : ndarray of int, shape (4, most requests)
-        Its time on a link.
+    link_ns, limit_ns : ndarray of int, shape (4, most requests)
+        Its time on a link, and that of a rate limit; 0 without one.
     """
 
     homes: np.ndarray
@@ -123,6 +123,7 @@ class Machine(NamedTuple):
     n_requests: np.ndarray
     request_s: np.ndarray
     link_ns: np.ndarray
+    limit_ns: np.ndarray
 
 
 class Nodes(NamedTuple):

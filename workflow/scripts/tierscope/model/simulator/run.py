@@ -98,14 +98,25 @@ class PlannedReads:
         As in `SimulatedReads`.
     seeds : tuple of int
         Seed, repetition and epoch: the seeds of all random numbers.
+    servers : ndarray of int, shape (n_files,), optional
+        Observed server of the GFS of each read (`simulate_epoch`).
+    before : PlannedReads, optional
+        The epoch before, which may have used up a server's credit.
     """
 
     files: np.ndarray
     rank_of: np.ndarray
     on_lfs: np.ndarray
     seeds: tuple[int, int, int]
+    servers: np.ndarray | None = None
+    before: "PlannedReads | None" = None
 
-    def simulate(self, network: Network, workload: Workload) -> SimulatedReads:
+    def simulate(
+        self,
+        network: Network,
+        workload: Workload,
+        before: SimulatedReads | None = None,
+    ) -> SimulatedReads:
         """Simulate the epoch on a network.
 
         Parameters
@@ -114,17 +125,44 @@ class PlannedReads:
             Ranks, as many as read here, and stations.
         workload : Workload
             The parts of a read.
+        before : SimulatedReads, optional
+            The epoch before on this network, if it is known; else it is simulated where
+            this epoch depends on it.
         """
-        slowness = draw_slowness(network, stream(SLOWNESS, *self.seeds[:2]))
-        services = stream(SERVICES, *self.seeds)
+        full_ns = None
+        if network.gfs.limit_bytes_per_s is not None and self.before is not None:
+            before = before or self.before.simulate(network, workload)
+            full_ns = before.epoch.full_ns
         epoch = simulate_epoch(
-            network, workload, self.files, self.on_lfs, services, slowness, self.seeds
+            network,
+            workload,
+            self.files,
+            self.on_lfs,
+            stream(SERVICES, *self.seeds),
+            draw_slowness(network, stream(SLOWNESS, *self.seeds[:2])),
+            self.seeds,
+            self.servers,
+            full_ns,
         )
         return SimulatedReads(self.files, self.rank_of, self.on_lfs, epoch)
 
 
+def simulate_in_turn(
+    planned: Iterable[PlannedReads], network: Network, workload: Workload
+) -> Iterator[SimulatedReads]:
+    """Yield the simulated epochs of a run, which follow each other."""
+    last, reads = None, None
+    for one in planned:
+        reads = one.simulate(network, workload, reads if one.before is last else None)
+        last = one
+        yield reads
+
+
 def planned_reads(
-    description: RunDescription, point: Point, epochs: Iterable[int] | None = None
+    description: RunDescription,
+    point: Point,
+    epochs: Iterable[int] | None = None,
+    servers: np.ndarray | None = None,
 ) -> Iterator[PlannedReads]:
     """Yield what is read in each epoch of a run of a static policy.
 
@@ -135,14 +173,18 @@ def planned_reads(
     point : Point
         Cache rate and repetition.
     epochs : iterable of int, optional
-        The epochs; default: all. No epoch depends on another one.
+        The epochs, ascending; default: all.
+    servers : ndarray of int, shape (n_files,), optional
+        Observed server of the GFS that holds each file.
     """
     training, n_files = description.training, description.dataset.n_files
     seed, repetition = training.seed, point.repetition
     policy, n_ranks = description.scenario.policy, description.system.n_processes
     on_lfs = held_files(policy, n_files, point.cache_rate_percent, seed, repetition)
     rank_of = ranks_of_reads(n_files, n_ranks)
-    for epoch in range(training.epochs) if epochs is None else epochs:
+    wanted = range(training.epochs) if epochs is None else list(epochs)
+    before = None
+    for epoch in _planned_epochs(description, wanted):
         files = epoch_order(
             n_files,
             n_ranks,
@@ -152,8 +194,23 @@ def planned_reads(
             epoch=epoch,
             strata=strata(policy, on_lfs),
         )
-        seeds = (seed, repetition, epoch)
-        yield PlannedReads(files, rank_of, on_lfs[files], seeds)
+        before = PlannedReads(
+            files,
+            rank_of,
+            on_lfs[files],
+            (seed, repetition, epoch),
+            None if servers is None else servers[files],
+            before if epoch else None,
+        )
+        if epoch in wanted:
+            yield before
+
+
+def _planned_epochs(description: RunDescription, wanted: Sequence[int]) -> Sequence:
+    """Return the epochs that must be planned to simulate some."""
+    if "limit_bytes_per_s" in (description.system.devices or {}).get("gfs", {}):
+        return range(max(wanted) + 1)  # an epoch depends on those before
+    return wanted
 
 
 def simulate_reads(
@@ -161,21 +218,21 @@ def simulate_reads(
     point: Point,
     epochs: Iterable[int] | None = None,
     network: Network | None = None,
+    servers: np.ndarray | None = None,
 ) -> Iterator[SimulatedReads]:
     """Simulate a run of a static policy and yield its epochs.
 
     Parameters
     ----------
-    description, point, epochs
+    description, point, epochs, servers
         As for `planned_reads`.
     network : Network, optional
         The scenario's network (`network_of`), if there is one already.
     """
     if network is None:
         network = network_of(description.system, description.scenario.n_osts)
-    workload = workload_of(description)
-    for planned in planned_reads(description, point, epochs):
-        yield planned.simulate(network, workload)
+    planned = planned_reads(description, point, epochs, servers)
+    yield from simulate_in_turn(planned, network, workload_of(description))
 
 
 def stream(number: int, *seeds: int) -> np.random.Generator:

@@ -58,6 +58,7 @@ _READER = np.dtype(
         ("clock_ns", "i8"),  # while it waits
         ("station", "i8"),
         ("tier", "i8"),
+        ("row", "i8"),
         ("request", "i8"),
         ("object_server", "i8"),
     ]
@@ -182,7 +183,7 @@ def _schedule(epoch, rank, slot, time_ns, kind):
 def _start_file(epoch, rank, reader, now_ns):
     """Let a reader open its next file."""
     me, reads = epoch.readers[rank, reader], epoch.reads
-    me.object_server = reads.server_of[me.read]
+    me.object_server, me.row = reads.server_of[me.read], reads.row_of[me.read]
     me.tier = 1 if me.object_server >= reads.first_lfs_server else 0
     reads.instants_ns[me.read, OPENED] = now_ns
     now_ns = begin_open(me, epoch.tiers.stations[me.tier], now_ns)
@@ -291,12 +292,12 @@ def _pass_station(epoch, rank, reader, now_ns, generator):
     at, is_opened = tiers.stations[me.tier], me.station == AT_OPEN
     first, link = tiers.metadata_server_of[rank, me.tier], tiers.link_of[rank, me.tier]
     now_ns, is_read, is_closed = pass_station(
-        me, me.tier, first, link, now_ns, tiers, epoch.servers, generator
+        me, me.row, first, link, now_ns, tiers, epoch.servers, generator
     )
     if is_opened:
         epoch.reads.instants_ns[me.read, OPEN] = now_ns
     if is_read:
-        now_ns, is_last = end_request(me, at, at.n_requests, now_ns)
+        now_ns, is_last = end_request(me, at, tiers.n_requests[me.row], now_ns)
         if is_last:
             _end_read(epoch, rank, reader, now_ns)
             return

@@ -33,7 +33,10 @@ _TIMES = {
         "close_latency_s",
     ),
 }
-_RATES = {"read": ("bandwidth_bytes_per_s", "link_bytes_per_s"), "meta": ()}
+_RATES = {
+    "read": ("bandwidth_bytes_per_s", "limit_bytes_per_s", "link_bytes_per_s"),
+    "meta": (),
+}
 
 Station = TypeVar("Station")
 
