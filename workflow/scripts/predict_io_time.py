@@ -20,6 +20,7 @@ from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.predict import ANALYTIC, MODELS, models_of, predict
+from tierscope.model.programs.description import ModelledProgram
 from tierscope.storage.queueing_network import ModelError
 
 
@@ -27,7 +28,9 @@ def predict_scenario(
     pair: Pair,
     description: RunDescription,
     io_time: pd.DataFrame,
+    epochs: pd.DataFrame,
     models: Iterable[str],
+    program: ModelledProgram | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of table `predictions` of a scenario, model by model.
 
@@ -42,8 +45,12 @@ def predict_scenario(
         Settings of the scenario, with calibrated devices.
     io_time : DataFrame
         Table ``io_time`` of the measurements, with those of the scaled scenario.
+    epochs : DataFrame
+        Table ``epochs`` of the measurements.
     models : iterable of str
         Names of models.
+    program : ModelledProgram, optional
+        The program of the user that reads.
     """
     measured = select_scenario(io_time, pair.scenario)
     breakdown = break_down(measured)
@@ -54,7 +61,12 @@ def predict_scenario(
     }
     for model in models_of(description, models):
         predicted = predict(description, points_of(measured), model)
-        yield compare(predicted, breakdown, model=model, **calibration)
+        if program:
+            predicted["execution_time_s"] += predicted["epoch"].map(
+                dict(enumerate(program.rest_s))
+            )
+        mine = select_scenario(epochs, pair.scenario)
+        yield compare(predicted, breakdown, model=model, epochs=mine, **calibration)
     if pair.scaled_n_osts is not None:
         other = select_scenario(
             io_time, {**pair.scenario, "n_osts": pair.scaled_n_osts}
@@ -70,6 +82,9 @@ def predict_scenario(
 def main() -> None:
     """Predict every studied scenario, write the tables and print the summary."""
     io_time = read_table(snakemake.input.io_time, "io_time")
+    epochs = read_table(snakemake.input.epochs, "epochs")
+    programs = map(ModelledProgram.read, snakemake.input.programs)
+    programs = {one.description.dataset.name: one for one in programs}
     files = snakemake.input.get("devices", [])
     files = dict(zip(snakemake.params.calibrations, files, strict=True))
     # Simulated runs are not predicted by simulation.
@@ -77,12 +92,14 @@ def main() -> None:
     pairs, parts = [], []
     for study in snakemake.params.studies:
         pair = Pair(**study["pair"])
+        program = programs.get(pair.scenario["dataset"])
         description = RunDescription.from_json(study["description"])
+        description = program.description if program else description
         if pair.calibration in files:
             devices = read_devices(files[pair.calibration])
             description = calibrated(description, devices)
         pairs.append(pair)
-        parts += predict_scenario(pair, description, io_time, models)
+        parts += predict_scenario(pair, description, io_time, epochs, models, program)
     if not parts:
         raise ModelError(
             "config: simulate: got true with workers, steps that wait for all, or "
@@ -93,6 +110,7 @@ def main() -> None:
     write_table(predictions, snakemake.output.predictions, "predictions")
     write_table(errors, snakemake.output.errors, "prediction_errors")
     words = f"{summary(errors)}\nSource: {origin_of(snakemake)}.\n"
+    words += "".join(f"{program.words}\n" for program in programs.values())
     for name, reason in snakemake.params.left_out.items():
         words += f"Calibration {name} left out: {reason}.\n"
     write_text(snakemake.output.summary, words)

@@ -69,6 +69,7 @@ def compare(
     calibration: str,
     model: str,
     calibrated_percent: Iterable[int] = (),
+    epochs: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Put the predictions of a scenario beside its measurements.
 
@@ -76,18 +77,21 @@ def compare(
     ----------
     predicted : DataFrame
         Rows of a cache rate, repetition, epoch and I/O class with ``time_s``, the
-        predicted time of the slowest process in seconds
-        (`tierscope.model.predict.predict`); other columns are ignored.
+        predicted time of the slowest process in seconds, and perhaps
+        ``execution_time_s`` (`tierscope.model.predict.predict`); other columns are
+        ignored.
     breakdown : DataFrame
         Table ``breakdown`` of the scenario.
     calibration, model : str
         Names of calibration and model of the predictions.
     calibrated_percent : iterable of int
         Cache rates that the calibration was fitted to; all others are held out.
+    epochs : DataFrame, optional
+        Table ``epochs`` of the scenario; without it no execution time is measured.
 
     Returns
     -------
-    DataFrame, shape (n_cache_rates * 4, 17)
+    DataFrame, shape (n_cache_rates * 4, 19)
         Table ``predictions``: means over repetitions and epochs, in seconds, with the
         interval of the measured mean over the repetitions, of the class
         (``measured_low_s`` to ``measured_high_s``) and of the sum over the classes
@@ -127,8 +131,21 @@ def compare(
         held_out=~rates.isin(list(calibrated_percent)),
         measured_io_time_low_s=rates.map(totals["low"]),
         measured_io_time_high_s=rates.map(totals["high"]),
+        predicted_execution_s=rates.map(_execution_s(predicted)),
+        measured_execution_s=rates.map(_execution_s(epochs)),
     )
     return rows.iloc[np.lexsort((code, rates))][list(TABLES["predictions"])]
+
+
+def _execution_s(epochs: pd.DataFrame | None) -> pd.Series:
+    """Return the execution time of an epoch by cache rate, empty if it is not known.
+
+    That of an epoch of a run is the longest of its processes.
+    """
+    if epochs is None or "execution_time_s" not in epochs:
+        return pd.Series(dtype="float64")
+    of_runs_s = epochs.groupby(_RUN_EPOCH)["execution_time_s"].max()
+    return of_runs_s.groupby("cache_rate_percent").mean()
 
 
 def _run_totals(breakdown: pd.DataFrame) -> pd.DataFrame:
@@ -159,9 +176,10 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
         seconds, ``measured_low_s`` to ``measured_high_s``, the interval of the latter,
         ``inside``, whether it holds the prediction, ``error_percent`` (positive:
         predicted too long), ``predicted_class`` and ``measured_class``, which take
-        longest, ``undecided`` and a share error in percentage points for each class.
-        The two longest classes of a point are undecided if their intervals overlap:
-        then chance decides which one is dominant.
+        longest, ``undecided``, ``execution_error_percent``, missing if the model does
+        not know the execution time, and a share error in percentage points for each
+        class. The two longest classes of a point are undecided if their intervals
+        overlap: then chance decides which one is dominant.
     """
     shape = (-1, len(CLASSES))
     points = predictions.iloc[:: len(CLASSES)][[*_POINT, "held_out"]]
@@ -181,6 +199,11 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
         points["measured_low_s"], points["measured_high_s"]
     )
     points["error_percent"] = 100 * (points["predicted_s"] / points["measured_s"] - 1)
+    predicted, measured = (
+        predictions[f"{whose}_execution_s"].to_numpy()[:: len(CLASSES)]
+        for whose in ("predicted", "measured")
+    )
+    points["execution_error_percent"] = 100 * (predicted / measured - 1)
     names = np.array(CLASSES)
     points["predicted_class"] = names[predicted_s.argmax(axis=1)]
     points["measured_class"] = names[measured_s.argmax(axis=1)]
@@ -276,6 +299,7 @@ def _errors(
 ) -> dict[str, Any]:
     """Return the columns of a row of table ``prediction_errors`` after its keys."""
     error_percent = held_out["error_percent"]
+    execution_percent = held_out["execution_error_percent"].abs()
     mape_percent = error_percent.abs().mean()
     rates = study["cache_rate_percent"].tolist()
     predicted, measured = (
@@ -301,6 +325,8 @@ def _errors(
         "best_measured_set_percent": best.words.removesuffix(" %"),
         "best_in_set": rates[predicted] in best.rates,
         "best_within_one_step": abs(predicted - measured) <= 1,
+        "execution_mape_percent": execution_percent.mean(),
+        "execution_largest_error_percent": execution_percent.max(),
         "repeat_cv_percent": typical_cv_percent,
         "largest_repeat_cv_percent": cv_percent.max(),
         "goal_percent": goal,
@@ -358,12 +384,24 @@ def summary(errors: pd.DataFrame) -> str:
             f"{'share errors':>24}{'dominant':>10}{'inside':>9}  {'best':>16}",
         ]
         lines += map(_summary_line, studies.to_dict("records"))
+        lines += _execution_lines(studies)
         if undecided := first["undecided_at_percent"]:
             lines.append(
                 "  measured classes too close to call which one is dominant at "
                 f"{undecided} %"
             )
     return "\n".join(lines) + "\n"
+
+
+def _execution_lines(studies: pd.DataFrame) -> list[str]:
+    """Return the errors of the execution time, of models that know it."""
+    known = studies[studies["execution_mape_percent"].notna()]
+    return [
+        f"  execution time of an epoch by {row['model']}: MAPE "
+        f"{row['execution_mape_percent']:.1f} %, largest error "
+        f"{row['execution_largest_error_percent']:.1f} %"
+        for row in known.to_dict("records")
+    ]
 
 
 def _summary_line(row: Mapping[str, Any]) -> str:

@@ -44,14 +44,19 @@ COLUMNS = [
     "io_class",
     "time_s",
     "mean_time_s",
+    "execution_time_s",
 ]
 
 
 class ClassTimes(NamedTuple):
-    """I/O time by class, in the order of `IOClass`, both of shape (4,)."""
+    """I/O time by class, in the order of `IOClass`, both of shape (4,).
+
+    Only the simulation knows the execution time of the epoch.
+    """
 
     slowest_s: np.ndarray
     mean_s: np.ndarray
+    execution_s: float = np.nan
 
 
 def predict(
@@ -72,10 +77,11 @@ def predict(
 
     Returns
     -------
-    DataFrame, shape (n_points * n_epochs * 4, 6)
+    DataFrame, shape (n_points * n_epochs * 4, 7)
         ``cache_rate_percent, repetition, epoch, io_class`` and, in seconds, ``time_s``
-        of the slowest process, whose sum over the classes is the I/O time, and
-        ``mean_time_s`` over the processes.
+        of the slowest process, whose sum over the classes is the I/O time,
+        ``mean_time_s`` over the processes, and ``execution_time_s`` of the epoch, which
+        only the simulation knows.
 
     Raises
     ------
@@ -165,14 +171,22 @@ def _simulate(
     predicted = []
     for reads in simulate_reads(description, point, network=network):
         times_s = class_times(reads)
-        predicted.append(ClassTimes(slowest_class_times(times_s), times_s.mean(axis=0)))
+        mean_s, execution_s = times_s.mean(axis=0), reads.epoch.execution_time_s
+        predicted.append(ClassTimes(slowest_class_times(times_s), mean_s, execution_s))
     return predicted
 
 
 def _table(points: list[Point], predicted: list[list[ClassTimes]]) -> pd.DataFrame:
     """Return the predictions of the epochs of all points as one table."""
     rows = [
-        (point.cache_rate_percent, point.repetition, epoch, name, *times)
+        (
+            point.cache_rate_percent,
+            point.repetition,
+            epoch,
+            name,
+            *times,
+            one.execution_s,
+        )
         for point, epochs in zip(points, predicted, strict=True)
         for epoch, one in enumerate(epochs)
         for name, *times in zip(CLASSES, one.slowest_s, one.mean_s, strict=True)

@@ -91,7 +91,7 @@ POINT, SCENARIO = list(shared.POINT_KEYS), list(SCENARIO_KEYS)
 RUN_EPOCH = [*RUN_KEYS, "epoch"]
 TRAINING = list(analysis.TRAINING)
 CLASSES = [str(io_class) for io_class in IOClass]
-LATER_NUMBERS = analysis.LATER
+LATER_NUMBERS = analysis.LATER | model.LATER
 IMPROVEMENTS, CLASS_TIMES = list(shared.IMPROVEMENTS), list(shared.CLASS_TIMES)
 
 

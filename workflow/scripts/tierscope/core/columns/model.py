@@ -187,6 +187,16 @@ _PREDICTIONS: Columns = {
         "classes; missing if there is one repetition.",
         may_be_missing=True,
     ),
+    "predicted_execution_s": seconds(
+        "Predicted execution time of an epoch, mean over epochs and repetitions; "
+        "missing of models that only know the I/O time.",
+        may_be_missing=True,
+    ),
+    "measured_execution_s": seconds(
+        "Measured execution time of an epoch, that of its slowest process, mean over "
+        "epochs and repetitions; missing in older tables.",
+        may_be_missing=True,
+    ),
 }
 
 _PREDICTION_ERRORS: Columns = {
@@ -249,6 +259,16 @@ _PREDICTION_ERRORS: Columns = {
         "Whether the best predicted and the best measured cache rate are the same, or "
         "neighbours in the sweep."
     ),
+    "execution_mape_percent": percent(
+        "Absolute error of the predicted execution time of an epoch, mean over the "
+        "held-out cache rates; missing of models that only know the I/O time.",
+        may_be_missing=True,
+    ),
+    "execution_largest_error_percent": percent(
+        "The largest absolute error of the predicted execution time at a held-out "
+        "cache rate; missing of models that only know the I/O time.",
+        may_be_missing=True,
+    ),
     "repeat_cv_percent": percent(
         "Standard deviation of the I/O time over the repetitions divided by the mean, "
         "median over the held-out cache rates and epochs; missing if there is one "
@@ -286,6 +306,15 @@ _CLASS_STALLS: Columns = {
         "Longest wait of a process for the first batch of the model's epoch, at most "
         "the computation of its step, which would hide it after another step; mean "
         "over the repetitions."
+    ),
+}
+
+# Numbers that older tables lack, by table.
+LATER: dict[str, tuple[str, ...]] = {
+    "predictions": ("predicted_execution_s", "measured_execution_s"),
+    "prediction_errors": (
+        "execution_mape_percent",
+        "execution_largest_error_percent",
     ),
 }
 
