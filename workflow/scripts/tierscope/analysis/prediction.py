@@ -78,8 +78,8 @@ def compare(
     predicted : DataFrame
         Rows of a cache rate, repetition, epoch and I/O class with ``time_s``, the
         predicted time of the slowest process in seconds, and perhaps
-        ``execution_time_s`` (`tierscope.model.predict.predict`); other columns are
-        ignored.
+        ``execution_time_s`` and ``utilisation_percent``
+        (`tierscope.model.predict.predict`); other columns are ignored.
     breakdown : DataFrame
         Table ``breakdown`` of the scenario.
     calibration, model : str
@@ -91,7 +91,7 @@ def compare(
 
     Returns
     -------
-    DataFrame, shape (n_cache_rates * 4, 19)
+    DataFrame, shape (n_cache_rates * 4, 21)
         Table ``predictions``: means over repetitions and epochs, in seconds, with the
         interval of the measured mean over the repetitions, of the class
         (``measured_low_s`` to ``measured_high_s``) and of the sum over the classes
@@ -133,6 +133,8 @@ def compare(
         measured_io_time_high_s=rates.map(totals["high"]),
         predicted_execution_s=rates.map(_execution_s(predicted)),
         measured_execution_s=rates.map(_execution_s(epochs)),
+        predicted_utilisation_percent=rates.map(_utilisation_percent(predicted)),
+        measured_utilisation_percent=rates.map(_utilisation_percent(epochs)),
     )
     return rows.iloc[np.lexsort((code, rates))][list(TABLES["predictions"])]
 
@@ -146,6 +148,17 @@ def _execution_s(epochs: pd.DataFrame | None) -> pd.Series:
         return pd.Series(dtype="float64")
     of_runs_s = epochs.groupby(_RUN_EPOCH)["execution_time_s"].max()
     return of_runs_s.groupby("cache_rate_percent").mean()
+
+
+def _utilisation_percent(epochs: pd.DataFrame | None) -> pd.Series:
+    """Return the mean accelerator utilisation by cache rate, empty if not known.
+
+    It is missing where the training does not compute.
+    """
+    if epochs is None or "utilisation_percent" not in epochs:
+        return pd.Series(dtype="float64")
+    mean = epochs.groupby("cache_rate_percent")["utilisation_percent"].mean()
+    return mean.where(mean > 0)
 
 
 def _run_totals(breakdown: pd.DataFrame) -> pd.DataFrame:
@@ -176,8 +189,9 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
         seconds, ``measured_low_s`` to ``measured_high_s``, the interval of the latter,
         ``inside``, whether it holds the prediction, ``error_percent`` (positive:
         predicted too long), ``predicted_class`` and ``measured_class``, which take
-        longest, ``undecided``, ``execution_error_percent``, missing if the model does
-        not know the execution time, and a share error in percentage points for each
+        longest, ``undecided``, ``execution_error_percent`` and
+        ``utilisation_error_points``, missing if the model does not know them, and a
+        share error in percentage points for each
         class. The two longest classes of a point are undecided if their intervals
         overlap: then chance decides which one is dominant.
     """
@@ -200,10 +214,13 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
     )
     points["error_percent"] = 100 * (points["predicted_s"] / points["measured_s"] - 1)
     predicted, measured = (
-        predictions[f"{whose}_execution_s"].to_numpy()[:: len(CLASSES)]
+        predictions[
+            [f"{whose}_execution_s", f"{whose}_utilisation_percent"]
+        ].to_numpy()[:: len(CLASSES)]
         for whose in ("predicted", "measured")
     )
-    points["execution_error_percent"] = 100 * (predicted / measured - 1)
+    points["execution_error_percent"] = 100 * (predicted[:, 0] / measured[:, 0] - 1)
+    points["utilisation_error_points"] = predicted[:, 1] - measured[:, 1]
     names = np.array(CLASSES)
     points["predicted_class"] = names[predicted_s.argmax(axis=1)]
     points["measured_class"] = names[measured_s.argmax(axis=1)]
@@ -300,6 +317,7 @@ def _errors(
     """Return the columns of a row of table ``prediction_errors`` after its keys."""
     error_percent = held_out["error_percent"]
     execution_percent = held_out["execution_error_percent"].abs()
+    utilisation_points = held_out["utilisation_error_points"].abs()
     mape_percent = error_percent.abs().mean()
     rates = study["cache_rate_percent"].tolist()
     predicted, measured = (
@@ -327,6 +345,8 @@ def _errors(
         "best_within_one_step": abs(predicted - measured) <= 1,
         "execution_mape_percent": execution_percent.mean(),
         "execution_largest_error_percent": execution_percent.max(),
+        "utilisation_error_points": utilisation_points.mean(),
+        "utilisation_largest_error_points": utilisation_points.max(),
         "repeat_cv_percent": typical_cv_percent,
         "largest_repeat_cv_percent": cv_percent.max(),
         "goal_percent": goal,
@@ -394,14 +414,22 @@ def summary(errors: pd.DataFrame) -> str:
 
 
 def _execution_lines(studies: pd.DataFrame) -> list[str]:
-    """Return the errors of the execution time, of models that know it."""
-    known = studies[studies["execution_mape_percent"].notna()]
-    return [
-        f"  execution time of an epoch by {row['model']}: MAPE "
-        f"{row['execution_mape_percent']:.1f} %, largest error "
-        f"{row['execution_largest_error_percent']:.1f} %"
-        for row in known.to_dict("records")
-    ]
+    """Return the errors of execution time and utilisation, of models that know them."""
+    lines = []
+    for row in studies.to_dict("records"):
+        line = (
+            f"  execution time of an epoch by {row['model']}: MAPE "
+            f"{row['execution_mape_percent']:.1f} %, largest error "
+            f"{row['execution_largest_error_percent']:.1f} %"
+        )
+        if not np.isnan(row["utilisation_error_points"]):
+            line += (
+                f"; accelerator utilisation: {row['utilisation_error_points']:.1f} "
+                f"points, largest {row['utilisation_largest_error_points']:.1f}"
+            )
+        if not np.isnan(row["execution_mape_percent"]):
+            lines.append(line)
+    return lines
 
 
 def _summary_line(row: Mapping[str, Any]) -> str:

@@ -206,6 +206,7 @@ def test_a_whole_loop_says_how_long_it_waited_and_used_batches(notes, clock):
         take(stream, next_batch, batches)
     (note,) = notes()
     times = {"batches": 3, "wait_s": 12, "use_s": 30}
+    times |= {"first_wait_s": 3, "first_use_s": 10}
     whose = {"pid": os.getpid(), "rank": rank(), "evaluation": True}
     assert note == {"kind": "loop", "stream": 4, "epoch": 7, **whose, **times}
 

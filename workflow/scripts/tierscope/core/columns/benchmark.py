@@ -38,7 +38,8 @@ STEPS: Columns = {
         "Part of `execution_time_s` in which the process computed.", may_be_missing=True
     ),
     "stall_s": seconds(
-        "Part of it in which the process waited for a batch.", may_be_missing=True
+        "Part of it in which the process waited for a batch.",
+        may_be_missing=True,
     ),
     "rest_s": seconds(
         "Rest of it, measured: the start of workers, waits for other processes, and "
@@ -47,8 +48,8 @@ STEPS: Columns = {
     ),
     "utilisation_percent": percent(
         "Accelerator utilisation (AU) as DLIO and MLPerf Storage define it: "
-        "computation over execution time, both without the first step of the epoch; "
-        "missing if there is only one step.",
+        "computation over execution time, both without the first step of the epoch; of "
+        "a program over the time of its loop; missing if there is only one step.",
         may_be_missing=True,
     ),
 }

@@ -197,6 +197,18 @@ _PREDICTIONS: Columns = {
         "epochs and repetitions; missing in older tables.",
         may_be_missing=True,
     ),
+    "predicted_utilisation_percent": percent(
+        "Predicted accelerator utilisation (AU), mean over processes, epochs and "
+        "repetitions; missing of models that only know the I/O time, and where the "
+        "training does not compute.",
+        may_be_missing=True,
+    ),
+    "measured_utilisation_percent": percent(
+        "Measured accelerator utilisation (AU), mean over processes, epochs and "
+        "repetitions; missing in older tables, where the training does not compute, "
+        "and of programs whose loops were not seen.",
+        may_be_missing=True,
+    ),
 }
 
 _PREDICTION_ERRORS: Columns = {
@@ -269,6 +281,15 @@ _PREDICTION_ERRORS: Columns = {
         "cache rate; missing of models that only know the I/O time.",
         may_be_missing=True,
     ),
+    "utilisation_error_points": points(
+        "Absolute error of the predicted accelerator utilisation, mean over the "
+        "held-out cache rates; missing where it is not predicted or not measured.",
+        may_be_missing=True,
+    ),
+    "utilisation_largest_error_points": points(
+        "The largest such error at a held-out cache rate.",
+        may_be_missing=True,
+    ),
     "repeat_cv_percent": percent(
         "Standard deviation of the I/O time over the repetitions divided by the mean, "
         "median over the held-out cache rates and epochs; missing if there is one "
@@ -311,10 +332,17 @@ _CLASS_STALLS: Columns = {
 
 # Numbers that older tables lack, by table.
 LATER: dict[str, tuple[str, ...]] = {
-    "predictions": ("predicted_execution_s", "measured_execution_s"),
+    "predictions": (
+        "predicted_execution_s",
+        "measured_execution_s",
+        "predicted_utilisation_percent",
+        "measured_utilisation_percent",
+    ),
     "prediction_errors": (
         "execution_mape_percent",
         "execution_largest_error_percent",
+        "utilisation_error_points",
+        "utilisation_largest_error_points",
     ),
 }
 

@@ -95,9 +95,10 @@ class ProgramFacts:
         else:
             readers = "no worker"
         ahead = f", {count_words(depth, 'batch', 'batches')} ahead" if depth else ""
+        ranks = count_words(self.n_ranks, "rank")
         return (
             f"loads as {self.loader}: batches of {self.batch_size}, {readers}{ahead}, "
-            f"{count_words(self.n_ranks, 'rank')}, {count_words(self.n_epochs, 'epoch')}"
+            f"{ranks}, {count_words(self.n_epochs, 'epoch')}"
         )
 
 

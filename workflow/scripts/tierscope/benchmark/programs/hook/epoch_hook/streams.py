@@ -99,8 +99,8 @@ class Times:
     """How long a program waits for the batches of an iteration, and uses them."""
 
     def __init__(self) -> None:
-        self._n_batches, self._wait_ns, self._use_ns = 0, 0, 0
-        self._given_ns = 0
+        self._n_batches, self._given_ns = 0, 0
+        self._wait_ns, self._use_ns = [0, 0], [0, 0]  # of the first batch, and of all
 
     def give(self, asked_ns: int) -> None:
         """Note a batch that was asked for at this time and is given now."""
@@ -114,15 +114,21 @@ class Times:
             return None
         return {
             "batches": self._n_batches,
-            "wait_s": self._wait_ns / 1e9,
-            "use_s": self._use_ns / 1e9,
+            "first_wait_s": self._wait_ns[0] / 1e9,
+            "first_use_s": self._use_ns[0] / 1e9,
+            "wait_s": self._wait_ns[1] / 1e9,
+            "use_s": self._use_ns[1] / 1e9,
         }
 
     def _add(self, asked_ns: int) -> None:
         now_ns = time.perf_counter_ns()
-        self._wait_ns += now_ns - asked_ns
-        if self._n_batches:
-            self._use_ns += asked_ns - self._given_ns
+        used_ns = asked_ns - self._given_ns if self._n_batches else 0
+        if not self._n_batches:
+            self._wait_ns[0] = now_ns - asked_ns
+        elif self._n_batches == 1:
+            self._use_ns[0] = used_ns
+        self._wait_ns[1] += now_ns - asked_ns
+        self._use_ns[1] += used_ns
         self._given_ns = now_ns
 
 
