@@ -110,10 +110,18 @@ def test_the_cut_by_rule_and_by_model_stand_side_by_side(
     assert explorer_by_both.text("best_improved") == f"{rule_s:#.3g} s at {rate} %"
     assert explorer_by_both.text("best_cut") == words_of(before_s, rule_s)
     rate, model_s = best_by_model(by_model, {"gfs_meta": 50})
-    assert explorer_by_both.text("best_model") == f"{model_s:#.3g} s at {rate} %"
+    ends = f"{model_s / 1.05:#.3g} to {model_s * 1.05:#.3g} s"
+    best = f"{model_s:#.3g} s ({ends}) at {rate} %"
+    assert explorer_by_both.text("best_model") == best
     assert explorer_by_both.text("best_model_cut") == words_of(before_s, model_s)
     at_40_s = modelled(by_model, {"gfs_meta": 50})[40]
-    assert explorer_by_both.text("looked_at_model") == f"{at_40_s:#.3g} s"
+    ends_s = at_40_s / 1.05, at_40_s * 1.05
+    ends = f"{ends_s[0]:#.3g} to {ends_s[1]:#.3g} s"
+    assert explorer_by_both.text("looked_at_model") == f"{at_40_s:#.3g} s ({ends})"
+    bars = explorer_by_both.table("lines", ["when", "cache_rate_percent", "low_s"])
+    bars = bars[bars["when"] == "improved, by the model"]
+    low_s = bars.set_index("cache_rate_percent").loc[40, "low_s"]
+    assert low_s == pytest.approx(ends_s[0], rel=1e-4)
     assert explorer_by_both.text("best_model_limit").endswith(" %)")
     assert explorer_by_both.text("method_text") == ""
 

@@ -55,6 +55,9 @@ if MODEL in METHODS:
             io_time=f"{TABLES}/io_time.parquet",
             epochs=f"{TABLES}/epochs.parquet",
             devices=f"{RESULTS}/model/{CALIBRATED}/devices.yaml" if CALIBRATED else [],
+            uncertainty=(
+                f"{RESULTS}/model/{CALIBRATED}/uncertainty.json" if CALIBRATED else []
+            ),
             library=library("estimate_by_model"),
         output:
             estimates=ESTIMATES[MODEL],

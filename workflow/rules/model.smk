@@ -90,6 +90,7 @@ rule calibrate_devices:
     output:
         calibration=f"{CALIBRATION}/calibration.parquet",
         devices=f"{CALIBRATION}/devices.yaml",
+        uncertainty=f"{CALIBRATION}/uncertainty.json",
     log:
         f"{LOGS}/calibrate_devices/{{calibration}}.log",
     priority: 1  # figures wait for it
@@ -112,5 +113,5 @@ rule calibrate:
         lambda wildcards: expand(
             f"{CALIBRATION}/{{name}}",
             calibration=usable_calibrations(),
-            name=("calibration.parquet", "devices.yaml"),
+            name=("calibration.parquet", "devices.yaml", "uncertainty.json"),
         ),

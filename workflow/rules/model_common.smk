@@ -87,6 +87,17 @@ def seen_runs(name, is_ideal=False):
     return names
 
 
+def calibration_judgements(wildcards):
+    """Return what else of the calibrations the prediction study needs."""
+    if EXPERIMENT.simulated:
+        return []
+    return expand(
+        f"{CALIBRATION}/{{name}}",
+        calibration=usable_calibrations(),
+        name=("calibration.parquet", "uncertainty.json"),
+    )
+
+
 def calibration_runs(wildcards):
     """Return the I/O time of the runs of a calibration."""
     plan = calibration(wildcards)

@@ -13,6 +13,7 @@ rule predict_io_time:
         epochs=f"{PREDICT}/epochs.parquet",
         programs=predicted_programs,
         devices=calibration_devices,
+        judgements=calibration_judgements,
         observations=observations("predict"),
         library=library("predict_io_time"),
     output:

@@ -37,6 +37,7 @@ def main() -> None:
     print(report)
     result.check()  # refuses only parameters that the configuration lists
     write_table(result.table(name), snakemake.output.calibration, "calibration")
+    result.uncertainty.write(snakemake.output.uncertainty)
     text = devices_text(result.devices(), report)
     write_text(snakemake.output.devices, text)
 

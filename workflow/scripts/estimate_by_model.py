@@ -9,6 +9,7 @@ from tierscope.analysis.whatif import best_point, combinations_of, map_percents
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import read_described
+from tierscope.model.calibration.uncertainty import Uncertainty
 from tierscope.model.improve import estimate_by_model
 from tierscope.storage.queueing_network import ModelError
 
@@ -36,6 +37,9 @@ def main() -> None:
         description,
         params.model,
         select_scenario(read_table(snakemake.input.epochs, "epochs"), params.scenario),
+        Uncertainty.read(snakemake.input.uncertainty)
+        if snakemake.input.uncertainty
+        else None,
     )
     write_table(estimates, snakemake.output.estimates, "estimates")
     print(best_point(estimates).to_string(index=False))

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pandas as pd
 from tierscope.analysis.breakdown import break_down, points_of, select_scenario
@@ -19,7 +20,9 @@ from tierscope.core.files import log_to, write_text
 from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
-from tierscope.model.predict import ANALYTIC, MODELS, models_of, predict
+from tierscope.model.calibration.uncertainty import Uncertainty
+from tierscope.model.predict import ANALYTIC, MODELS, SIMULATION, models_of, predict
+from tierscope.model.predicted_intervals import predicted_intervals
 from tierscope.model.programs.description import ModelledProgram
 from tierscope.storage.queueing_network import ModelError
 
@@ -30,6 +33,7 @@ def predict_scenario(
     io_time: pd.DataFrame,
     epochs: pd.DataFrame,
     models: Iterable[str],
+    uncertainty: Uncertainty | None = None,
     program: ModelledProgram | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of table `predictions` of a scenario, model by model.
@@ -49,6 +53,8 @@ def predict_scenario(
         Table ``epochs`` of the measurements.
     models : iterable of str
         Names of models.
+    uncertainty : Uncertainty, optional
+        That of the calibration: the simulation's predictions have intervals.
     program : ModelledProgram, optional
         The program of the user that reads.
     """
@@ -61,12 +67,21 @@ def predict_scenario(
     }
     for model in models_of(description, models):
         predicted = predict(description, points_of(measured), model)
+        intervals = None
+        if uncertainty is not None and model == SIMULATION:
+            intervals = predicted_intervals(predicted, description, uncertainty)
         if program:
             predicted["execution_time_s"] += predicted["epoch"].map(
                 dict(enumerate(program.rest_s))
             )
-        mine = select_scenario(epochs, pair.scenario)
-        yield compare(predicted, breakdown, model=model, epochs=mine, **calibration)
+        yield compare(
+            predicted,
+            breakdown,
+            model=model,
+            epochs=select_scenario(epochs, pair.scenario),
+            intervals=intervals,
+            **calibration,
+        )
     if pair.scaled_n_osts is not None:
         other = select_scenario(
             io_time, {**pair.scenario, "n_osts": pair.scaled_n_osts}
@@ -85,8 +100,14 @@ def main() -> None:
     epochs = read_table(snakemake.input.epochs, "epochs")
     programs = map(ModelledProgram.read, snakemake.input.programs)
     programs = {one.description.dataset.name: one for one in programs}
-    files = snakemake.input.get("devices", [])
-    files = dict(zip(snakemake.params.calibrations, files, strict=True))
+    folders = {
+        name: Path(devices).parent
+        for name, devices in zip(
+            snakemake.params.calibrations,
+            snakemake.input.get("devices", []),
+            strict=True,
+        )
+    }
     # Simulated runs are not predicted by simulation.
     models = ANALYTIC if snakemake.params.simulated else MODELS
     pairs, parts = [], []
@@ -95,11 +116,16 @@ def main() -> None:
         program = programs.get(pair.scenario["dataset"])
         description = RunDescription.from_json(study["description"])
         description = program.description if program else description
-        if pair.calibration in files:
-            devices = read_devices(files[pair.calibration])
+        uncertainty = None
+        if pair.calibration in folders:
+            folder = folders[pair.calibration]
+            devices = read_devices(folder / "devices.yaml")
             description = calibrated(description, devices)
+            uncertainty = Uncertainty.read(folder / "uncertainty.json")
         pairs.append(pair)
-        parts += predict_scenario(pair, description, io_time, epochs, models, program)
+        parts += predict_scenario(
+            pair, description, io_time, epochs, models, uncertainty, program
+        )
     if not parts:
         raise ModelError(
             "config: simulate: got true with workers, steps that wait for all, or "
@@ -111,6 +137,9 @@ def main() -> None:
     write_table(errors, snakemake.output.errors, "prediction_errors")
     words = f"{summary(errors)}\nSource: {origin_of(snakemake)}.\n"
     words += "".join(f"{program.words}\n" for program in programs.values())
+    for name, folder in folders.items():
+        found = read_table(folder / "calibration.parquet", "calibration")
+        words += f"Calibration {name}: {found['lack_of_fit'].iloc[0]}\n"
     for name, reason in snakemake.params.left_out.items():
         words += f"Calibration {name} left out: {reason}.\n"
     write_text(snakemake.output.summary, words)

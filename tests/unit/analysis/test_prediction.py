@@ -68,8 +68,26 @@ def io_time_of(times_s=TIMES_S, repetitions=1, step_s=0.0, **keys):
     )
 
 
-def errors_of(predicted_s, measured=None, calibrated_percent=(), goal_percent=5):
-    """Return tables `predictions` and `prediction_errors` of given predictions."""
+def intervals_of(predicted, factor):
+    """Return intervals of given predictions."""
+    by = ["cache_rate_percent", "io_class"]
+    frame = predicted.groupby(by)["time_s"].mean().reset_index()
+    total_s = frame.groupby("cache_rate_percent")["time_s"].transform("sum")
+    ends = {
+        f"predicted{what}_{end}_s": time_s * factor**sign
+        for what, time_s in (("", frame["time_s"]), ("_io_time", total_s))
+        for end, sign in (("low", -1), ("high", 1))
+    }
+    return frame[by].assign(**ends)
+
+
+def errors_of(
+    predicted_s, measured=None, calibrated_percent=(), goal_percent=5, factor=None
+):
+    """Return tables `predictions` and `prediction_errors` of given predictions.
+
+    With a factor they have intervals from the time over it to the time by it.
+    """
     breakdown = break_down(io_time_of() if measured is None else measured)
     predicted = breakdown.drop(columns="time_s").merge(
         pd.DataFrame(
@@ -84,6 +102,7 @@ def errors_of(predicted_s, measured=None, calibrated_percent=(), goal_percent=5)
         calibration="some",
         model="mva",
         calibrated_percent=calibrated_percent,
+        intervals=None if factor is None else intervals_of(predicted, factor),
     )
     predictions = check_table(predictions, "predictions")
     keys = {key: breakdown[key].iloc[0] for key in KEYS}
@@ -179,6 +198,32 @@ def test_predictions_stand_beside_the_interval_of_what_was_measured():
     assert "3 of 3 cache rates have an interval" in summary(errors.to_frame().T)
     _, alone = errors_of(TIMES_S)
     assert (alone["n_inside"], alone["n_with_interval"]) == (0, 0)
+
+
+def test_intervals_of_predictions_hold_measured_points_or_do_not():
+    """12 s are predicted at 0 and 50 %, where 10 and 8 s were measured."""
+    predicted = TIMES_S | {0: (2, 10, 0, 0), 50: (1, 3, 8, 0)}
+    predictions, errors = errors_of(predicted, calibrated_percent=(100,), factor=1.3)
+    assert predictions["predicted_io_time_low_s"].iloc[0] == pytest.approx(12 / 1.3)
+    assert predictions["predicted_high_s"].iloc[0] == pytest.approx(2 * 1.3)
+    assert (errors["n_held"], errors["n_with_prediction_interval"]) == (1, 2)
+    words = "The intervals of the mva hold 1 of 2 measured points that were held out"
+    assert words in summary(errors.to_frame().T)
+
+
+def test_predictions_without_a_calibration_have_no_interval_and_say_so():
+    predictions, errors = errors_of(TIMES_S)
+    assert predictions["predicted_low_s"].isna().all()
+    assert errors["n_with_prediction_interval"] == 0
+    text = summary(errors.to_frame().T)
+    assert "No intervals of predictions: they need a calibration" in text
+
+
+def test_older_tables_of_predictions_are_read():
+    predictions, _ = errors_of(TIMES_S)
+    later = [name for name in predictions if name.startswith("predicted_")]
+    old = predictions.drop(columns=[one for one in later if one != "predicted_s"])
+    assert check_table(old, "predictions").equals(predictions)
 
 
 def test_best_rate_is_right_where_it_cannot_be_told_from_the_measured_best():
@@ -387,10 +432,10 @@ class TestKnownTruth:
 
 
 class TestFigure:
-    def draw(self, repetitions=2):
+    def draw(self, repetitions=2, factor=None):
         measured = io_time_of(repetitions=repetitions, step_s=0.2)
         studies = [
-            errors_of(TIMES_S | {50: (1, 3, 5, 0)}, measured, (0, 100)),
+            errors_of(TIMES_S | {50: (1, 3, 5, 0)}, measured, (0, 100), factor=factor),
             errors_of(TIMES_S, io_time_of(repetitions=repetitions, n_osts=1)),
         ]
         return plot_prediction(
@@ -419,6 +464,23 @@ class TestFigure:
         assert line.get_ydata().tolist() == pytest.approx(expected)
         (band,) = first.collections
         assert isinstance(band, PolyCollection)
+
+    def test_intervals_of_predictions_are_bands(self):
+        with_band, without = (
+            next(ax for ax in figure.axes if "process" in ax.get_ylabel())
+            for figure in (self.draw(factor=2.0), self.draw())
+        )
+
+        def bands(ax):
+            return [one for one in ax.collections if isinstance(one, PolyCollection)]
+
+        assert bands(without) == []
+        (band,) = bands(with_band)
+        ends_s = band.get_paths()[0].vertices[:, 1]
+        assert (ends_s.min(), ends_s.max()) == (4.5, 20)
+        assert "hold 1 of 1 measured" in with_band.get_title(loc="left").replace(
+            "\n", " "
+        )
 
     def test_squares_mark_the_calibrated_points(self):
         first, _ = (ax for ax in self.draw().axes if "process" in ax.get_ylabel())

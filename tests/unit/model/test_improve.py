@@ -9,10 +9,11 @@ from tierscope.analysis.breakdown import (
     slowest_process,
 )
 from tierscope.analysis.whatif import select_improvements
-from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS, POINT
+from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS, INTERVAL, POINT
 from tierscope.core.io_class import total_s
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
+from tierscope.model.calibration.uncertainty import Source, Uncertainty
 from tierscope.model.improve import estimate_by_model, improved_utilisation
 from tierscope.model.simulator.run import simulate_reads, tables_of
 from tierscope.storage.queueing_network import ModelError
@@ -131,6 +132,48 @@ def test_where_the_metadata_server_is_all_there_is_twice_the_speed_is_half_the_t
     np.testing.assert_allclose(after_s, before_s / 2, rtol=1e-4)
     other_s = at_zero.loc[(0, 0, 300, 300), "io_time_s"].to_numpy()
     assert (other_s == before_s).all()
+
+
+class TestIntervals:
+    """What the calibration does not know, in estimates."""
+
+    OPEN = ("gfs.open_s",)
+    KNOWN = np.full((1, 1), 0.1**2)
+
+    def interval(self, measured, *sources):
+        uncertainty = Uncertainty(self.OPEN, sources)
+        found = estimate_by_model(
+            measured, LARGE, 1, DESCRIPTION, uncertainty=uncertainty
+        )
+        assert check_table(found, "estimates").equals(found)
+        wide = np.log(found["io_time_high_s"] / found["io_time_low_s"])
+        return found.assign(wide=wide).set_index(["cache_rate_percent", *IMPROVEMENTS])
+
+    def test_without_a_calibration_there_is_none(self, estimates):
+        assert estimates[INTERVAL].isna().all(axis=None)
+
+    def test_nothing_is_uncertain_without_an_improvement(self, measured):
+        source = Source("pure error", self.KNOWN, np.inf)
+        found = self.interval(measured, source)
+        as_it_is = found.xs((0, 0, 0, 0), level=IMPROVEMENTS)
+        np.testing.assert_allclose(as_it_is["wide"], 0, atol=1e-12)
+
+    def test_where_there_is_only_one_class_its_error_cancels_out(self, measured):
+        source = Source("pure error", self.KNOWN, np.inf)
+        at_zero = self.interval(measured, source).loc[(0, 0, 100, 0, 0)]
+        assert (at_zero["wide"] < 0.01).all()
+
+    def test_error_of_a_class_counts_as_its_share_of_the_time_changes(self, measured):
+        source = Source("structure", np.zeros((1, 1)), np.inf, "gfs_meta", 0.1)
+        found = self.interval(measured, source)
+        shares = found[CLASS_TIMES].div(found["io_time_s"], axis=0)["gfs_meta_s"]
+        at_half = (50, 0, 100, 0, 0)
+        change = (shares.loc[at_half] - shares.loc[(50, 0, 0, 0, 0)].to_numpy()).mean()
+        expected = 2 * 1.96 * 0.1 * abs(change)
+        assert found.loc[at_half, "wide"].mean() == pytest.approx(expected, rel=0.1)
+        assert (
+            found.loc[at_half, "io_time_low_s"] < found.loc[at_half, "io_time_s"]
+        ).all()
 
 
 def test_only_the_wanted_epoch_is_simulated_and_is_the_same_then():

@@ -49,11 +49,11 @@ def describe(experiment, n_osts):
     )
 
 
-def io_time_of(description, cache_rates=(0, 65, 100), noise=0.0):
+def io_time_of(description, cache_rates=(0, 65, 100), noise=0.0, repetition=0):
     """Simulate points; every class time of an epoch errs by some factor."""
-    generator, parts = np.random.default_rng(1), []
+    generator, parts = np.random.default_rng(1 + repetition), []
     for rate in cache_rates:
-        point = Point(rate, 0)
+        point = Point(rate, repetition)
         part, _ = tables_of(description, point, simulate_reads(description, point))
         factor = np.exp(noise * generator.standard_normal((part["epoch"].max() + 1, 4)))
         by_class = part["io_class"].astype("category").cat.codes
@@ -334,6 +334,55 @@ class TestTheDataChoose:
         assert self.findings(found)["gfs.close_s"].status == "kept"
         assert found.devices()["gfs"]["close_s"] == 0
         assert self.error_at(found, description, 40) < 0.05
+
+
+@pytest.fixture(scope="module")
+def repeated(experiment):
+    """Return a scenario of 96 files on one OST, and three repetitions that vary."""
+    whole = describe(experiment, 1)
+    description = replace(whole, dataset=replace(whole.dataset, n_files=96))
+    parts = [
+        io_time_of(description, noise=0.02, repetition=repetition)
+        for repetition in range(3)
+    ]
+    return description, pd.concat(parts, ignore_index=True)
+
+
+@pytest.mark.usefixtures("without_neighbours")
+class TestLackOfFit:
+    def fit(self, description, io_time):
+        probes = probes_of(description, (1,), 0.02)
+        names = ["gfs.open_s", "gfs.ost_bandwidth_bytes_per_s", "lfs.request_s"]
+        return calibrate(description, io_time, probes, names)
+
+    def test_a_right_structure_is_not_reported(self, repeated):
+        found = self.fit(*repeated)
+        assert not found.lack_of_fit.is_reported
+        assert "describes this storage as far as" in found.text()
+        deviation = found.uncertainty.sources[-1].deviation
+        assert deviation < 0.01
+
+    def test_reads_that_are_fast_while_they_are_few_are_reported(self, repeated):
+        """As behind a rate limit whose credit is not used up at 65 %."""
+        description, io_time = repeated
+        few = (io_time["cache_rate_percent"] == 65) & (
+            io_time["io_class"] == "gfs_read"
+        )
+        times_s = io_time["time_s"].where(~few, io_time["time_s"] / 1.5)
+        found = self.fit(description, io_time.assign(time_s=times_s))
+        assert found.lack_of_fit.is_reported
+        said = found.lack_of_fit.sentence()
+        assert "faster when there are few of them: a cache, or a rate limit" in said
+        named = {
+            (one.what, one.rate_percent, one.ratio < 1)
+            for one in found.lack_of_fit.disagreements
+        }
+        assert {("gfs_read", 0, False), ("gfs_read", 65, True)} <= named
+        table = check_table(found.table("all-osts"), "calibration")
+        assert table["lack_of_fit_p_value"].iloc[0] < 0.05
+        assert "does not describe" in table["lack_of_fit"].iloc[0]
+        assert "does not describe" in devices_text({}, found.text())
+        assert found.uncertainty.sources[-1].deviation > 0.02
 
 
 class TestDevicesFile:

@@ -26,9 +26,11 @@ from tierscope.analysis.intervals import (
 from tierscope.core.columns import CLASSES, SCENARIO, TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.studies import Pair
+from tierscope.core.tables import with_later_columns
 
 SCALING = "scaling"
 DOMINANT_GOAL_PERCENT = 95
+_NO_INTERVALS = "No intervals of predictions: they need a calibration"
 
 SHARE_ERRORS = [f"{io_class}_share_error_points" for io_class in CLASSES]
 _STUDY = [*SCENARIO, "calibration", "model"]
@@ -70,6 +72,7 @@ def compare(
     model: str,
     calibrated_percent: Iterable[int] = (),
     epochs: pd.DataFrame | None = None,
+    intervals: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Put the predictions of a scenario beside its measurements.
 
@@ -88,6 +91,9 @@ def compare(
         Cache rates that the calibration was fitted to; all others are held out.
     epochs : DataFrame, optional
         Table ``epochs`` of the scenario; without it no execution time is measured.
+    intervals : DataFrame, optional
+        Intervals of the predictions
+        (`tierscope.model.predicted_intervals.predicted_intervals`); default: none.
 
     Returns
     -------
@@ -136,6 +142,9 @@ def compare(
         predicted_utilisation_percent=rates.map(_utilisation_percent(predicted)),
         measured_utilisation_percent=rates.map(_utilisation_percent(epochs)),
     )
+    if intervals is not None:
+        rows = rows.merge(intervals, on=_RATE_CLASS, validate="1:1")
+    rows = with_later_columns(rows, "predictions")
     return rows.iloc[np.lexsort((code, rates))][list(TABLES["predictions"])]
 
 
@@ -186,8 +195,10 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         One row for each scenario, calibration, model and cache rate: ``held_out``,
         ``predicted_s`` and ``measured_s``, the I/O time of the slowest process in
-        seconds, ``measured_low_s`` to ``measured_high_s``, the interval of the latter,
-        ``inside``, whether it holds the prediction, ``error_percent`` (positive:
+        seconds, with their intervals ``predicted_low_s`` to ``predicted_high_s`` and
+        ``measured_low_s`` to ``measured_high_s``, ``inside``, whether the latter holds
+        the prediction, ``held``, whether the interval of the prediction holds the
+        measured time, ``error_percent`` (positive:
         predicted too long), ``predicted_class`` and ``measured_class``, which take
         longest, ``undecided``, ``execution_error_percent`` and
         ``utilisation_error_points``, missing if the model does not know them, and a
@@ -206,12 +217,16 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
     )
     points["predicted_s"] = predicted_s.sum(axis=1)
     points["measured_s"] = measured_s.sum(axis=1)
-    for end in ("low", "high"):
-        ends_s = predictions[f"measured_io_time_{end}_s"].to_numpy()
-        points[f"measured_{end}_s"] = ends_s[:: len(CLASSES)]
-    points["inside"] = points["predicted_s"].between(
-        points["measured_low_s"], points["measured_high_s"]
-    )
+    for end in ("measured_low", "measured_high", "predicted_low", "predicted_high"):
+        name = end.replace("_", "_io_time_")
+        ends_s = predictions[f"{name}_s"].to_numpy()
+        points[f"{end}_s"] = ends_s[:: len(CLASSES)]
+    for column, of, by in (
+        ("inside", "predicted", "measured"),
+        ("held", "measured", "predicted"),
+    ):
+        ends_s = points[f"{by}_low_s"], points[f"{by}_high_s"]
+        points[column] = points[f"{of}_s"].between(*ends_s)
     points["error_percent"] = 100 * (points["predicted_s"] / points["measured_s"] - 1)
     predicted, measured = (
         predictions[
@@ -331,6 +346,8 @@ def _errors(
         "n_points": len(held_out),
         "n_with_interval": int(held_out["measured_low_s"].notna().sum()),
         "n_inside": int(held_out["inside"].sum()),
+        "n_with_prediction_interval": float(held_out["predicted_low_s"].notna().sum()),
+        "n_held": float(held_out["held"].sum()),
         "mape_percent": mape_percent,
         "largest_error_percent": error_percent.abs().max(),
         "mean_error_percent": error_percent.mean(),
@@ -374,6 +391,17 @@ def study_words(study: Mapping[str, Any]) -> str:
     return f"{repeats}, goal {study['goal_percent']} %"
 
 
+def held_words(study: Mapping[str, Any]) -> str:
+    """Return how many points the intervals of a model's predictions hold, if any."""
+    n = study["n_with_prediction_interval"]
+    if not n > 0:
+        return ""
+    return (
+        f"The intervals of the {study['model']} hold {study['n_held']:.0f} of {n:.0f} "
+        "measured points that were held out"
+    )
+
+
 def summary(errors: pd.DataFrame) -> str:
     """Return table ``prediction_errors`` in words and columns, for readers.
 
@@ -405,6 +433,8 @@ def summary(errors: pd.DataFrame) -> str:
         ]
         lines += map(_summary_line, studies.to_dict("records"))
         lines += _execution_lines(studies)
+        held = filter(None, map(held_words, studies.to_dict("records")))
+        lines += [f"  {words}" for words in held] or [f"  {_NO_INTERVALS}"]
         if undecided := first["undecided_at_percent"]:
             lines.append(
                 "  measured classes too close to call which one is dominant at "

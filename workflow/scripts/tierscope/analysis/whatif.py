@@ -341,11 +341,15 @@ def estimated_breakdown(
 
     Returns
     -------
-    DataFrame, shape (n_estimates * 4, 17)
+    DataFrame, shape (n_estimates * 4, 18)
         The run, ``epoch``, ``method``, the improvement of each class in percent,
-        ``slowest_rank`` (-1 by the model), ``io_class`` and ``time_s`` in seconds.
+        ``slowest_rank`` (-1 by the model), ``model_error_percent``, by which the I/O
+        time may be longer as far as the model knows (0 if it has no interval),
+        ``io_class`` and ``time_s`` in seconds.
     """
-    keys = [*RUN_EPOCH, "method", *IMPROVEMENTS, "slowest_rank"]
+    error = 100 * (estimates["io_time_high_s"] / estimates["io_time_s"] - 1)
+    estimates = estimates.assign(model_error_percent=error.fillna(0.0))
+    keys = [*RUN_EPOCH, "method", *IMPROVEMENTS, "slowest_rank", "model_error_percent"]
     wanted = [
         select_improvements(estimates, [improvement]) for improvement in improvements
     ]

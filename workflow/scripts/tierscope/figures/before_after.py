@@ -75,6 +75,16 @@ def draw_bars(ax: Axes, breakdown: pd.DataFrame, best_marks: Mapping) -> BestRat
     return best
 
 
+def error_notes(improved: pd.DataFrame) -> list[str]:
+    """Return what the error bars of estimates hold besides the repetitions, if so."""
+    if not (improved["model_error_percent"] > 0).any():
+        return []
+    return [
+        "Error bars of the model also hold what its calibration does not know: the "
+        "parameters, and lack of fit."
+    ]
+
+
 def draw_line(ax: Axes, breakdown: pd.DataFrame) -> BestRates:
     """Draw the sum of the breakdown before as a line; return its best rates."""
     sums = sums_of_classes(breakdown)

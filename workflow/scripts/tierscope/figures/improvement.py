@@ -23,6 +23,7 @@ from tierscope.figures.before_after import (
     draw_bars,
     draw_line,
     draw_utilisation,
+    error_notes,
     joined,
     mark_handles,
     mark_other_slowest,
@@ -93,7 +94,7 @@ def plot_improvement(
     figure, axes = new_figure(
         len(wanted),
         title,
-        [*notes, *method_notes(methods, model)],
+        [*notes, *method_notes(methods, model), *error_notes(improved)],
         row_height=3.8,
         share_y=True,
         n_columns=n_columns,

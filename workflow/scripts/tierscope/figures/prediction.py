@@ -11,7 +11,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tierscope.analysis.intervals import LEVEL_PERCENT
-from tierscope.analysis.prediction import SCALING, compare_points, study_words
+from tierscope.analysis.prediction import (
+    SCALING,
+    compare_points,
+    held_words,
+    study_words,
+)
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin
@@ -50,6 +55,7 @@ _CALIBRATED = {
     "markeredgewidth": 1.3,
     "linestyle": "",
 }
+_INTERVAL = {"color": "#009E73", "alpha": 0.15, "linewidth": 0}
 _SPREAD = {"color": "#222222", "alpha": 0.12, "linewidth": 0}
 _SHARES = {"color": "#000000", "marker": "_", "markeredgewidth": 1.8, "linestyle": ""}
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -143,6 +149,9 @@ def _draw_times(ax: Axes, points: pd.DataFrame, models: list[str]) -> None:
     for model in models:
         line = points[points["model"] == model]
         ax.plot("cache_rate_percent", "predicted_s", data=line, lw=1.7, **_LINES[model])
+        if line["predicted_low_s"].notna().any():
+            ends_s = line["predicted_low_s"], line["predicted_high_s"]
+            ax.fill_between(line["cache_rate_percent"], *ends_s, **_INTERVAL)
     measured = points.drop_duplicates("cache_rate_percent")
     rates = measured["cache_rate_percent"]
     mean_s = measured["measured_s"]
@@ -209,6 +218,7 @@ def _study_title(scenario: str, study: pd.DataFrame) -> str:
         for row in study.iloc[::-1].to_dict("records")
     )
     sentences = [f"MAPE: {errors}", _capitalised(study_words(first))]
+    sentences += filter(None, map(held_words, study.to_dict("records")))
     lines = [f"{scenario}, {origin}"]
     for words in sentences:
         words = words.replace(" %", f"{_NO_BREAK}%")
@@ -232,4 +242,7 @@ def _time_handles(
     for model in models:
         style = _LINES[model]
         handles.append(Line2D([], [], lw=1.7, label=_LABELS[model], **style))
+    if predictions["predicted_low_s"].notna().any():
+        words = f"{LEVEL_PERCENT} % interval of\nthe simulation's mean"
+        handles.append(Patch(**_INTERVAL, label=words))
     return [*handles, Patch(**_SPREAD, label="that interval,\nbeside the errors")]

@@ -257,10 +257,16 @@ def has_one_rate(points: pd.DataFrame) -> bool:
 
 
 def draw_error_bars(ax: Axes, sums: pd.DataFrame) -> None:
-    """Draw the intervals of the means as bars where there are several repetitions."""
-    means_s, low_s, high_s = over_repetitions(sums, "io_time_s")
-    if low_s.notna().any():
-        ends_s = [means_s - low_s, high_s - means_s]
+    """Draw the intervals of the means as bars where there are several repetitions.
+
+    They hold the error of the model that estimated the times as well, if it is known.
+    """
+    means_s, low_s, _ = over_repetitions(sums, "io_time_s")
+    ends_s = means_s - low_s
+    if "model_error_percent" in sums:
+        errors = sums.groupby("cache_rate_percent")["model_error_percent"].mean() / 100
+        ends_s = np.hypot(ends_s.fillna(0.0), means_s * errors)
+    if (ends_s > 0).any():
         line = {"color": "#222222", "ls": ""} | ERROR_BARS
         ax.errorbar(means_s.index, means_s, ends_s, **line)
 

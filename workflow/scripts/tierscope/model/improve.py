@@ -27,6 +27,7 @@ from tierscope.core.columns import (
     CLASS_TIMES,
     CLASSES,
     IMPROVEMENTS,
+    INTERVAL,
     MODEL,
     POINT,
     RUN_EPOCH,
@@ -36,7 +37,9 @@ from tierscope.core.description import RunDescription
 from tierscope.core.io_class import total_s
 from tierscope.core.scenario import Point
 from tierscope.core.tables import with_later_columns
+from tierscope.model.calibration.uncertainty import RelativeErrors, Uncertainty
 from tierscope.model.predict import ORDER_STATISTICS, SIMULATION, predict_times
+from tierscope.model.predicted_intervals import improved_errors
 from tierscope.model.simulator.run import (
     SimulatedReads,
     class_times,
@@ -56,6 +59,7 @@ def estimate_by_model(
     description: RunDescription,
     model: str = SIMULATION,
     epochs: pd.DataFrame | None = None,
+    uncertainty: Uncertainty | None = None,
 ) -> pd.DataFrame:
     """Estimate I/O time, execution time and AU of an epoch after each improvement.
 
@@ -76,10 +80,12 @@ def estimate_by_model(
         thousands of processes.
     epochs : DataFrame, optional
         Table ``epochs`` with at least these runs, for execution times and AU.
+    uncertainty : Uncertainty, optional
+        That of the calibration of the devices, for intervals of the I/O time.
 
     Returns
     -------
-    DataFrame, shape (n_runs * n_improvements, 22)
+    DataFrame, shape (n_runs * n_improvements, 24)
         Table ``estimates``, sorted by run and improvement. ``method`` is ``model``.
         ``io_time_s`` is the measured I/O time times the model's I/O time with the
         improvement over that without, in seconds. The class times are those of the
@@ -87,7 +93,8 @@ def estimate_by_model(
         they add up to ``io_time_s``. ``slowest_rank`` is -1. ``execution_time_s`` is
         the measured one times the model's with the improvement over that without;
         ``utilisation_percent`` is that of `improved_utilisation`. Both are missing
-        without table ``epochs``, and by order statistics.
+        without table ``epochs``, and by order statistics. ``io_time_low_s`` and
+        ``io_time_high_s`` are those of `improved_errors`.
 
     Raises
     ------
@@ -121,6 +128,11 @@ def estimate_by_model(
     rows[IMPROVEMENTS] = np.tile(percents, (len(points), 1))
     rows["io_time_s"] = io_time_s.ravel()
     rows[CLASS_TIMES] = classes_s.reshape(-1, len(CLASSES))
+    if uncertainty is not None:
+        modelled_s = np.stack([one.classes_s for one in answers], axis=1)
+        errors = _errors(modelled_s, description, points, evaluate, uncertainty)
+        ends_s = errors.interval(io_time_s)
+        rows[INTERVAL] = np.stack(ends_s, axis=-1).reshape(-1, 2)
     if epochs is not None and model == SIMULATION:
         execution_s, utilisation = measured_training(epochs, points, epoch)
         after_s = np.stack([one.execution_s for one in answers], axis=1)
@@ -130,6 +142,31 @@ def estimate_by_model(
         changed = improved_utilisation(utilisation[:, np.newaxis], after[:, :1], after)
         rows["utilisation_percent"] = changed.ravel()
     return with_later_columns(rows, "estimates")[list(TABLES["estimates"])]
+
+
+def _errors(
+    modelled_s: np.ndarray,
+    description: RunDescription,
+    points: Sequence[Point],
+    evaluate: "Callable[[Network], _Answer]",
+    uncertainty: Uncertainty,
+) -> RelativeErrors:
+    """Return the relative errors of estimates, the same for all runs of a cache rate.
+
+    `modelled_s` has the shape (n_points, n_improvements, 4), the result (n_points,
+    n_improvements). Means over the repetitions are rough to a lesser degree.
+    """
+    rates = [point.cache_rate_percent for point in points]
+    _, place, counts = np.unique(rates, return_inverse=True, return_counts=True)
+    means = (place == np.arange(len(counts))[:, np.newaxis]) / counts[:, np.newaxis]
+
+    def times(changed: RunDescription) -> np.ndarray:
+        network = network_of(changed.system, changed.scenario.n_osts)
+        return means @ evaluate(network).classes_s
+
+    improved_s = np.tensordot(means, modelled_s, axes=1)
+    errors = improved_errors(improved_s, description, uncertainty, times)
+    return RelativeErrors(errors.deviation[place], errors.degrees[place])
 
 
 def measured_training(

@@ -46,9 +46,11 @@ __all__ = [
     "IMPROVEMENTS",
     "INTEGER",
     "INTERFACES",
+    "INTERVAL",
     "JOB_CLASS",
     "LATER",
     "LATER_NUMBERS",
+    "LATER_WORDS",
     "LOWER_BOUNDS",
     "MODEL",
     "NUMBER",
@@ -89,9 +91,10 @@ TABLES = {table: _kinds(columns) for table, columns in COLUMNS.items()}
 SCENARIO_KEYS, RUN_KEYS = _kinds(shared.SCENARIO_KEYS), _kinds(shared.RUN_KEYS)
 POINT, SCENARIO = list(shared.POINT_KEYS), list(SCENARIO_KEYS)
 RUN_EPOCH = [*RUN_KEYS, "epoch"]
-TRAINING = list(analysis.TRAINING)
+TRAINING, INTERVAL = list(analysis.TRAINING), list(analysis.INTERVAL)
 CLASSES = [str(io_class) for io_class in IOClass]
 LATER_NUMBERS = analysis.LATER | model.LATER
+LATER_WORDS = model.LATER_WORDS
 IMPROVEMENTS, CLASS_TIMES = list(shared.IMPROVEMENTS), list(shared.CLASS_TIMES)
 
 

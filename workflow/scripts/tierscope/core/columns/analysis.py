@@ -343,9 +343,18 @@ TRAINING: Columns = {
         may_be_missing=True,
     ),
 }
+# How well the model knows it.
+INTERVAL: Columns = {
+    f"io_time_{end}_s": seconds(
+        f"{word} end of the 95 % interval of `io_time_s`, as far as calibration and "
+        "lack of fit tell; missing by the rule, and for devices of the system's file.",
+        may_be_missing=True,
+    )
+    for end, word in (("low", "Lower"), ("high", "Upper"))
+}
 # Numbers that older tables lack, by table.
 LATER: dict[str, tuple[str, ...]] = {
-    "estimates": tuple(TRAINING),
+    "estimates": (*TRAINING, *INTERVAL),
     "goals": ("goal_percent", "best_utilisation_percent", "grid_step_percent"),
     "combinations": (
         "goal_percent",
@@ -379,7 +388,8 @@ TABLES: dict[str, Columns] = {
         "slowest_rank": SLOWEST_RANK,
     }
     | CLASS_TIMES
-    | TRAINING,
+    | TRAINING
+    | INTERVAL,
     "storage_time": SCENARIO_KEYS | _STORAGE_TIME,
     "goals": SCENARIO_KEYS | _GOALS,
     "combinations": SCENARIO_KEYS | _COMBINATIONS,

@@ -47,9 +47,9 @@ STEPS: Columns = {
         may_be_missing=True,
     ),
     "utilisation_percent": percent(
-        "Accelerator utilisation (AU) as DLIO and MLPerf Storage define it: "
-        "computation over execution time, both without the first step of the epoch; of "
-        "a program over the time of its loop; missing if there is only one step.",
+        "Accelerator utilisation (AU) as MLPerf Storage defines it: computation over "
+        "execution time (of programs: their loop), both without the first step; "
+        "missing if there is only one.",
         may_be_missing=True,
     ),
 }

@@ -151,6 +151,20 @@ _WHATIF_TRUTH_SUMMARY: Columns = {
     },
 }
 
+# Both ends of the interval of a prediction.
+_PREDICTED_ENDS: Columns = {
+    f"predicted{what}_{end}_s": seconds(
+        f"{word} end of the 95 % interval of the true mean of {of}; missing but for "
+        "the simulation with calibrated devices.",
+        may_be_missing=True,
+    )
+    for what, of in (
+        ("", "`predicted_s`"),
+        ("_io_time", "the sum of `predicted_s` over the classes"),
+    )
+    for end, word in (("low", "Lower"), ("high", "Upper"))
+}
+
 _PREDICTIONS: Columns = {
     "calibration": _CALIBRATION,
     "model": _MODEL,
@@ -205,10 +219,10 @@ _PREDICTIONS: Columns = {
     ),
     "measured_utilisation_percent": percent(
         "Measured accelerator utilisation (AU), mean over processes, epochs and "
-        "repetitions; missing in older tables, where the training does not compute, "
-        "and of programs whose loops were not seen.",
+        "repetitions; missing in older tables, and where it is 0 or not known.",
         may_be_missing=True,
     ),
+    **_PREDICTED_ENDS,
 }
 
 _PREDICTION_ERRORS: Columns = {
@@ -220,6 +234,15 @@ _PREDICTION_ERRORS: Columns = {
     ),
     "n_inside": count(
         "Number of held-out cache rates whose predicted I/O time lies in this interval."
+    ),
+    "n_with_prediction_interval": number(
+        "Number of held-out cache rates whose prediction has an interval.",
+        may_be_missing=True,
+    ),
+    "n_held": number(
+        "Number of those whose measured I/O time lies in the interval of the "
+        "prediction.",
+        may_be_missing=True,
     ),
     "mape_percent": percent(
         "Absolute error of the predicted I/O time of the slowest process, mean over "
@@ -308,6 +331,31 @@ _PREDICTION_ERRORS: Columns = {
     "dominant_goal_met": flag("Whether `dominant_right_percent` is at least 95."),
 }
 
+# What older tables lack: numbers, and words, by table.
+LATER: dict[str, tuple[str, ...]] = {
+    "calibration": (
+        "lack_of_fit_p_value",
+        "pure_error_percent",
+        "lack_of_fit_percent",
+    ),
+    "predictions": (
+        *_PREDICTED_ENDS,
+        "predicted_execution_s",
+        "measured_execution_s",
+        "predicted_utilisation_percent",
+        "measured_utilisation_percent",
+    ),
+    "prediction_errors": (
+        "n_with_prediction_interval",
+        "n_held",
+        "execution_mape_percent",
+        "execution_largest_error_percent",
+        "utilisation_error_points",
+        "utilisation_largest_error_points",
+    ),
+}
+LATER_WORDS = {"calibration": ("lack_of_fit",)}
+
 _CLASS_STALLS: Columns = {
     "cache_rate_percent": CACHE_RATE,
     "epoch": EPOCH,
@@ -327,22 +375,6 @@ _CLASS_STALLS: Columns = {
         "Longest wait of a process for the first batch of the model's epoch, at most "
         "the computation of its step, which would hide it after another step; mean "
         "over the repetitions."
-    ),
-}
-
-# Numbers that older tables lack, by table.
-LATER: dict[str, tuple[str, ...]] = {
-    "predictions": (
-        "predicted_execution_s",
-        "measured_execution_s",
-        "predicted_utilisation_percent",
-        "measured_utilisation_percent",
-    ),
-    "prediction_errors": (
-        "execution_mape_percent",
-        "execution_largest_error_percent",
-        "utilisation_error_points",
-        "utilisation_largest_error_points",
     ),
 }
 
@@ -372,6 +404,23 @@ TABLES: dict[str, Columns] = {
         "n_observations": count("Number of terms of the fit's sum of squares."),
         "rms_percent": percent(
             "Root of the mean square of the terms: how far model and data differ."
+        ),
+        "lack_of_fit_p_value": number(
+            "Probability of differences as large as those found if the structure of "
+            "the model is right; missing if it cannot be tested.",
+            may_be_missing=True,
+        ),
+        "pure_error_percent": percent(
+            "Root of the mean square of what the scatter of repetitions leaves in the "
+            "means of the terms.",
+            may_be_missing=True,
+        ),
+        "lack_of_fit_percent": percent(
+            "The same of what the structure of the model adds.", may_be_missing=True
+        ),
+        "lack_of_fit": text(
+            "What the test of the structure says, with the observations that differ "
+            "most; empty in older tables."
         ),
     },
     "whatif_truth": SCENARIO_KEYS

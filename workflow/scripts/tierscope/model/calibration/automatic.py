@@ -28,6 +28,7 @@ from tierscope.model.calibration.identifiability import (
     derivatives,
     errors_alone,
 )
+from tierscope.model.calibration.judgement import judge
 from tierscope.model.calibration.objective import NOISE, Minimum, Objective, Space
 from tierscope.model.calibration.result import (
     BOUND,
@@ -73,6 +74,7 @@ def fit_what_data_tell(
     for one in chosen:
         if not one.lower < values[one.name] / _AT_END < one.upper / _AT_END**2:
             findings[one.name] = Finding(BOUND, "the search ended at its range")
+    test, uncertainty = judge(objective, found.minimum)
     for name in absent:
         values[name], errors[name] = 0.0, np.nan
         findings[name] = Finding(KEPT, "the system file says that it takes no time")
@@ -85,6 +87,8 @@ def fit_what_data_tell(
         found.minimum.rms_percent,
         tuple(findings[name] for name in known),
         note=found.note(),
+        lack_of_fit=test,
+        uncertainty=uncertainty,
     )
 
 

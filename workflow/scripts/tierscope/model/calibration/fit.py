@@ -39,6 +39,7 @@ import pandas as pd
 from tierscope.core.description import RunDescription
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.model.calibration.automatic import fit_what_data_tell
+from tierscope.model.calibration.judgement import judge
 from tierscope.model.calibration.objective import Objective, Space, refuse_unfinished
 from tierscope.model.calibration.result import (
     FURTHER_PARAMETERS,
@@ -155,6 +156,7 @@ def _fit_all(objective: Objective) -> Calibration:
             "expected fewer."
         )
     errors, correlation = found.uncertainty()
+    test, uncertainty = judge(objective, found)
     return Calibration(
         objective.description,
         objective.parameters,
@@ -163,5 +165,7 @@ def _fit_all(objective: Objective) -> Calibration:
         len(found.terms),
         found.rms_percent,
         correlation=correlation,
+        lack_of_fit=test,
+        uncertainty=uncertainty,
         is_ambiguous=objective.is_ambiguous(found),
     )

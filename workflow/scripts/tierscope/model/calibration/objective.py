@@ -3,13 +3,14 @@
 `tierscope.model.calibration.fit` says what its terms are.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import least_squares
 
+from tierscope.core.columns import CLASSES
 from tierscope.core.description import ProbeDescription, RunDescription
 from tierscope.model.calibration.identifiability import (
     broad_derivatives,
@@ -17,11 +18,19 @@ from tierscope.model.calibration.identifiability import (
     uncertainty,
 )
 from tierscope.model.calibration.observations import (
+    class_of_probe,
     measured_epochs,
     measured_probes,
     modelled_epochs,
 )
 from tierscope.model.calibration.probe_times import probe_times
+from tierscope.model.calibration.replicates import (
+    LABELS,
+    PROBE,
+    SLOWEST,
+    Observations,
+    observations_of,
+)
 from tierscope.model.calibration.result import IN_SERIES, Parameter
 from tierscope.model.calibration.starting_values import (
     starting_values,
@@ -29,6 +38,7 @@ from tierscope.model.calibration.starting_values import (
     with_values,
 )
 from tierscope.model.simulator.run import planned_reads, workload_of
+from tierscope.storage.probes import plan
 from tierscope.storage.queueing_network import ModelError, network_of
 
 NOISE = 0.01  # relative precision of any time, at best
@@ -202,15 +212,59 @@ class Objective:
 
     def probe_residuals(self, x: np.ndarray) -> np.ndarray:
         """Return the terms of the probes."""
-        probed, terms = ProbeDescription.of(self.at(x)), []
+        terms = [
+            weight * np.log(modelled_s / one.time_s)
+            for _, _, one, modelled_s, weight in self._probes(x)
+        ]
+        return np.array(terms)
+
+    def _probes(self, x: np.ndarray) -> Iterator[tuple]:
+        """Yield OSTs, name, time, modelled time in seconds and weight of each probe."""
+        probed = ProbeDescription.of(self.at(x))
         for n_osts, measured in self.measured_probes.items():
             modelled = probe_times(probed, n_osts)
-            terms += [
-                NOISE / np.hypot(NOISE, one.error) * np.log(modelled[name] / one.time_s)
-                for name, one in measured.items()
-                if modelled[name] > 0
-            ]
-        return np.array(terms)
+            for name, one in measured.items():
+                if modelled[name] > 0:
+                    weight = NOISE / np.hypot(NOISE, one.error)
+                    yield n_osts, name, one, modelled[name], weight
+
+    def observations(self, found: Minimum) -> Observations:
+        """Return the terms at a minimum as means over replicates."""
+        labels, own = self._labels(found.x)
+        return observations_of(labels, found.terms, found.jacobian, own, NOISE)
+
+    def all_derivatives(self, found: Minimum) -> tuple[np.ndarray, np.ndarray]:
+        """Return `broad_derivatives` by every parameter, joined or left out, too."""
+        n = len(self.names)
+        jacobian, noise = np.zeros((len(found.terms), n)), np.zeros(n)
+        alone = (found.space.directions != 0).sum(axis=0) == 1
+        own = found.space.directions[:, alone].argmax(axis=0)
+        jacobian[:, own], noise[own] = found.jacobian[:, alone], found.noise[alone]
+        if others := [i for i in range(n) if i not in own]:
+            space = Space.of(found.x, [[i] for i in others], self.signs)
+            jacobian[:, others], noise[others] = broad_derivatives(
+                lambda z: self.residuals(space, z), found.x[others]
+            )
+        return jacobian, noise
+
+    def _labels(self, x: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
+        """Return what each term is, and by how much it grows with its time."""
+        rows, own = [], []
+        n_osts = self.description.scenario.n_osts
+        for point, measured in self.measured.items():
+            shares = measured / measured[:, -1:]
+            for epoch, column in np.argwhere(~np.isnan(measured)):
+                is_class = column < len(CLASSES)
+                name = CLASSES[column] if is_class else SLOWEST
+                io_class = name if is_class else ""
+                rate, repetition = point.cache_rate_percent, point.repetition
+                rows.append((rate, repetition, epoch, name, n_osts, io_class))
+                own.append(shares[epoch, column])
+        calls = {one.name: one for one in plan(ProbeDescription.of(self.description))}
+        for n_osts, name, _, _, weight in self._probes(x):
+            rows.append((PROBE, 0, 0, name, n_osts, class_of_probe(calls[name])))
+            own.append(weight)
+        return pd.DataFrame(rows, columns=LABELS), np.array(own)
 
     def residuals(self, space: Space, z: np.ndarray) -> np.ndarray:
         """Return all terms, those of the points averaged over neighbours."""

@@ -17,7 +17,7 @@ from tierscope.model.simulator.run import (
     class_times,
     simulate_in_turn,
 )
-from tierscope.storage.probes import plan
+from tierscope.storage.probes import Probe, plan
 from tierscope.storage.queueing_network import ModelError, Network, Workload
 
 
@@ -84,6 +84,11 @@ def _epoch(reads: SimulatedReads) -> list[float]:
     """Return the class means and the slowest process's I/O time of an epoch."""
     times_s = class_times(reads)
     return [*times_s.mean(axis=0), total_s(times_s).max()]
+
+
+def class_of_probe(probe: Probe) -> str:
+    """Return the I/O class whose calls a probe makes."""
+    return f"{probe.tier}_{'read' if probe.operation == 'read' else 'meta'}"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The result of a calibration: parameters with uncertainty, or a refusal."""
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +10,17 @@ import pandas as pd
 
 from tierscope.core.columns import TABLES
 from tierscope.core.description import RunDescription
+from tierscope.core.tables import with_later_columns
 from tierscope.model.calibration.identifiability import LARGEST_ERROR, NOTHING_KNOWN
+from tierscope.model.calibration.lack_of_fit import LackOfFit
 from tierscope.model.calibration.starting_values import with_values
+from tierscope.model.calibration.uncertainty import Uncertainty
 from tierscope.storage.queueing_network import ModelError
 
 IN_SERIES = ("gfs.ost_bandwidth_bytes_per_s", "gfs.link_bytes_per_s")
 _SUMMED = ("gfs.open_s", "gfs.close_s")
 _TIED = 0.9  # correlation of parameters that the data determine only jointly
+_WIDTH = 88  # of sentences
 _AT_BOUND = 0.05  # relative distance to a bound below which a value is stuck
 
 
@@ -99,6 +104,10 @@ class Calibration:
         What else a reader must know; may be empty.
     correlation : ndarray of float, shape (n_parameters, n_parameters), or None
         Correlation of the errors, for a given list.
+    lack_of_fit : LackOfFit or None
+        Whether the structure of the model describes the storage; None: not tested.
+    uncertainty : Uncertainty or None
+        How sure predictions are; None likewise.
     is_ambiguous : bool
         Whether the data fit as well with the rates of OSTs and links exchanged. Two
         stations in series may need two OST counts to be distinguished.
@@ -113,6 +122,8 @@ class Calibration:
     findings: tuple[Finding, ...] | None = None
     note: str = ""
     correlation: np.ndarray | None = None
+    lack_of_fit: LackOfFit | None = None
+    uncertainty: Uncertainty | None = None
     is_ambiguous: bool = False
 
     @property
@@ -218,13 +229,26 @@ class Calibration:
                 "upper_bound": [one.upper for one in self.parameters],
             }
         )
-        return frame.assign(
+        frame = frame.assign(
             source=self.description.source,
             system=self.description.system.name,
             calibration=name,
             n_observations=self.n_observations,
             rms_percent=self.rms_percent,
-        )[list(TABLES["calibration"])]
+            **self._lack_of_fit(),
+        )
+        return with_later_columns(frame, "calibration")[list(TABLES["calibration"])]
+
+    def _lack_of_fit(self) -> dict[str, Any]:
+        """Return the columns of table `calibration` on lack of fit."""
+        if (test := self.lack_of_fit) is None:
+            return {}  # columns that may be absent
+        return {
+            "lack_of_fit_p_value": test.p_value,
+            "pure_error_percent": test.pure_error_percent,
+            "lack_of_fit_percent": test.lack_of_fit_percent,
+            "lack_of_fit": test.sentence(),
+        }
 
     def text(self) -> str:
         """Return the parameters with their uncertainty, as text for readers."""
@@ -242,6 +266,8 @@ class Calibration:
             f"{self.n_observations} observations, met within {self.rms_percent:.2f} % "
             "(root mean square)"
         )
+        if self.lack_of_fit is not None:
+            lines += textwrap.wrap(self.lack_of_fit.sentence(), _WIDTH)
         return "\n".join([*lines, self.note] if self.note else lines)
 
 

@@ -356,8 +356,10 @@ def add_model_answers(
     points : sequence of dict
         What `embedded_points` returns. Points for which the model was computed get
         ``model``: for each pair ``io_time_s``, the mean over the repetitions for each
-        cell of the map, in rows of the first class's improvement, and ``parts``, the
-        part of this time that each class takes (in units of 1 / `PARTS`).
+        cell of the map, in rows of the first class's improvement, ``error_percent``,
+        by which it may be longer as far as the model knows (empty without intervals),
+        and ``parts``, the part of this time that each class takes (in units of 1 /
+        `PARTS`).
     estimates : DataFrame, shape (n_estimates, 20)
         Table ``estimates`` by the model.
     scenarios : DataFrame
@@ -384,7 +386,8 @@ def add_model_answers(
     for values, rows in estimates.groupby(keys, sort=True):
         point = dict(zip(keys, values, strict=True))
         key = numbers[tuple(point[name] for name in SCENARIO)], point["epoch"]
-        means = rows.groupby(IMPROVEMENTS)[["io_time_s", *CLASS_TIMES]].mean()
+        columns = ["io_time_s", "io_time_high_s", *CLASS_TIMES]
+        means = rows.groupby(IMPROVEMENTS)[columns].mean()
         answers[(*key, point["cache_rate_percent"])] = [
             _answers(means, pair, grid) for pair in pairs
         ]
@@ -402,8 +405,10 @@ def _answers(
     means = means.loc[map_cells(means.index, pair, grid)]
     io_time_s = means["io_time_s"].to_numpy()
     parts = PARTS * means[CLASS_TIMES].to_numpy() / io_time_s[:, np.newaxis]
+    error = 100 * np.nan_to_num(means["io_time_high_s"].to_numpy() / io_time_s - 1)
     return {
         "io_time_s": [short(time_s) for time_s in io_time_s.tolist()],
+        "error_percent": np.round(error, 1).tolist() if error.any() else [],
         "parts": np.rint(parts.T).astype(int).tolist(),
     }
 

@@ -21,7 +21,7 @@ import vl_convert
 from tierscope.analysis.breakdown import select_epoch, select_scenario, slowest_process
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.whatif import best_point
-from tierscope.core.columns import CLASSES, IMPROVEMENTS
+from tierscope.core.columns import CLASSES, IMPROVEMENTS, INTERVAL
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import model_note, source_note, utilisation_note
 from tierscope.core.words import UTILISATION_NOTE, in_seconds, scenario_titles
@@ -54,6 +54,10 @@ _UTILISATION_QUESTION = (
     "Which storage must become faster, by how much, and how many files should every "
     "node hold on its local file system (LFS), so that accelerators are well fed? The "
     "sliders make two of the four I/O classes faster, by the model."
+)
+_INTERVALS = (
+    "In parentheses and as bars stands the 95 % interval of its estimate as far as its "
+    "calibration knows: parameters, and lack of fit."
 )
 _JOB_QUESTION = (
     "Which storage must become faster for this job, and by how much? The sliders make "
@@ -164,7 +168,7 @@ def build_explorer(
         "map_chart": map_chart(start).capitalize(),
         "goal_words": _goal_words(start, best),
         "grid_words": _grid_words(start),
-        "model_words": _model_words(start, model) if answers else "",
+        "model_words": _model_words(start, model, estimates) if answers else "",
         "known_words": answers.words if answers else "",
         "note": note,
     }
@@ -222,9 +226,13 @@ def _methods(start: Start, answers: ModelAnswers | None) -> str:
     return f"{methods} job" if start.is_job else methods
 
 
-def _model_words(start: Start, model: str) -> str:
-    """Return how the model estimates."""
-    return utilisation_note(model) if start.is_utilisation else model_note(model)
+def _model_words(start: Start, model: str, estimates: pd.DataFrame) -> str:
+    """Return how the model estimates, and what its intervals are."""
+    if start.is_utilisation:
+        return utilisation_note(model)
+    if estimates[INTERVAL].isna().all(axis=None):
+        return model_note(model)
+    return f"{model_note(model)} {_INTERVALS}"
 
 
 def _known_words(

@@ -187,6 +187,7 @@ def _lines(names: Sequence[str], colour: alt.Color, start: Start) -> list[alt.Ch
         color=colour,
     )
     dashes = alt.Scale(domain=names, range=[[1, 0], [1, 0], [6, 3]][: len(names)])
+    errors = [_error_bars(lines, start)] if BY_THE_MODEL in names[2:] else []
     return [
         lines.mark_line(strokeWidth=2).encode(
             strokeDash=alt.StrokeDash("when:N", legend=None, scale=dashes)
@@ -198,7 +199,14 @@ def _lines(names: Sequence[str], colour: alt.Color, start: Start) -> list[alt.Ch
             cursor="pointer",
             description=alt.ExprRef("datum.words"),
         ).encode(tooltip=alt.Tooltip("words:N")),
+        *errors,
     ]
+
+
+def _error_bars(lines: alt.Chart, start: Start) -> alt.Chart:
+    """Return the intervals of what the model estimates; the other lines have none."""
+    ends = {"y": _value_axis("low_s", start), "y2": "high_s:Q"}
+    return lines.mark_rule(strokeWidth=1.5, opacity=0.6).encode(**ends)
 
 
 def _goal_marks(start: Start) -> list[alt.Chart]:
