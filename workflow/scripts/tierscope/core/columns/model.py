@@ -18,6 +18,8 @@ from tierscope.core.columns.shared import (
     IMPROVEMENTS,
     IO_CLASS,
     N_REPETITIONS,
+    PARAMETER,
+    PARAMETER_UNIT,
     SCENARIO_KEYS,
     SOURCE,
     SYSTEM,
@@ -383,8 +385,8 @@ TABLES: dict[str, Columns] = {
         "source": SOURCE,
         "system": SYSTEM,
         "calibration": text("Name of the calibration."),
-        "parameter": text("Tier and key of `devices` that was fitted."),
-        "unit": text("Unit of the value: seconds, bytes a second or bytes."),
+        "parameter": PARAMETER,
+        "unit": PARAMETER_UNIT,
         "value": number(
             "Value of the parameter, in its unit.", "", ANY_NUMBER, may_be_missing=True
         ),
