@@ -51,7 +51,7 @@ SLOWEST_RANK = count(
     least=-1,
 )
 PARAMETER = text("Tier and key of `devices` that was fitted.")
-PARAMETER_UNIT = text("Unit of the value: seconds or bytes a second.")
+PARAMETER_UNIT = text("Unit of the value: seconds, bytes a second or bytes.")
 METHOD = text(
     "Whether the paper's rule or a model makes the estimate.", words=(RULE, MODEL)
 )
