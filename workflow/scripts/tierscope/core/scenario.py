@@ -109,9 +109,11 @@ class Scenario:
 
     @property
     def is_modelled(self) -> bool:
-        """Return whether the models support the scenario's reads."""
-        is_ours = not (self.reads_database or self.runs_program)
-        return self.policy == "pinning" and is_ours
+        """Return whether the models support the scenario's reads.
+
+        Of a program, whether they do is known when its runs have been made.
+        """
+        return self.policy == "pinning" and not self.reads_database
 
     @property
     def keys(self) -> dict[str, str | int]:
@@ -174,6 +176,8 @@ class CalibrationPlan:
     parameters : tuple of str or None
         Keys of the system's devices that are fitted; None: those that the data can
         tell.
+    tries_structures : bool
+        Whether structures of the GFS are tried, and observed places of files used.
     """
 
     name: str
@@ -181,6 +185,7 @@ class CalibrationPlan:
     points: tuple[Point, ...]
     probed_n_osts: tuple[int, ...]
     parameters: tuple[str, ...] | None
+    tries_structures: bool = True
 
     @property
     def calibrated_percent(self) -> tuple[int, ...]:

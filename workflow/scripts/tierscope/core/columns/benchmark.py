@@ -38,7 +38,8 @@ STEPS: Columns = {
         "Part of `execution_time_s` in which the process computed.", may_be_missing=True
     ),
     "stall_s": seconds(
-        "Part of it in which the process waited for a batch.", may_be_missing=True
+        "Part of it in which the process waited for a batch.",
+        may_be_missing=True,
     ),
     "rest_s": seconds(
         "Rest of it, measured: the start of workers, waits for other processes, and "
@@ -46,9 +47,9 @@ STEPS: Columns = {
         may_be_missing=True,
     ),
     "utilisation_percent": percent(
-        "Accelerator utilisation (AU) as DLIO and MLPerf Storage define it: "
-        "computation over execution time, both without the first step of the epoch; "
-        "missing if there is only one step.",
+        "Accelerator utilisation (AU) as MLPerf Storage defines it: computation over "
+        "execution time (of programs: their loop), both without the first step; "
+        "missing if there is only one.",
         may_be_missing=True,
     ),
 }
@@ -272,7 +273,8 @@ _MANIFEST: Columns = {
     "path": text("Path of the file below the root of the GFS."),
     "size_bytes": size("Size of the file, or of the record."),
     "ost": count(
-        "OST, or emulated object server, with the file; -1 if unknown or several.",
+        "OST, brick of GlusterFS, or emulated object server with the file; -1 if "
+        "unknown or several. Bricks are numbered in the order of host and folder.",
         least=-1,
     ),
 }
