@@ -1,7 +1,7 @@
 """The data of a calibration: five times per epoch, and the time of each probe."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -122,7 +122,8 @@ def measured_probes(
     2) times their standard deviation over the root of the number of repeats. The
     standard deviation is 1.4826 times the median distance to the median, so one
     disturbed repeat has no effect. Of few repeats it is too small; that is corrected
-    (Croux and Rousseeuw, Computational Statistics 1, 1992).
+    (Croux and Rousseeuw, Computational Statistics 1, 1992). By chance it may still be
+    far too small, so no probe counts as more exact than half of those of its tier.
 
     Raises
     ------
@@ -154,11 +155,25 @@ def measured_probes(
                 f"probe {worst['probe']} on {n_osts} OSTs: got {worst['time_s']} s, "
                 "expected more than 0 s."
             )
-        found[int(n_osts)] = {
-            name: _probe_time(repeats.to_numpy())
-            for name, repeats in part.groupby("probe", sort=False)["time_s"]
-        }
+        found[int(n_osts)] = {}
+        for _, of_tier in part.groupby("tier", sort=False):
+            times = {
+                name: _probe_time(repeats.to_numpy())
+                for name, repeats in of_tier.groupby("probe", sort=False)["time_s"]
+            }
+            found[int(n_osts)] |= _not_too_exact(times)
     return found
+
+
+def _not_too_exact(times: Mapping[str, ProbeTime]) -> dict[str, ProbeTime]:
+    """Return probes of a tier, none more exact than half of them are.
+
+    The scatter of one probe's few repeats is small by chance now and then.
+    """
+    typical = float(np.median([one.error for one in times.values()]))
+    return {
+        name: replace(one, error=max(one.error, typical)) for name, one in times.items()
+    }
 
 
 def _probe_time(times_s: np.ndarray) -> ProbeTime:
