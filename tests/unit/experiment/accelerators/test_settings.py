@@ -31,6 +31,13 @@ def test_a_compute_time_of_the_configuration_goes_before_the_workloads():
     assert others.workload("unet3d_h100").compute_time_s == 0.323
 
 
+def test_fitted_devices_are_named_in_place_of_the_systems(tmp_path):
+    assert study().provenance.endswith("768 nodes), devices: reconstructed")
+    path = tmp_path / "devices.yaml"
+    path.touch()
+    assert study(devices=str(path)).provenance.endswith(f"devices: {path}")
+
+
 @pytest.mark.parametrize("path", ["accelerators", "accelerators-nvme", "unet3d-study"])
 def test_a_configuration_of_the_project_is_one_of_accelerators(path):
     config = read_yaml(RESOURCES.parent / "config" / f"{path}.yaml")

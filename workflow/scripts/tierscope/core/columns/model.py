@@ -396,8 +396,8 @@ TABLES: dict[str, Columns] = {
         ),
         "status": text(
             "Whether the data tell the value (`fitted`), only together with another "
-            "(`joined`), or a limit (`bound`), it is the system file's (`kept`), or not "
-            "needed (`left out`).",
+            "(`joined`), or a limit (`bound`), it is the system file's (`kept`), or "
+            "not needed (`left out`).",
             words=("fitted", "joined", "bound", "kept", "left out"),
         ),
         "reason": text("Why the parameter has this status."),
