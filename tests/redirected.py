@@ -45,6 +45,14 @@ class Redirected:
                 found.setdefault(epoch, Counter())[name] += n
         return [(len(found[e]), found[e].total()) for e in sorted(found)]
 
+    def sums(self, kind: str, name: str) -> Counter[int]:
+        """Return the sum of a value of the hook's notes of a kind, by epoch."""
+        found: Counter[int] = Counter()
+        for one in self.notes:
+            if one["kind"] == kind:
+                found[one["epoch"]] += one[name]
+        return found
+
 
 def run_redirected(
     command: Sequence[str | Path],

@@ -1,15 +1,19 @@
 """A TensorFlow program with the orders of our loader reads what the loader reads."""
 
 import json
+import tempfile
 
 import pandas as pd
 import pytest
-from integration.conftest import TINY_SYSTEM, Project
+import yaml
+from integration.conftest import ROOT, TINY_SYSTEM, Project
+from tierscope.core.tables import read_table
+from tierscope.core.validation import read_yaml
 from tierscope.data.shuffle import epoch_files
 
 N_FILES, N_RANKS, N_EPOCHS, RATES = 24, 2, 2, [0, 50, 100]
 PROGRAM = """\
-import json, os, sys
+import json, os, sys, time
 import tensorflow as tf
 root, rank = sys.argv[1], int(os.environ["PMI_RANK"])
 threads = tf.data.Options()
@@ -19,13 +23,16 @@ for order in json.load(open("orders.json"))[rank]:
     names = [f"{root}/{number:07d}.tfrecord" for number in order]
     samples = tf.data.TFRecordDataset(names, buffer_size=262144)
     for batch in samples.batch(4).prefetch(2).with_options(threads):
-        pass
+        time.sleep(0.002)
 """
 ORDER = {"shuffle": "global", "seed": 1, "repetition": 0}
 
 
-def sections(loader):
-    """Return the sections of the configuration for one of the two loaders."""
+def sections(loader, memory):
+    """Return the sections of the configuration for one of the two loaders.
+
+    The program has ideal runs in a directory in memory.
+    """
     scenario = {"dataset": "tiny", "n_osts": 0, "loader": loader}
     command = ["python", "program.py", "{dataset}"] if loader == "program" else None
     return {
@@ -36,7 +43,9 @@ def sections(loader):
             "loaders": [loader],
             "cache_rates_percent": RATES,
             "repetitions": 1,
+            "ideal": loader == "program",
         },
+        "roots": {"ideal": memory},
         "datasets": {"tiny": {"n_files": N_FILES}},
         "training": {"epochs": N_EPOCHS, "seed": ORDER["seed"]},
         "loader": {"command": command},
@@ -45,11 +54,14 @@ def sections(loader):
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    """Return what each loader reads: rows of `file_records` of all runs."""
+def results(tmp_path_factory):
+    """Return the results of each loader; the program's I/O time is predicted."""
     project = Project(tmp_path_factory.mktemp("reads"))
-    project.use_directories()
-    project.change(TINY_SYSTEM, {"n_nodes": 1, "processes_per_node": N_RANKS})
+    system = read_yaml(ROOT / "resources/systems/one-process.yaml")
+    del system["job"]  # the launcher is that of MPI
+    (project.folder / TINY_SYSTEM).write_text(
+        yaml.safe_dump(system | {"processes_per_node": N_RANKS})
+    )
     (project.folder / "program.py").write_text(PROGRAM)
     orders = [
         [
@@ -59,14 +71,28 @@ def records(tmp_path_factory):
         for rank in range(N_RANKS)
     ]
     (project.folder / "orders.json").write_text(json.dumps(orders))
-    found = {}
-    for loader in ("tensorflow", "program"):
-        project.change("config/tiny.yaml", sections(loader))
-        results = project.folder / "results" / loader
-        project.snakemake(f"results/{loader}/tables/verdicts.parquet")
-        runs = sorted(results.glob("runs/*/*/*/file_records.parquet"))
-        found[loader] = [pd.read_parquet(run) for run in runs]
-    return found
+    for loader, further in (("tensorflow", []), ("program", ["predict"])):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+            project.change("config/tiny.yaml", sections(loader, memory))
+            verdicts = f"results/{loader}/tables/verdicts.parquet"
+            project.snakemake(verdicts, *further)
+    return {
+        loader: project.folder / "results" / loader
+        for loader in ("tensorflow", "program")
+    }
+
+
+@pytest.fixture(scope="module")
+def records(results):
+    """Return what each loader reads: rows of `file_records` of all runs."""
+    return {
+        loader: [
+            pd.read_parquet(run)
+            for run in sorted(folder.glob("runs/*program/*/*/file_records.parquet"))
+            or sorted(folder.glob("runs/*/*/*/file_records.parquet"))
+        ]
+        for loader, folder in results.items()
+    }
 
 
 def test_program_opens_and_reads_what_the_loader_does(records):
@@ -88,3 +114,20 @@ def test_half_of_the_bytes_is_on_the_lfs_and_every_epoch_reads_all(records):
     n_reads = N_FILES * N_EPOCHS
     assert on_lfs == [[0, n_reads / 2, n_reads]] * 2
     assert all(run["opens"].sum() == n_reads for run in records["program"])
+
+
+def test_a_program_that_loads_as_ours_is_predicted(results):
+    folder = results["program"] / "predict"
+    table = read_table(folder / "predictions.parquet", "predictions")
+    held_out = table[table["held_out"]]
+    assert set(held_out["cache_rate_percent"]) == {50}
+    assert set(held_out["loader"]) == {"program"}
+    simulated = held_out[held_out["model"] == "simulation"]
+    assert (simulated["predicted_s"] > 0).all()
+    assert simulated["predicted_execution_s"].between(0.001, 60).all()
+    assert simulated["measured_utilisation_percent"].between(1, 100).all()
+    words = (folder / "summary.txt").read_text()
+    assert (
+        f"The program loads as tensorflow: batches of 4, one reader, 2 batches ahead, "
+        f"{N_RANKS} ranks, {N_EPOCHS} epochs."
+    ) in words

@@ -20,6 +20,9 @@ def test_workers_read_for_the_epoch_of_their_batches(method, persistent, pytorch
     loader = next(one for one in found.notes if one["kind"] == "loader")
     assert (loader["workers"], loader["prefetch_factor"]) == (2, 2)
     assert loader["persistent"] == bool(persistent)
+    assert found.sums("fetch", "samples") == {0: 48, 1: 48, 2: 48}
+    n_batches = -(-48 // loader["batch_size"])
+    assert found.sums("loop", "batches") == dict.fromkeys(range(3), n_batches)
 
 
 def test_trainer_without_workers(pytorch):

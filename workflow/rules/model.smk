@@ -53,8 +53,36 @@ use rule compare_run_facts as compare_calibration_facts with:
         "Comparing what runs and probes were measured with ({wildcards.calibration})."
 
 
+rule describe_program:
+    input:
+        runs=seen_runs("run.json"),
+        io_time=seen_runs("io_time.parquet"),  # only audited runs count
+        ideal_runs=seen_runs("run.json", is_ideal=True),
+        ideal_io_time=seen_runs("io_time.parquet", is_ideal=True),
+        manifest=manifest,
+        library=library("describe_program"),
+    output:
+        PROGRAM_MODEL,
+    log:
+        f"{LOGS}/describe_program/{{scenario}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    resources:
+        terminal="log",
+    params:
+        description=lambda wildcards: model_description(
+            EXPERIMENT.scenario(wildcards.scenario)
+        ),
+    message:
+        "Telling how the program of {wildcards.scenario} loads."
+    script:
+        "../scripts/describe_program.py"
+
+
 rule calibrate_devices:
     input:
+        program=calibrated_program,
         io_time=calibration_runs,
         probes=calibration_probes,
         manifest=lambda wildcards: model_manifest(calibration(wildcards).scenario),

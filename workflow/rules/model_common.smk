@@ -7,6 +7,7 @@ from tierscope.experiment.checks import require_improvable_devices
 PROBES = f"{RESULTS}/probes/{{dataset}}-{{n_osts}}ost"
 PROBES_LOG = f"{LOGS}/probe_storage/{{dataset}}-{{n_osts}}ost"
 CALIBRATION = f"{RESULTS}/model/{{calibration}}"
+PROGRAM_MODEL = f"{RESULTS}/model/programs/{{scenario}}.json"
 
 
 def probe_description(wildcards):
@@ -30,7 +31,6 @@ def calibration(wildcards):
 
 def usable_calibrations():
     """Return the names of the calibrations that the sweep has the runs for."""
-    refuse_programs("calibrate")
     if not (names := list(EXPERIMENT.calibrations)):
         reasons = EXPERIMENT.left_out_calibrations.values()
         raise WorkflowError(next(iter(reasons), "config: model.calibrations: got none"))
@@ -42,6 +42,49 @@ def calibration_devices(wildcards):
     if EXPERIMENT.simulated:
         return []
     return expand(f"{CALIBRATION}/devices.yaml", calibration=usable_calibrations())
+
+
+def modelled_programs(scenario):
+    """Return the file that tells how a program loads, if a program of the user reads."""
+    if not EXPERIMENT.runs_program:
+        return []
+    if not IDEAL:
+        raise WorkflowError(
+            "config: sweep.ideal: got false, expected true (option --ideal of tierscope "
+            "sweep): ideal runs tell the models what a program computes"
+        )
+    return [PROGRAM_MODEL.format(scenario=scenario.name)]
+
+
+def predicted_programs(wildcards):
+    """Return those files for all scenarios that are predicted."""
+    return [
+        path
+        for scenario in EXPERIMENT.sweeps["predict"]
+        for path in modelled_programs(scenario)
+    ]
+
+
+def calibrated_program(wildcards):
+    """Return that file for the scenario that a calibration is fitted to."""
+    return modelled_programs(calibration(wildcards).scenario)
+
+
+def seen_runs(name, is_ideal=False):
+    """Return the function that names a file of the runs that tell what a program is."""
+
+    def names(wildcards):
+        scenario = EXPERIMENT.scenario(wildcards.scenario)
+        sweep = EXPERIMENT.sweeps[IDEAL_SWEEP if is_ideal else "predict"]
+        runs = [
+            f"{RESULTS}/runs/{one.name}/{point.path}/{name}"
+            for one, points in sweep.items()
+            for point in points
+            if one.dataset == scenario.dataset
+        ]
+        return launched(runs)
+
+    return names
 
 
 def calibration_judgements(wildcards):

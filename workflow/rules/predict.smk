@@ -9,7 +9,9 @@ PREDICT = f"{RESULTS}/predict"
 
 rule predict_io_time:
     input:
-        io_time=of_our_loaders("predict", f"{PREDICT}/io_time.parquet"),
+        io_time=f"{PREDICT}/io_time.parquet",
+        epochs=f"{PREDICT}/epochs.parquet",
+        programs=predicted_programs,
         devices=calibration_devices,
         manifests=lambda wildcards: model_manifests(
             scenario for _, scenario in prediction_studies(wildcards)

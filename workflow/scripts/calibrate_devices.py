@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_tables, write_table
-from tierscope.model.calibration.fit import calibrate, read_described
+from tierscope.model.calibration.fit import as_fitted, calibrate
+from tierscope.model.programs.description import read_model_description
 from tierscope.storage.queueing_network import ModelError
 
 
@@ -20,11 +21,15 @@ def devices_text(devices: Mapping[str, Any], comment: str) -> str:
 def main() -> None:
     """Fit the devices, and write table, devices and a summary."""
     name = snakemake.wildcards.calibration
-    manifest, probes = snakemake.input.manifest, snakemake.input.probes
-    description = read_described(snakemake.params.description, [], manifest)
+    probes = snakemake.input.probes
+    description, program = read_model_description(
+        snakemake.params.description, snakemake.input.program
+    )
+    description = as_fitted(description, [], snakemake.input.manifest)
+    io_time = read_tables(snakemake.input.io_time, "io_time")
     result = calibrate(
         description,
-        read_tables(snakemake.input.io_time, "io_time"),
+        program.measured(io_time) if program else io_time,
         read_tables(probes, "probes") if probes else None,
         snakemake.params.parameters,
         snakemake.params.tries_structures,

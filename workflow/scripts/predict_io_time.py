@@ -19,10 +19,11 @@ from tierscope.core.description import RunDescription
 from tierscope.core.files import log_to, write_text
 from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
-from tierscope.model.calibration.fit import read_described
+from tierscope.model.calibration.fit import as_fitted
 from tierscope.model.calibration.uncertainty import Uncertainty
 from tierscope.model.predict import ANALYTIC, MODELS, SIMULATION, models_of, predict
 from tierscope.model.predicted_intervals import predicted_intervals
+from tierscope.model.programs.description import ModelledProgram
 from tierscope.storage.queueing_network import ModelError
 
 
@@ -30,8 +31,10 @@ def predict_scenario(
     pair: Pair,
     description: RunDescription,
     io_time: pd.DataFrame,
+    epochs: pd.DataFrame,
     models: Iterable[str],
     uncertainty: Uncertainty | None = None,
+    program: ModelledProgram | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of table `predictions` of a scenario, model by model.
 
@@ -46,10 +49,14 @@ def predict_scenario(
         Settings of the scenario, with calibrated devices.
     io_time : DataFrame
         Table ``io_time`` of the measurements, with those of the scaled scenario.
+    epochs : DataFrame
+        Table ``epochs`` of the measurements.
     models : iterable of str
         Names of models.
     uncertainty : Uncertainty, optional
         That of the calibration: the simulation's predictions have intervals.
+    program : ModelledProgram, optional
+        The program of the user that reads.
     """
     measured = select_scenario(io_time, pair.scenario)
     breakdown = break_down(measured)
@@ -63,8 +70,17 @@ def predict_scenario(
         intervals = None
         if uncertainty is not None and model == SIMULATION:
             intervals = predicted_intervals(predicted, description, uncertainty)
+        if program:
+            predicted["execution_time_s"] += predicted["epoch"].map(
+                dict(enumerate(program.rest_s))
+            )
         yield compare(
-            predicted, breakdown, model=model, intervals=intervals, **calibration
+            predicted,
+            breakdown,
+            model=model,
+            epochs=select_scenario(epochs, pair.scenario),
+            intervals=intervals,
+            **calibration,
         )
     if pair.scaled_n_osts is not None:
         other = select_scenario(
@@ -81,6 +97,9 @@ def predict_scenario(
 def main() -> None:
     """Predict every studied scenario, write the tables and print the summary."""
     io_time = read_table(snakemake.input.io_time, "io_time")
+    epochs = read_table(snakemake.input.epochs, "epochs")
+    programs = map(ModelledProgram.read, snakemake.input.programs)
+    programs = {one.description.dataset.name: one for one in programs}
     folders = {
         name: Path(devices).parent
         for name, devices in zip(
@@ -95,14 +114,19 @@ def main() -> None:
     manifests = snakemake.input.manifests or [[]] * len(studies)
     for study, manifest in zip(studies, manifests, strict=True):
         pair = Pair(**study["pair"])
+        program = programs.get(pair.scenario["dataset"])
+        description = RunDescription.from_json(study["description"])
+        description = program.description if program else description
         devices, uncertainty = [], None
         if pair.calibration in folders:
             folder = folders[pair.calibration]
             devices = folder / "devices.yaml"
             uncertainty = Uncertainty.read(folder / "uncertainty.json")
-        description = read_described(study["description"], devices, manifest)
+        description = as_fitted(description, devices, manifest)
         pairs.append(pair)
-        parts += predict_scenario(pair, description, io_time, models, uncertainty)
+        parts += predict_scenario(
+            pair, description, io_time, epochs, models, uncertainty, program
+        )
     if not parts:
         raise ModelError(
             "config: simulate: got true with workers, steps that wait for all, or "
@@ -113,6 +137,7 @@ def main() -> None:
     write_table(predictions, snakemake.output.predictions, "predictions")
     write_table(errors, snakemake.output.errors, "prediction_errors")
     words = f"{summary(errors)}\nSource: {origin_of(snakemake)}.\n"
+    words += "".join(f"{program.words}\n" for program in programs.values())
     for name, folder in folders.items():
         found = read_table(folder / "calibration.parquet", "calibration")
         words += f"Calibration {name}: {found['lack_of_fit'].iloc[0]}\n"

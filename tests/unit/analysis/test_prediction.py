@@ -39,6 +39,9 @@ KEYS = {"dataset": "small", "n_osts": 60, "policy": "pinning", "loader": "posix"
 TIMES_S = {0: (2, 8, 0, 0), 50: (1, 3, 4, 0), 100: (0, 0, 9, 1)}
 
 
+NO_EPOCHS = pd.DataFrame(columns=[*KEYS, "execution_time_s"])
+
+
 def io_time_of(times_s=TIMES_S, repetitions=1, step_s=0.0, **keys):
     """Return the I/O time of two ranks and two epochs; rank 0 does nothing.
 
@@ -288,7 +291,7 @@ def test_scaling_is_compared_with_all_repetitions_of_the_shared_cache_rates():
     few = few[few["cache_rate_percent"] < 100]
     many = io_time_of(TIMES_S, repetitions=2, n_osts=60)
     pair = Pair("some", KEYS | {"n_osts": 60}, scaled_n_osts=1)
-    (found,) = predict_scenario(pair, {}, pd.concat([few, many]), [])
+    (found,) = predict_scenario(pair, {}, pd.concat([few, many]), NO_EPOCHS, [])
     measured_s = break_down(many).groupby(["cache_rate_percent", "io_class"])["time_s"]
     found = found.set_index(["cache_rate_percent", "io_class"])
     assert set(found["model"]) == {SCALING}

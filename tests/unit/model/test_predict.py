@@ -312,6 +312,9 @@ POINTS = [
 ]
 
 
+TIMES = ["time_s", "mean_time_s", "execution_time_s", "utilisation_percent"]
+
+
 class TestPredict:
     @pytest.mark.parametrize("model", MODELS)
     def test_row_for_each_point_epoch_and_class(self, model):
@@ -322,7 +325,8 @@ class TestPredict:
         classes = ["gfs_read", "gfs_meta", "lfs_read", "lfs_meta"]
         assert table["io_class"].tolist() == classes * 4
         assert (table["mean_time_s"] >= 0).all()
-        assert table.columns[4:].tolist() == ["time_s", "mean_time_s"]
+        assert table.columns[4:].tolist() == TIMES
+        assert table["execution_time_s"].notna().all() == (model == "simulation")
 
     @pytest.mark.parametrize("model", ANALYTIC)
     def test_epochs_are_alike_to_analytic_models(self, model):
@@ -357,7 +361,7 @@ class TestPredict:
     def test_no_points_give_an_empty_table(self):
         table = predict(description(), [], "mva")
         assert isinstance(table, pd.DataFrame)
-        assert table.shape == (0, 6)
+        assert table.shape == (0, 8)
 
 
 class TestBadInput:

@@ -11,12 +11,14 @@ from tierscope.benchmark.programs.results import (
     NodeNotes,
     epochs_table,
     hook_faults,
+    hook_times,
     marks_table,
     n_marks_back,
     n_unmarked_opens,
     opens_table,
     processes_table,
     read_notes,
+    with_steps,
 )
 from tierscope.core.tables import check_table
 
@@ -265,3 +267,34 @@ def test_notes_are_read_by_the_numbers_of_the_nodes(tmp_path):
     found = read_notes(tmp_path)
     assert [one.number for one in found] == [0, 1]
     assert found[0].opens[0, 0] == 4
+
+
+LOOP = {"stream": 0, "evaluation": False, "batches": 4, "pid": 1}
+TIMES = {"first_wait_s": 2.0, "first_use_s": 1.0, "wait_s": 5.0, "use_s": 4.0}
+
+
+def test_steps_of_a_loop_are_those_of_its_rank_and_epoch():
+    loop = {"kind": "loop", "epoch": 0, **LOOP, **TIMES}
+    evaluation = loop | {"evaluation": True, "stream": 1}
+    node = notes(0, [3], further=[loop | {"rank": None}, evaluation | {"rank": 3}])
+    told = hook_times([node], "loop")
+    assert [one["rank"] for one in told] == [3, 3]
+    epochs = pd.DataFrame(
+        {"rank": [3, 3], "epoch": [0, 1], "execution_time_s": [11.0, 9.0]}
+    )
+    known, unknown = with_steps(epochs, told).to_dict("records")
+    assert (known["compute_time_s"], known["stall_s"], known["rest_s"]) == (4, 5, 2)
+    assert known["utilisation_percent"] == pytest.approx(100 * 3 / 6)
+    assert all(math.isnan(unknown[name]) for name in ("stall_s", "rest_s"))
+
+
+@pytest.mark.parametrize(
+    ("loops", "is_known"),
+    [([LOOP | TIMES] * 2, False), ([LOOP | TIMES | {"batches": 1}], True)],
+)
+def test_utilisation_needs_one_loop_of_several_steps(loops, is_known):
+    epochs = pd.DataFrame({"rank": [0], "epoch": [0], "execution_time_s": [11.0]})
+    loops = [{"rank": 0, "epoch": 0} | loop for loop in loops]
+    (row,) = with_steps(epochs, loops).to_dict("records")
+    assert math.isnan(row["utilisation_percent"])
+    assert math.isnan(row["stall_s"]) != is_known

@@ -71,6 +71,7 @@ def compare(
     calibration: str,
     model: str,
     calibrated_percent: Iterable[int] = (),
+    epochs: pd.DataFrame | None = None,
     intervals: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Put the predictions of a scenario beside its measurements.
@@ -79,7 +80,8 @@ def compare(
     ----------
     predicted : DataFrame
         Rows of a cache rate, repetition, epoch and I/O class with ``time_s``, the
-        predicted time of the slowest process in seconds
+        predicted time of the slowest process in seconds, and perhaps
+        ``execution_time_s`` and ``utilisation_percent``
         (`tierscope.model.predict.predict`); other columns are ignored.
     breakdown : DataFrame
         Table ``breakdown`` of the scenario.
@@ -87,6 +89,8 @@ def compare(
         Names of calibration and model of the predictions.
     calibrated_percent : iterable of int
         Cache rates that the calibration was fitted to; all others are held out.
+    epochs : DataFrame, optional
+        Table ``epochs`` of the scenario; without it no execution time is measured.
     intervals : DataFrame, optional
         Intervals of the predictions
         (`tierscope.model.predicted_intervals.predicted_intervals`); default: none.
@@ -133,11 +137,37 @@ def compare(
         held_out=~rates.isin(list(calibrated_percent)),
         measured_io_time_low_s=rates.map(totals["low"]),
         measured_io_time_high_s=rates.map(totals["high"]),
+        predicted_execution_s=rates.map(_execution_s(predicted)),
+        measured_execution_s=rates.map(_execution_s(epochs)),
+        predicted_utilisation_percent=rates.map(_utilisation_percent(predicted)),
+        measured_utilisation_percent=rates.map(_utilisation_percent(epochs)),
     )
     if intervals is not None:
         rows = rows.merge(intervals, on=_RATE_CLASS, validate="1:1")
     rows = with_later_columns(rows, "predictions")
     return rows.iloc[np.lexsort((code, rates))][list(TABLES["predictions"])]
+
+
+def _execution_s(epochs: pd.DataFrame | None) -> pd.Series:
+    """Return the execution time of an epoch by cache rate, empty if it is not known.
+
+    That of an epoch of a run is the longest of its processes.
+    """
+    if epochs is None or "execution_time_s" not in epochs:
+        return pd.Series(dtype="float64")
+    of_runs_s = epochs.groupby(_RUN_EPOCH)["execution_time_s"].max()
+    return of_runs_s.groupby("cache_rate_percent").mean()
+
+
+def _utilisation_percent(epochs: pd.DataFrame | None) -> pd.Series:
+    """Return the mean accelerator utilisation by cache rate, empty if not known.
+
+    It is missing where the training does not compute.
+    """
+    if epochs is None or "utilisation_percent" not in epochs:
+        return pd.Series(dtype="float64")
+    mean = epochs.groupby("cache_rate_percent")["utilisation_percent"].mean()
+    return mean.where(mean > 0)
 
 
 def _run_totals(breakdown: pd.DataFrame) -> pd.DataFrame:
@@ -170,9 +200,11 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
         the prediction, ``held``, whether the interval of the prediction holds the
         measured time, ``error_percent`` (positive:
         predicted too long), ``predicted_class`` and ``measured_class``, which take
-        longest, ``undecided`` and a share error in percentage points for each class.
-        The two longest classes of a point are undecided if their intervals overlap:
-        then chance decides which one is dominant.
+        longest, ``undecided``, ``execution_error_percent`` and
+        ``utilisation_error_points``, missing if the model does not know them, and a
+        share error in percentage points for each
+        class. The two longest classes of a point are undecided if their intervals
+        overlap: then chance decides which one is dominant.
     """
     shape = (-1, len(CLASSES))
     points = predictions.iloc[:: len(CLASSES)][[*_POINT, "held_out"]]
@@ -196,6 +228,14 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
         ends_s = points[f"{by}_low_s"], points[f"{by}_high_s"]
         points[column] = points[f"{of}_s"].between(*ends_s)
     points["error_percent"] = 100 * (points["predicted_s"] / points["measured_s"] - 1)
+    predicted, measured = (
+        predictions[
+            [f"{whose}_execution_s", f"{whose}_utilisation_percent"]
+        ].to_numpy()[:: len(CLASSES)]
+        for whose in ("predicted", "measured")
+    )
+    points["execution_error_percent"] = 100 * (predicted[:, 0] / measured[:, 0] - 1)
+    points["utilisation_error_points"] = predicted[:, 1] - measured[:, 1]
     names = np.array(CLASSES)
     points["predicted_class"] = names[predicted_s.argmax(axis=1)]
     points["measured_class"] = names[measured_s.argmax(axis=1)]
@@ -291,6 +331,8 @@ def _errors(
 ) -> dict[str, Any]:
     """Return the columns of a row of table ``prediction_errors`` after its keys."""
     error_percent = held_out["error_percent"]
+    execution_percent = held_out["execution_error_percent"].abs()
+    utilisation_points = held_out["utilisation_error_points"].abs()
     mape_percent = error_percent.abs().mean()
     rates = study["cache_rate_percent"].tolist()
     predicted, measured = (
@@ -318,6 +360,10 @@ def _errors(
         "best_measured_set_percent": best.words.removesuffix(" %"),
         "best_in_set": rates[predicted] in best.rates,
         "best_within_one_step": abs(predicted - measured) <= 1,
+        "execution_mape_percent": execution_percent.mean(),
+        "execution_largest_error_percent": execution_percent.max(),
+        "utilisation_error_points": utilisation_points.mean(),
+        "utilisation_largest_error_points": utilisation_points.max(),
         "repeat_cv_percent": typical_cv_percent,
         "largest_repeat_cv_percent": cv_percent.max(),
         "goal_percent": goal,
@@ -386,6 +432,7 @@ def summary(errors: pd.DataFrame) -> str:
             f"{'share errors':>24}{'dominant':>10}{'inside':>9}  {'best':>16}",
         ]
         lines += map(_summary_line, studies.to_dict("records"))
+        lines += _execution_lines(studies)
         held = filter(None, map(held_words, studies.to_dict("records")))
         lines += [f"  {words}" for words in held] or [f"  {_NO_INTERVALS}"]
         if undecided := first["undecided_at_percent"]:
@@ -394,6 +441,25 @@ def summary(errors: pd.DataFrame) -> str:
                 f"{undecided} %"
             )
     return "\n".join(lines) + "\n"
+
+
+def _execution_lines(studies: pd.DataFrame) -> list[str]:
+    """Return the errors of execution time and utilisation, of models that know them."""
+    lines = []
+    for row in studies.to_dict("records"):
+        line = (
+            f"  execution time of an epoch by {row['model']}: MAPE "
+            f"{row['execution_mape_percent']:.1f} %, largest error "
+            f"{row['execution_largest_error_percent']:.1f} %"
+        )
+        if not np.isnan(row["utilisation_error_points"]):
+            line += (
+                f"; accelerator utilisation: {row['utilisation_error_points']:.1f} "
+                f"points, largest {row['utilisation_largest_error_points']:.1f}"
+            )
+        if not np.isnan(row["execution_mape_percent"]):
+            lines.append(line)
+    return lines
 
 
 def _summary_line(row: Mapping[str, Any]) -> str:

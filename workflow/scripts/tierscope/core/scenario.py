@@ -109,9 +109,11 @@ class Scenario:
 
     @property
     def is_modelled(self) -> bool:
-        """Return whether the models support the scenario's reads."""
-        is_ours = not (self.reads_database or self.runs_program)
-        return self.policy == "pinning" and is_ours
+        """Return whether the models support the scenario's reads.
+
+        Of a program, whether they do is known when its runs have been made.
+        """
+        return self.policy == "pinning" and not self.reads_database
 
     @property
     def keys(self) -> dict[str, str | int]:

@@ -382,7 +382,7 @@ class Experiment:
                 f"{where}: system {self.system.name} has no devices, expected them in "
                 "its file: they describe its storage"
             )
-        wanted = self.settings["model"]["calibrations"][name]
+        wanted = self._wanted_calibrations[name]
         scenario = self._calibrated_scenario(wanted.get("scenario", {}), where)
         rates = sorted({one.cache_rate_percent for one in self.sweep[scenario]})
         points = self._calibrated_points(wanted, scenario)
@@ -395,7 +395,7 @@ class Experiment:
             )
         swept = {one.n_osts for one in self.sweep if one.dataset == scenario.dataset}
         probed = wanted.get("probed_n_osts", AUTO)
-        probed = {min(swept), max(swept)} if probed == AUTO else set(probed)
+        probed = self._probed_by_default(swept) if probed == AUTO else set(probed)
         if unknown := sorted(probed - swept):
             raise ConfigError(
                 f"{where}.probed_n_osts: got {unknown[0]}, expected some of "
@@ -436,11 +436,30 @@ class Experiment:
             rates = fitted_rates([one.cache_rate_percent for one in first])
         return tuple(Point(rate, 0) for rate in sorted(rates))
 
+    def _probed_by_default(self, swept: set[int]) -> set[int]:
+        """Return on how many OSTs the storage is probed if nobody says it.
+
+        A dataset of a user has no files that probes may use up.
+        """
+        return set() if self.runs_program else {min(swept), max(swept)}
+
+    @property
+    def _wanted_calibrations(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the configured calibrations; with a program no OSTs are known."""
+        wanted = self.settings["model"]["calibrations"]
+        if not self.runs_program:
+            return wanted
+        return {
+            name: one
+            for name, one in wanted.items()
+            if "n_osts" not in one.get("scenario", {})
+        }
+
     @property
     def calibrations(self) -> dict[str, CalibrationPlan]:
         """Return the calibrations for which the sweep has the runs, by name."""
         plans = {}
-        for name in self.settings["model"]["calibrations"]:
+        for name in self._wanted_calibrations:
             with suppress(ConfigError):
                 plans[name] = self.calibration(name)
         return plans
@@ -449,7 +468,7 @@ class Experiment:
     def left_out_calibrations(self) -> dict[str, str]:
         """Return why the other calibrations are left out, by name."""
         reasons = {}
-        for name in self.settings["model"]["calibrations"]:
+        for name in self._wanted_calibrations:
             try:
                 self.calibration(name)
             except ConfigError as error:

@@ -59,6 +59,8 @@ class SweepRequest:
     ideal : Path, optional
         Directory in memory for ideal runs: of this machine, or with `system` of the
         nodes. None for no such runs.
+    predicts : bool
+        Whether the models are fitted to some rates, and predict the others.
     """
 
     command: Sequence[str]
@@ -72,6 +74,7 @@ class SweepRequest:
     minutes: int = 60
     policies: Sequence[str] = ("pinning",)
     ideal: Path | None = None
+    predicts: bool = False
 
     @property
     def dataset_name(self) -> str:
@@ -105,6 +108,11 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
         raise ConfigError(
             f"--policies: got {unknown[0]}, expected some of "
             f"{', '.join(PROGRAM_POLICIES)}"
+        )
+    if asked.predicts and asked.ideal is None:
+        raise ConfigError(
+            "--predict: got no --ideal DIRECTORY, expected one, such as /dev/shm: "
+            "ideal runs tell the models what the program computes"
         )
     dataset = asked.dataset.expanduser()
     if not dataset.is_dir():
@@ -233,7 +241,9 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
     head = "# Written by `tierscope sweep`; a later start writes it anew.\n"
     write_text(path, head + yaml.safe_dump(config, sort_keys=False))
     own = _ROOT / "profiles" / profile
-    command = [sys.executable, "-m", "snakemake", "--snakefile", _ROOT / "Snakefile"]
+    targets = ["all", "predict"] if asked.predicts else []
+    command = [sys.executable, "-m", "snakemake", *targets]
+    command += ["--snakefile", _ROOT / "Snakefile"]
     command += ["--profile", own if own.is_dir() else profile]
     command += ["--configfile", path, *further]
     status = subprocess.run(command, check=False).returncode

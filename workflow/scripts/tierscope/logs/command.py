@@ -161,6 +161,11 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
         type=Path,
         help="a directory in memory, such as /dev/shm: tell what storage costs",
     )
+    add(
+        "--predict",
+        action="store_true",
+        help="fit models of the storage to some rates, and predict the others",
+    )
     add("--minutes", metavar="N", type=int, default=60, help="most of a run (60)")
     add(
         "--in-place",
@@ -184,6 +189,7 @@ def _sweep(asked: argparse.Namespace, command: Sequence[str]) -> int:
         asked.minutes,
         asked.policies,
         asked.ideal,
+        asked.predict,
     )
     try:
         return sweep(request, asked.profile, ["-n"] if asked.dry_run else [])

@@ -44,14 +44,22 @@ COLUMNS = [
     "io_class",
     "time_s",
     "mean_time_s",
+    "execution_time_s",
+    "utilisation_percent",
 ]
 
 
 class ClassTimes(NamedTuple):
-    """I/O time by class, in the order of `IOClass`, both of shape (4,)."""
+    """I/O time by class, in the order of `IOClass`, both of shape (4,).
+
+    Only the simulation knows the execution time of the epoch, and the accelerator
+    utilisation, mean over the processes.
+    """
 
     slowest_s: np.ndarray
     mean_s: np.ndarray
+    execution_s: float = np.nan
+    utilisation_percent: float = np.nan
 
 
 def predict(
@@ -72,10 +80,11 @@ def predict(
 
     Returns
     -------
-    DataFrame, shape (n_points * n_epochs * 4, 6)
+    DataFrame, shape (n_points * n_epochs * 4, 8)
         ``cache_rate_percent, repetition, epoch, io_class`` and, in seconds, ``time_s``
-        of the slowest process, whose sum over the classes is the I/O time, and
-        ``mean_time_s`` over the processes.
+        of the slowest process, whose sum over the classes is the I/O time,
+        ``mean_time_s`` over the processes, ``execution_time_s`` of the epoch and, in
+        percent, ``utilisation_percent``; only the simulation knows the last two.
 
     Raises
     ------
@@ -165,14 +174,29 @@ def _simulate(
     predicted = []
     for reads in simulate_reads(description, point, network=network):
         times_s = class_times(reads)
-        predicted.append(ClassTimes(slowest_class_times(times_s), times_s.mean(axis=0)))
+        predicted.append(
+            ClassTimes(
+                slowest_class_times(times_s),
+                times_s.mean(axis=0),
+                reads.epoch.execution_time_s,
+                float(reads.epoch.steps.columns()["utilisation_percent"].mean()),
+            )
+        )
     return predicted
 
 
 def _table(points: list[Point], predicted: list[list[ClassTimes]]) -> pd.DataFrame:
     """Return the predictions of the epochs of all points as one table."""
     rows = [
-        (point.cache_rate_percent, point.repetition, epoch, name, *times)
+        (
+            point.cache_rate_percent,
+            point.repetition,
+            epoch,
+            name,
+            *times,
+            one.execution_s,
+            one.utilisation_percent,
+        )
         for point, epochs in zip(points, predicted, strict=True)
         for epoch, one in enumerate(epochs)
         for name, *times in zip(CLASSES, one.slowest_s, one.mean_s, strict=True)

@@ -3,8 +3,8 @@ import os
 
 import pytest
 from epoch_hook import loops
-from epoch_hook.loops import note_wrapped, rank, safely
-from epoch_hook.streams import Loader, Place
+from epoch_hook.loops import Fetches, note_wrapped, rank, safely, take
+from epoch_hook.streams import Loader, Place, Stream
 
 
 class Batches:
@@ -182,3 +182,53 @@ def test_version_is_that_of_the_first_module_that_is_loaded(notes):
 
 def test_without_the_library_a_mark_does_nothing():
     assert loops.library_function("tierscope_no_such_function")(3) == 0
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a list of one time in seconds, which the hook reads."""
+    now = [0]
+    monkeypatch.setattr(loops.time, "perf_counter_ns", lambda: now[0] * 10**9)
+    return now
+
+
+def test_a_whole_loop_says_how_long_it_waited_and_used_batches(notes, clock):
+    def next_batch(iterator):
+        clock[0] += 3  # to make a batch, or to find that there is none
+        return next(iterator)
+
+    stream, batches = Stream(4), iter("abc")
+    stream.epoch, stream.is_evaluation = 7, True
+    for _ in range(3):
+        take(stream, next_batch, batches)
+        clock[0] += 10  # to train
+    with pytest.raises(StopIteration):
+        take(stream, next_batch, batches)
+    (note,) = notes()
+    times = {"batches": 3, "wait_s": 12, "use_s": 30}
+    times |= {"first_wait_s": 3, "first_use_s": 10}
+    whose = {"pid": os.getpid(), "rank": rank(), "evaluation": True}
+    assert note == {"kind": "loop", "stream": 4, "epoch": 7, **whose, **times}
+
+
+def test_a_loop_that_is_left_says_nothing(notes, tmp_path):
+    stream = Stream(0)
+    assert take(stream, next, iter("ab")) == "a"
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(StopIteration):
+        take(Stream(1), next, iter(""))
+    assert not list(tmp_path.iterdir())  # nor does one without batches
+
+
+def test_fetches_are_noted_by_epoch_when_a_process_ends(notes):
+    fetches = Fetches()
+    for epoch, n_samples, time_ns in ((0, 8, 10**9), (1, 8, 10**9), (0, 4, 10**9)):
+        fetches.add(epoch, n_samples, time_ns)
+    fetches.note()
+    assert [(one["epoch"], one["samples"], one["fetch_s"]) for one in notes()] == [
+        (0, 12, 2.0),
+        (1, 8, 1.0),
+    ]
+    fetches.forget()
+    fetches.note()
+    assert len(notes()) == 2

@@ -6,6 +6,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 from epoch_hook import pytorch
+from epoch_hook.loops import Fetches
 from epoch_hook.pytorch import Batch, wrap
 
 
@@ -116,6 +117,25 @@ def test_worker_stays_in_the_epoch_of_its_batch_and_marks_nothing(marks, entered
     assert next(iter(module.DataLoader("cd"))) == ["c", "d"]
     assert marks == []
     assert entered == [4, -1]
+
+
+def test_fetches_and_facts_are_noted(marks, entered, tmp_path, monkeypatch):
+    monkeypatch.setenv("TIERSCOPE_HOOK_NOTES", str(tmp_path))
+    monkeypatch.setattr(pytorch, "FETCHES", Fetches())
+    sys.modules["torch"].utils.data.IterableDataset = bytes
+    module = fake_module()
+    wrap(module)
+    list(module.DataLoader("ab"))
+    list(module.DataLoader(b"ab"))
+    pytorch.FETCHES.note()
+    text = (tmp_path / f"{os.getpid()}.jsonl").read_text()
+    notes = list(map(json.loads, text.splitlines()))
+    loaders = [one for one in notes if one["kind"] == "loader"]
+    assert [one["style"] for one in loaders] == ["map", "iterable"]
+    assert [one["in_steps"] for one in loaders] == [False, False]
+    (fetch,) = [one for one in notes if one["kind"] == "fetch"]
+    assert (fetch["epoch"], fetch["samples"]) == (0, 4)
+    assert [one["batches"] for one in notes if one["kind"] == "loop"] == [1, 1]
 
 
 def test_persistent_workers_begin_an_epoch_at_each_iteration(marks, entered):

@@ -81,6 +81,33 @@ def test_batch_size_is_that_of_the_last_batching(monkeypatch, marks):
     assert [one["batch_size"] for one in noted] == [8, None]
 
 
+def pipeline(*stages):
+    """Return datasets made of each other; each stage is a kind and its numbers."""
+    dataset = None
+    for kind, numbers in stages:
+        dataset = type(kind, (Dataset,), numbers)(dataset)
+    return dataset
+
+
+@pytest.mark.parametrize(
+    ("stages", "readers", "prefetched"),
+    [
+        ([("Map", {})], 1, 0),
+        ([("Map", {"_num_parallel_calls": 4})], 4, 0),
+        ([("Records", {"_num_parallel_reads": -1}), ("Map", {})], -1, 0),
+        ([("Batch", {"_batch_size": 8}), ("Prefetch", {"_buffer_size": 2})], 1, 2),
+        ([("Prefetch", {"_buffer_size": 20}), ("Batch", {"_batch_size": 8})], 1, 2),
+        ([("Batch", {"_batch_size": 8}), ("Prefetch", {"_buffer_size": -1})], 1, -1),
+    ],
+)
+def test_pipeline_says_how_many_read_and_how_far_ahead(stages, readers, prefetched):
+    for _, numbers in stages:
+        numbers.setdefault("__init__", lambda self, of: setattr(self, "made_of", of))
+    chain = tensorflow._chain(pipeline(*stages))
+    assert tensorflow._n_readers(chain) == readers
+    assert tensorflow._prefetched(chain) == prefetched
+
+
 def test_tracing_of_a_function_is_no_iteration(marks, monkeypatch):
     context = ModuleType("tensorflow.python.eager.context")
     context.executing_eagerly = lambda: False

@@ -52,6 +52,7 @@ from tierscope.benchmark.programs.results import (
     NodeNotes,
     epochs_table,
     hook_faults,
+    hook_times,
     marks_table,
     n_marks_back,
     n_unmarked_opens,
@@ -59,6 +60,7 @@ from tierscope.benchmark.programs.results import (
     placing_reports,
     processes_table,
     read_notes,
+    with_steps,
 )
 from tierscope.benchmark.programs.tracing import (
     make_tracer,
@@ -222,7 +224,8 @@ class ProgramLaunch:
         filled = {node.number: node.facts["filled"] for node in nodes}
         sizes = manifest["size_bytes"].to_numpy()
         epochs = epochs_table(opens, marks, sizes, filled)
-        epochs = _with_page_cache(epochs, nodes)
+        epochs = with_steps(_with_page_cache(epochs, nodes), hook_times(nodes, "loop"))
+        epochs = epochs[list(TABLES["run_epochs"])]
         write_table(opens, folder / "opens.parquet", "opens")
         write_table(marks, folder / "marks.parquet", "marks")
         processes = processes_table(nodes)
@@ -422,8 +425,7 @@ def _with_page_cache(epochs: pd.DataFrame, nodes: Sequence[NodeNotes]) -> pd.Dat
         epochs[f"{tier}_server_bytes"] = np.nan
     dropped = {k: one["names_dropped"] for k, one in by_node.items()}
     epochs["names_dropped"] = epochs["node"].map(dropped).astype(bool) & first
-    kinds = TABLES["run_epochs"]  # with columns that no program has
-    return epochs.reindex(columns=list(kinds)).astype(kinds)
+    return epochs
 
 
 def _machines(nodes: Sequence[NodeNotes]) -> list[dict[str, Any]]:
@@ -469,6 +471,8 @@ def _observed(
         "frameworks": frameworks,
         "hook_faults": hook_faults(notes),
         "loaders": [one for i, one in enumerate(loaders) if one not in loaders[:i]],
+        "loops": hook_times(nodes, "loop"),
+        "fetches": hook_times(nodes, "fetch"),
         "n_processes": sum(len(node.facts["processes"]) for node in nodes),
         "lost_events": sum(node.facts["n_lost"] for node in nodes),
         "fell_back": sum(sum(node.facts["fell_back"].values()) for node in nodes),

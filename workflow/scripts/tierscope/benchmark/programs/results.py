@@ -20,6 +20,7 @@ from tierscope.core.columns import TABLES
 from tierscope.policies.decisions import columns_of
 
 NO_RANK = -1
+_STEPS = ["compute_time_s", "stall_s", "utilisation_percent"]  # of a loop
 EVALUATION, EPOCH, WHOLE_RUN = "evaluation", "epoch", "whole run"
 
 
@@ -230,6 +231,56 @@ def _evaluations(node: NodeNotes, origin_ns: int) -> list[dict[str, Any]]:
         for one in node.facts["notes"]
         if one["kind"] == "begin" and one["evaluation"]
     ]
+
+
+def hook_times(nodes: Iterable[NodeNotes], kind: str) -> list[dict[str, Any]]:
+    """Return the notes of loops, or of fetches, each with the rank of its process."""
+    return [
+        {name: value for name, value in one.items() if name not in ("kind", "pid")}
+        | {"rank": node.facts["ranks"][0] if one["rank"] is None else one["rank"]}
+        for node in nodes
+        for one in node.facts["notes"]
+        if one["kind"] == kind
+    ]
+
+
+def with_steps(
+    epochs: pd.DataFrame, loops: Iterable[Mapping[str, Any]]
+) -> pd.DataFrame:
+    """Return table `run_epochs` with what the ranks did, where the hook has seen it.
+
+    It has if a rank trained in one loop, to its end. Utilisation is of that loop.
+
+    Parameters
+    ----------
+    epochs : DataFrame
+        Output of `epochs_table`.
+    loops : iterable of mapping
+        The notes of loops (`hook_times`).
+    """
+    by_epoch: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+    for loop in loops:
+        if not loop["evaluation"]:
+            by_epoch.setdefault((loop["rank"], loop["epoch"]), []).append(loop)
+    keys = zip(epochs["rank"], epochs["epoch"], strict=True)
+    rows = [
+        _steps(found[0]) if len(found := by_epoch.get(key, [])) == 1 else {}
+        for key in keys
+    ]
+    steps = pd.DataFrame(rows, index=epochs.index, columns=_STEPS, dtype="float64")
+    told_s = steps["compute_time_s"] + steps["stall_s"]
+    return epochs.join(steps.assign(rest_s=epochs["execution_time_s"] - told_s))
+
+
+def _steps(loop: Mapping[str, Any]) -> dict[str, float]:
+    """Return the columns of `_STEPS` of a loop."""
+    use_s = loop["use_s"] - loop["first_use_s"]
+    whole_s = use_s + loop["wait_s"] - loop["first_wait_s"]
+    is_one = loop["batches"] == 1 or not whole_s
+    utilisation_percent = np.nan if is_one else 100 * use_s / whole_s
+    return dict(
+        zip(_STEPS, (loop["use_s"], loop["wait_s"], utilisation_percent), strict=True)
+    )
 
 
 def hook_faults(notes: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -38,7 +38,8 @@ STEPS: Columns = {
         "Part of `execution_time_s` in which the process computed.", may_be_missing=True
     ),
     "stall_s": seconds(
-        "Part of it in which the process waited for a batch.", may_be_missing=True
+        "Part of it in which the process waited for a batch.",
+        may_be_missing=True,
     ),
     "rest_s": seconds(
         "Rest of it, measured: the start of workers, waits for other processes, and "
@@ -46,9 +47,9 @@ STEPS: Columns = {
         may_be_missing=True,
     ),
     "utilisation_percent": percent(
-        "Accelerator utilisation (AU) as DLIO and MLPerf Storage define it: "
-        "computation over execution time, both without the first step of the epoch; "
-        "missing if there is only one step.",
+        "Accelerator utilisation (AU) as MLPerf Storage defines it: computation over "
+        "execution time (of programs: their loop), both without the first step; "
+        "missing if there is only one.",
         may_be_missing=True,
     ),
 }

@@ -18,6 +18,8 @@ from tierscope.core.columns.shared import (
     IMPROVEMENTS,
     IO_CLASS,
     N_REPETITIONS,
+    PARAMETER,
+    PARAMETER_UNIT,
     SCENARIO_KEYS,
     SOURCE,
     SYSTEM,
@@ -201,6 +203,27 @@ _PREDICTIONS: Columns = {
         "classes; missing if there is one repetition.",
         may_be_missing=True,
     ),
+    "predicted_execution_s": seconds(
+        "Predicted execution time of an epoch, mean over epochs and repetitions; "
+        "missing of models that only know the I/O time.",
+        may_be_missing=True,
+    ),
+    "measured_execution_s": seconds(
+        "Measured execution time of an epoch, that of its slowest process, mean over "
+        "epochs and repetitions; missing in older tables.",
+        may_be_missing=True,
+    ),
+    "predicted_utilisation_percent": percent(
+        "Predicted accelerator utilisation (AU), mean over processes, epochs and "
+        "repetitions; missing of models that only know the I/O time, and where the "
+        "training does not compute.",
+        may_be_missing=True,
+    ),
+    "measured_utilisation_percent": percent(
+        "Measured accelerator utilisation (AU), mean over processes, epochs and "
+        "repetitions; missing in older tables, and where it is 0 or not known.",
+        may_be_missing=True,
+    ),
     **_PREDICTED_ENDS,
 }
 
@@ -273,6 +296,25 @@ _PREDICTION_ERRORS: Columns = {
         "Whether the best predicted and the best measured cache rate are the same, or "
         "neighbours in the sweep."
     ),
+    "execution_mape_percent": percent(
+        "Absolute error of the predicted execution time of an epoch, mean over the "
+        "held-out cache rates; missing of models that only know the I/O time.",
+        may_be_missing=True,
+    ),
+    "execution_largest_error_percent": percent(
+        "The largest absolute error of the predicted execution time at a held-out "
+        "cache rate; missing of models that only know the I/O time.",
+        may_be_missing=True,
+    ),
+    "utilisation_error_points": points(
+        "Absolute error of the predicted accelerator utilisation, mean over the "
+        "held-out cache rates; missing where it is not predicted or not measured.",
+        may_be_missing=True,
+    ),
+    "utilisation_largest_error_points": points(
+        "The largest such error at a held-out cache rate.",
+        may_be_missing=True,
+    ),
     "repeat_cv_percent": percent(
         "Standard deviation of the I/O time over the repetitions divided by the mean, "
         "median over the held-out cache rates and epochs; missing if there is one "
@@ -298,8 +340,21 @@ LATER: dict[str, tuple[str, ...]] = {
         "pure_error_percent",
         "lack_of_fit_percent",
     ),
-    "predictions": tuple(_PREDICTED_ENDS),
-    "prediction_errors": ("n_with_prediction_interval", "n_held"),
+    "predictions": (
+        *_PREDICTED_ENDS,
+        "predicted_execution_s",
+        "measured_execution_s",
+        "predicted_utilisation_percent",
+        "measured_utilisation_percent",
+    ),
+    "prediction_errors": (
+        "n_with_prediction_interval",
+        "n_held",
+        "execution_mape_percent",
+        "execution_largest_error_percent",
+        "utilisation_error_points",
+        "utilisation_largest_error_points",
+    ),
 }
 LATER_WORDS = {"calibration": ("lack_of_fit",)}
 
@@ -330,8 +385,8 @@ TABLES: dict[str, Columns] = {
         "source": SOURCE,
         "system": SYSTEM,
         "calibration": text("Name of the calibration."),
-        "parameter": text("Tier and key of `devices` that was fitted."),
-        "unit": text("Unit of the value: seconds, bytes a second or bytes."),
+        "parameter": PARAMETER,
+        "unit": PARAMETER_UNIT,
         "value": number(
             "Value of the parameter, in its unit.", "", ANY_NUMBER, may_be_missing=True
         ),

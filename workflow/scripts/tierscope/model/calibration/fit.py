@@ -87,7 +87,13 @@ def read_described(
     manifest : sequence of path
         The manifest of the scenario's dataset, for the servers of its files, or none.
     """
-    description = RunDescription.from_json(content)
+    return as_fitted(RunDescription.from_json(content), devices, manifest)
+
+
+def as_fitted(
+    description: RunDescription, devices: Sequence[str], manifest: Sequence[str] = ()
+) -> RunDescription:
+    """Return a description with what files say, as `read_described`."""
     if devices:
         description = calibrated(description, read_devices(devices))
     if manifest:

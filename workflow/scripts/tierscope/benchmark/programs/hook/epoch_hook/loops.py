@@ -116,7 +116,8 @@ class Loops:
         stream = self._streams.find(loader, place)
         self._note_loader(framework, stream, facts)
         if place.is_in_keras:
-            return self._under_way(), stream
+            stream.epoch = self._under_way()
+            return stream.epoch, stream
         wanted = stream.begin(under_way, counts=not is_evaluation)
         return self._enter(stream, wanted, is_evaluation), stream
 
@@ -141,7 +142,8 @@ class Loops:
         now_ns = time.monotonic_ns()
         if is_begin:
             self._tell(wanted)
-        epoch = self._under_way()
+        epoch = stream.epoch = self._under_way()
+        stream.is_evaluation = is_evaluation
         note(
             kind="begin",
             stream=stream.number,
@@ -180,5 +182,63 @@ class Loops:
         )
 
 
+def take(stream: Stream, next_batch: Callable, iterator: object) -> object:
+    """Return the next batch of an iterator, and note how long all of them take."""
+    stream.ask()
+    asked_ns = time.perf_counter_ns()
+    try:
+        batch = next_batch(iterator)
+    except StopIteration:
+        _note_times(stream, stream.end(asked_ns))
+        raise
+    stream.give(asked_ns)
+    return batch
+
+
+@safely
+def _note_times(stream: Stream, times: dict | None) -> None:
+    if times:
+        note(
+            kind="loop",
+            stream=stream.number,
+            epoch=stream.epoch,
+            evaluation=stream.is_evaluation,
+            pid=os.getpid(),
+            rank=rank(),
+            **times,
+        )
+
+
+class Fetches:
+    """How long this process fetches samples, in each epoch; noted when it ends."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: a forked child has fetches of its own."""
+        self._by_epoch: dict[int, list[int]] = {}
+
+    @safely
+    def add(self, epoch: int, n_samples: int, time_ns: int) -> None:
+        """Add the samples of a batch, and the time in which they were fetched."""
+        if not self._by_epoch:
+            from multiprocessing.util import Finalize
+
+            Finalize(None, self.note, exitpriority=0)  # workers have no atexit
+        sums = self._by_epoch.setdefault(epoch, [0, 0])
+        sums[0] += n_samples
+        sums[1] += time_ns
+
+    @safely
+    def note(self) -> None:
+        """Note what was added."""
+        for epoch, (n_samples, time_ns) in self._by_epoch.items():
+            told = {"samples": n_samples, "fetch_s": time_ns / 1e9}
+            note(kind="fetch", epoch=epoch, pid=os.getpid(), rank=rank(), **told)
+
+
 LOOPS = Loops()
+FETCHES = Fetches()
 os.register_at_fork(after_in_child=LOOPS.forget)
+os.register_at_fork(after_in_child=FETCHES.forget)

@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from functools import wraps
 
-from epoch_hook.loops import LOOPS, library_function, note_wrapped, safely
+from epoch_hook.loops import (
+    FETCHES,
+    LOOPS,
+    library_function,
+    note_wrapped,
+    safely,
+    take,
+)
 from epoch_hook.streams import Loader, Stream, place_of_caller
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -100,14 +108,7 @@ def _wrap_iterators(iterator: type) -> None:
     @wraps(next_batch)
     def __next__(self: object) -> object:
         _, stream = getattr(self, "_tierscope", None) or (None, None)
-        if stream is None:
-            return next_batch(self)
-        stream.ask()
-        try:
-            return next_batch(self)
-        except StopIteration:
-            stream.end()
-            raise
+        return next_batch(self) if stream is None else take(stream, next_batch, self)
 
     @wraps(next_index)
     def _next_index(self: object) -> object:
@@ -130,9 +131,11 @@ def _wrap_fetch(fetcher: type) -> None:
         if type(batch) is not Batch:
             return original(self, batch)
         _enter(batch.epoch)
+        began_ns = time.perf_counter_ns()
         try:
             return original(self, batch.indices)
         finally:
+            _add_fetch(batch, time.perf_counter_ns() - began_ns)
             if batch.pid == os.getpid():  # the trainer, which also reads other things
                 _enter(-1)
 
@@ -160,6 +163,13 @@ def _enter(epoch: int) -> None:
     if _here is None:
         _here = library_function("tierscope_epoch_here")
     _here(epoch)
+
+
+@safely
+def _add_fetch(batch: Batch, time_ns: int) -> None:
+    """Note a batch; a sampler of whole batches may draw a single index."""
+    n_samples = len(batch.indices) if isinstance(batch.indices, (list, tuple)) else 1
+    FETCHES.add(batch.epoch, n_samples, time_ns)
 
 
 @safely
@@ -207,4 +217,20 @@ def _facts(loader: object) -> dict:
         "prefetch_factor": loader.prefetch_factor if loader.num_workers else None,
         "batch_size": batch if isinstance(batch, int) else None,
         "persistent": bool(loader.persistent_workers),
+        "style": _style(loader),
+        "in_steps": _has_peers(),
     }
+
+
+def _style(loader: object) -> str:
+    """Return how a dataset is read: ``map`` by index, or ``iterable``."""
+    iterable = getattr(sys.modules["torch"].utils.data, "IterableDataset", ())
+    return "iterable" if isinstance(loader.dataset, iterable) else "map"
+
+
+def _has_peers() -> bool:
+    """Return whether ranks train together, so that they meet in each step."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available():
+        return False
+    return bool(distributed.is_initialized())

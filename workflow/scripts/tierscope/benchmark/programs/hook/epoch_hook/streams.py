@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import weakref
 from contextlib import suppress
 
@@ -18,6 +19,7 @@ class Stream:
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.epoch, self.is_evaluation = 0, False  # of the last iteration
         self.facts: list[dict] = []  # of its loaders, as they were noted
         self._last = _Iteration((), counts=False)
         self._n_counted = 0
@@ -38,6 +40,10 @@ class Stream:
         """Note that the last iteration is asked for a batch."""
         self._last.ask()
 
+    def give(self, asked_ns: int) -> None:
+        """Note that it gives a batch, and when it was asked."""
+        self._last.times.give(asked_ns)
+
     def expect(self) -> None:
         """Let the last iteration count, though it may be asked in ways that we miss."""
         self._last.is_expected = True
@@ -47,9 +53,10 @@ class Stream:
         with suppress(TypeError):
             self._last.iterator = weakref.ref(iterator)
 
-    def end(self) -> None:
-        """Note that the last iteration has given all."""
+    def end(self, asked_ns: int) -> dict | None:
+        """Note that the last iteration has given all, and return its times."""
         self._last.iterator = _nothing
+        return self._last.times.end(asked_ns)
 
     @property
     def is_under_way(self) -> bool:
@@ -61,6 +68,7 @@ class _Iteration:
     """One iteration of a stream, and those of others that it began in."""
 
     def __init__(self, around: Sequence[_Iteration], counts: bool) -> None:
+        self.times = Times()
         self.iterator = _nothing  # gives it while it lives and has not ended
         self.is_expected = False
         self._counts = counts
@@ -85,6 +93,43 @@ class _Iteration:
         was_asked = self._n_asked > 0 or self.is_expected
         self._around = []
         return self._counts and was_asked and not is_inside
+
+
+class Times:
+    """How long a program waits for the batches of an iteration, and uses them."""
+
+    def __init__(self) -> None:
+        self._n_batches, self._given_ns = 0, 0
+        self._wait_ns, self._use_ns = [0, 0], [0, 0]  # of the first batch, and of all
+
+    def give(self, asked_ns: int) -> None:
+        """Note a batch that was asked for at this time and is given now."""
+        self._add(asked_ns)
+        self._n_batches += 1
+
+    def end(self, asked_ns: int) -> dict | None:
+        """Return what was noted, if anything, when an iteration has no more."""
+        self._add(asked_ns)
+        if not self._n_batches:
+            return None
+        return {
+            "batches": self._n_batches,
+            "first_wait_s": self._wait_ns[0] / 1e9,
+            "first_use_s": self._use_ns[0] / 1e9,
+            "wait_s": self._wait_ns[1] / 1e9,
+            "use_s": self._use_ns[1] / 1e9,
+        }
+
+    def _add(self, asked_ns: int) -> None:
+        now_ns = time.perf_counter_ns()
+        used_ns = asked_ns - self._given_ns if self._n_batches else 0
+        if not self._n_batches:
+            self._wait_ns[0] = now_ns - asked_ns
+        elif self._n_batches == 1:
+            self._use_ns[0] = used_ns
+        self._wait_ns[1] += now_ns - asked_ns
+        self._use_ns[1] += used_ns
+        self._given_ns = now_ns
 
 
 def _nothing() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from functools import wraps
 
-from epoch_hook.loops import LOOPS, note_wrapped, safely
+from epoch_hook.loops import LOOPS, note_wrapped, safely, take
 from epoch_hook.streams import Loader, Stream, place_of_caller
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 LIBRARY = ("tensorflow.python.data.", "tensorflow.python.distribute.")
+AUTOTUNE = -1
 
 
 def wrap(module: ModuleType) -> None:
@@ -51,14 +52,7 @@ def _wrap_next(iterator: type) -> None:
     @wraps(original)
     def __next__(self: object) -> object:
         stream = getattr(self, "_tierscope", None)
-        if stream is None:
-            return original(self)
-        stream.ask()
-        try:
-            return original(self)
-        except StopIteration:
-            stream.end()
-            raise
+        return original(self) if stream is None else take(stream, original, self)
 
     iterator.__next__ = __next__
 
@@ -87,8 +81,10 @@ def _begin(dataset: object) -> Stream | None:
         {
             "workers": 0,
             "prefetch_factor": None,
-            "batch_size": next(filter(None, map(_batch_size, chain)), None),
+            "batch_size": _last_batch(chain),
             "persistent": False,
+            "readers": _n_readers(chain),
+            "prefetch_batches": _prefetched(chain),
         },
     )
     stream.expect()  # `get_next` asks, too
@@ -114,8 +110,38 @@ def _shape(dataset: object) -> str:
 
 
 def _batch_size(dataset: object) -> int | None:
-    size = getattr(dataset, "_batch_size", None)
+    return _number(dataset, "_batch_size")
+
+
+def _n_readers(chain: list) -> int:
+    """Return how many calls of a pipeline may read at a time; -1: it tunes itself."""
+    names = "_num_parallel_calls", "_num_parallel_reads"
+    found = [_number(dataset, name) for dataset in chain for name in names]
+    found = [number for number in found if number is not None]
+    return AUTOTUNE if AUTOTUNE in found else max([1, *found])
+
+
+def _prefetched(chain: list) -> int:
+    """Return how many batches a pipeline reads ahead; -1: it tunes itself."""
+    n_samples, batch_size = 0, _last_batch(chain) or 1
+    for place, dataset in enumerate(chain):
+        if "Prefetch" not in type(dataset).__name__:
+            continue
+        number = _number(dataset, "_buffer_size") or 0
+        if number == AUTOTUNE:
+            return AUTOTUNE
+        is_of_batches = _last_batch(chain[place:]) is not None
+        n_samples += number * batch_size if is_of_batches else number
+    return n_samples // batch_size
+
+
+def _last_batch(chain: list) -> int | None:
+    return next(filter(None, map(_batch_size, chain)), None)
+
+
+def _number(dataset: object, name: str) -> int | None:
+    number = getattr(dataset, name, None)
     try:
-        return None if size is None else int(size)
+        return None if number is None else int(number)
     except (TypeError, ValueError):
         return None

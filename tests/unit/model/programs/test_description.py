@@ -1,0 +1,120 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from descriptions import describe_scenario
+from tierscope.core.description import RunDescription
+from tierscope.model.programs.description import (
+    ModelledProgram,
+    model_program,
+    read_model_description,
+)
+from tierscope.model.simulator.run import workload_of
+from tierscope.storage.queueing_network import ModelError
+from unit.model.programs.conftest import FILE_BYTES, LOADER, N_FILES, PIPELINE
+
+DEVICES = {
+    "origin": "made up",
+    "gfs": {
+        "open_s": 0.1,
+        "close_s": 0.1,
+        "metadata_latency_s": 0.1,
+        "n_osts": 1,
+        "ost_bandwidth_bytes_per_s": 100.0,
+        "read_latency_s": 0.1,
+        "link_bytes_per_s": 100.0,
+        "request_bytes": 100,
+    },
+    "lfs": {
+        "request_bytes": 100,
+        "request_s": 0.1,
+        "latency_s": 0.1,
+        "processes_per_server": 1,
+    },
+}
+NO_TIMES = np.zeros(0)
+
+
+def sizes(n_ranks=1):
+    """Return the sizes of the files."""
+    return np.full(n_ranks * N_FILES, FILE_BYTES)
+
+
+def described(devices=DEVICES):
+    """Return the settings of the program's runs."""
+    one = describe_scenario(program={"command": ["train.py"], "in_place": True})
+    return replace(one, system=replace(one.system, devices=devices))
+
+
+def test_times_come_from_ideal_runs(made):
+    """Four steps of 0.1 s wait for the first batch only: two samples of 0.03 s."""
+    modelled = model_program(described(), [made()], [made()], sizes(), NO_TIMES)
+    training = modelled.description.training
+    assert training.compute_time_s == pytest.approx(0.1)
+    assert (training.epochs, training.seed, training.in_steps) == (2, 1, False)
+    # A fetch takes 0.03 s a sample, of which 0.01 s are I/O time.
+    processor = modelled.description.system.devices["processor"]
+    assert processor == {"sample_s": pytest.approx(0.02)}
+    assert modelled.rest_s == pytest.approx((1.0, 1.0))
+    assert modelled.words == (
+        "The program loads as pytorch: batches of 2, 2 workers a rank, 2 batches "
+        "ahead, 1 rank, 2 epochs. By its ideal runs it computes for 0.100 s a step, "
+        "takes 0.0200 s of processor time a sample (from its fetches), and 1.00 s an "
+        "epoch for the rest."
+    )
+
+
+def test_reads_of_a_pipeline_tell_the_processor_time(made):
+    runs = [made(loader=PIPELINE, fetches=[])]
+    modelled = model_program(described(), runs, runs, sizes(), np.array([0.01, 0.03]))
+    assert modelled.description.system.devices["processor"]["sample_s"] == 0.02
+    assert "(between its reads)" in modelled.words
+    with pytest.raises(ModelError, match="got no times between reads"):
+        model_program(described(), runs, runs, sizes(), NO_TIMES)
+
+
+def test_ranks_of_a_node_share_its_servers_and_meet_in_steps(made):
+    runs = [made(n_ranks=2, loader=LOADER | {"in_steps": True})]
+    modelled = model_program(described(), runs, runs, sizes(2), NO_TIMES)
+    system = modelled.description.system
+    assert (system.n_processes, system.processes_per_node) == (2, 2)
+    assert system.devices["lfs"]["processes_per_server"] == 2
+    assert modelled.description.training.in_steps
+
+
+def test_workload_is_that_of_the_loader_that_loads_alike(made, tmp_path):
+    modelled = model_program(described(), [made()], [made()], sizes(), NO_TIMES)
+    path = tmp_path / "program.json"
+    path.write_text(json.dumps(modelled.as_json()))
+    assert ModelledProgram.read(path) == modelled
+    description, program = read_model_description({}, [str(path)])
+    workload = workload_of(description)
+    assert (workload.n_files, workload.file_size_bytes) == (N_FILES, FILE_BYTES)
+    assert (workload.workers, workload.prefetch_factor, workload.batch_size) == (
+        2,
+        2,
+        2,
+    )
+    table = pd.DataFrame({"loader": ["program"]})
+    assert program.measured(table)["loader"].tolist() == ["pytorch"]
+
+
+def test_our_loaders_have_a_description_and_no_program():
+    content = describe_scenario().as_json()
+    found = read_model_description(content, [])
+    assert found == (RunDescription.from_json(content), None)
+
+
+def test_sizes_that_vary_are_said(made):
+    some = np.array([50, 150] * 4)
+    modelled = model_program(described(), [made()], [made()], some, NO_TIMES)
+    assert modelled.description.dataset.file_size_bytes == 100
+    said = "Sizes of files vary by 50 %; the models take their mean, 100 B."
+    assert modelled.words.endswith(said)
+
+
+def test_system_without_devices_is_refused(made):
+    with pytest.raises(ModelError, match="system made-up has no devices, expected"):
+        model_program(described(None), [made()], [made()], sizes(), NO_TIMES)

@@ -1,0 +1,1 @@
+"""Programs of the user that load as one of our loaders, as the models know them."""

@@ -1,0 +1,227 @@
+"""The description of a program for the models: that of the loader that loads alike.
+
+The order of a program's files is not known in advance, so the models draw one from the
+seed. All files have the mean size. What else a run takes its time for comes from ideal
+runs, whose files are all in memory:
+
+- computation a step: from when the program got a batch to when it asked for the next;
+- processor time a sample: fetching a batch as PyTorch's `DataLoader` does it, less its
+  I/O time; or from the open of a file to the next open, less the I/O time between;
+- the rest of an epoch: what the ideal run takes longer than its simulation, such as the
+  start of workers, and validation.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from tierscope.core.columns import CLASSES
+from tierscope.core.description import EPOCH, STEP, LoaderSettings, RunDescription
+from tierscope.core.machine import Machine
+from tierscope.core.scenario import Dataset, Point
+from tierscope.core.words import in_seconds, size_words
+from tierscope.model.programs.facts import (
+    ProgramFacts,
+    SeenRun,
+    program_facts,
+    refuse,
+)
+from tierscope.model.simulator.run import simulate_reads
+from tierscope.storage.queueing_network import ModelError, network_of
+
+_TOLD = 0.9  # of the samples, whose fetches must have been timed
+_VARY_PERCENT = 10  # sizes that differ less are not worth a sentence
+
+
+@dataclass(frozen=True)
+class ModelledProgram:
+    """A program as the models know it.
+
+    Parameters
+    ----------
+    description : RunDescription
+        Settings of its runs, with the loader of ours that loads alike.
+    rest_s : tuple of float
+        What each epoch takes in addition to what is simulated, in seconds.
+    words : str
+        What the models take it for.
+    """
+
+    description: RunDescription
+    rest_s: tuple[float, ...]
+    words: str
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Return what a file of `as_json` holds."""
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        return cls(
+            RunDescription.from_json(content["description"]),
+            tuple(content["rest_s"]),
+            content["words"],
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the content of a file, ready for JSON."""
+        return {
+            "description": self.description.as_json(),
+            "rest_s": self.rest_s,
+            "words": self.words,
+        }
+
+    def measured(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a table of the program's runs, as of the loader that loads alike."""
+        return table.assign(loader=self.description.scenario.loader)
+
+
+def model_program(
+    described: RunDescription,
+    runs: Sequence[SeenRun],
+    ideal: Sequence[SeenRun],
+    sizes: np.ndarray,
+    between_s: np.ndarray,
+) -> ModelledProgram:
+    """Return a program as the models know it.
+
+    Parameters
+    ----------
+    described : RunDescription
+        Settings of its runs, with the devices of the system.
+    runs, ideal : sequence of SeenRun
+        Runs of its sweep, and its ideal runs.
+    sizes : ndarray of int, shape (n_files,)
+        Bytes of each file of the dataset.
+    between_s : ndarray of float, shape (n_times,)
+        Times between reads of the ideal runs (`times_between_reads`), in seconds.
+
+    Raises
+    ------
+    ModelError
+        If the models do not know how the program loads, or a time is not known.
+    """
+    facts = program_facts([*runs, *ideal], sizes)
+    compute_s = _compute_s(ideal)
+    sample_s, told_by = _sample_s(ideal, between_s)
+    dataset = Dataset(
+        described.dataset.name, len(sizes), round(sizes.mean()), facts.batch_size
+    )
+    description = replace(
+        described,
+        system=_machine(described.system, facts, sample_s, ideal[0]),
+        dataset=dataset,
+        scenario=replace(described.scenario, loader=facts.loader),
+        training=replace(
+            described.training,
+            epochs=facts.n_epochs,
+            shuffle="global",
+            compute_time_s=compute_s,
+            synchronise=STEP if facts.in_steps and facts.n_ranks > 1 else EPOCH,
+        ),
+        loader=LoaderSettings(
+            prefetch_batches=facts.prefetch_batches,
+            workers=facts.workers,
+            prefetch_factor=facts.prefetch_factor,
+        ),
+        program=None,
+    )
+    rest_s = _rest_s(description, ideal)
+    words = (
+        f"The program {facts.words}. By its ideal runs it computes for "
+        f"{in_seconds(compute_s)} a step, takes {in_seconds(sample_s)} of processor "
+        f"time a sample ({told_by}), and {in_seconds(float(np.mean(rest_s)))} an epoch "
+        f"for the rest.{_size_words(sizes)}"
+    )
+    return ModelledProgram(description, rest_s, words)
+
+
+def _machine(
+    system: Machine, facts: ProgramFacts, sample_s: float, seen: SeenRun
+) -> Machine:
+    """Return the machine with the ranks of a program, and its processor time."""
+    if system.devices is None:
+        raise ModelError(
+            f"system {system.name} has no devices, expected them in its file: they "
+            "describe its storage."
+        )
+    if facts.n_ranks % system.n_nodes:
+        refuse(
+            seen, f"{facts.n_ranks} ranks", f"as many on {system.n_nodes} nodes each"
+        )
+    devices = {**system.devices, "processor": {"sample_s": sample_s}}
+    per_node = facts.n_ranks // system.n_nodes
+    if per_node != system.processes_per_node:  # as ranks of torchrun: all of a node
+        devices["lfs"] = {**devices["lfs"], "processes_per_server": per_node}
+    return replace(system, processes_per_node=per_node, devices=devices)
+
+
+def _compute_s(ideal: Sequence[SeenRun]) -> float:
+    """Return the computation of a step."""
+    loops = [loop for seen in ideal for loop in seen.loops]
+    return sum(one["use_s"] for one in loops) / sum(one["batches"] for one in loops)
+
+
+def _sample_s(ideal: Sequence[SeenRun], between_s: np.ndarray) -> tuple[float, str]:
+    """Return the processor time of a sample, and what told it."""
+    fetches = [one for seen in ideal for one in seen.run.observed["fetches"]]
+    n_fetched = sum(one["samples"] for one in fetches)
+    n_samples = sum(int(seen.epochs["samples"].sum()) for seen in ideal)
+    if n_fetched > _TOLD * n_samples:
+        fetch_s = sum(one["fetch_s"] for one in fetches)
+        io_s = sum(seen.io_time_s for seen in ideal)
+        return max(fetch_s / n_fetched - io_s / n_samples, 0.0), "from its fetches"
+    if not len(between_s):
+        refuse(ideal[0], "no times between reads", "calls of open, read and close")
+    return float(between_s.mean()), "between its reads"
+
+
+def _rest_s(description: RunDescription, ideal: Sequence[SeenRun]) -> tuple[float, ...]:
+    """Return what each epoch of the ideal runs takes longer than its simulation.
+
+    In the simulation the reads from memory are processor time.
+    """
+    n_samples = sum(int(seen.epochs["samples"].sum()) for seen in ideal)
+    read_s = sum(seen.io_time_s for seen in ideal) / n_samples
+    network = network_of(description.system, description.scenario.n_osts)
+    network = network.without(CLASSES)
+    network = replace(network, sample_s=network.sample_s + read_s)
+    simulated = simulate_reads(description, Point(100, 0), network=network)
+    execution_s = [seen.epochs.groupby("epoch")["execution_time_s"] for seen in ideal]
+    measured_s = pd.concat([one.max() for one in execution_s]).groupby("epoch").mean()
+    return tuple(
+        max(float(of_epoch) - reads.epoch.execution_time_s, 0.0)
+        for of_epoch, reads in zip(measured_s, simulated, strict=True)
+    )
+
+
+def _size_words(sizes: np.ndarray) -> str:
+    """Return a sentence on files of different sizes."""
+    vary_percent = 100 * sizes.std() / sizes.mean()
+    if vary_percent < _VARY_PERCENT:
+        return ""
+    return (
+        f" Sizes of files vary by {vary_percent:.0f} %; the models take their mean, "
+        f"{size_words(sizes.mean())}."
+    )
+
+
+def read_model_description(
+    content: Mapping[str, Any], program: Sequence[str]
+) -> tuple[RunDescription, ModelledProgram | None]:
+    """Return the description of a scenario for models, and its program if it has one.
+
+    Parameters
+    ----------
+    content : mapping
+        The description (`RunDescription.as_json`).
+    program : sequence of path
+        The file of a `ModelledProgram` that replaces it, or none.
+    """
+    if not program:
+        return RunDescription.from_json(content), None
+    modelled = ModelledProgram.read(program[0])
+    return modelled.description, modelled
