@@ -395,9 +395,9 @@ TABLES: dict[str, Columns] = {
             may_be_missing=True,
         ),
         "status": text(
-            "Whether the data tell the value (`fitted`), tell it only together with "
-            "another one (`joined`), tell a limit of it (`bound`), it is that of the "
-            "system file (`kept`), or the model does without it (`left out`).",
+            "Whether the data tell the value (`fitted`), tell it with another one "
+            "(`joined`), or tell a limit (`bound`); the system file's value (`kept`); "
+            "or no such parameter (`left out`).",
             words=("fitted", "joined", "bound", "kept", "left out"),
         ),
         "reason": text("Why the parameter has this status."),
