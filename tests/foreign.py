@@ -156,7 +156,7 @@ class ForeignStorage:
         instants_ns = np.rint((instants_s - start_s) * 1e9).astype(np.int64)
         finished = np.array([instants_ns[mine[-1], -1] for mine in customers])
         none = np.zeros(1, np.int64)
-        epoch = SimulatedEpoch(instants_ns, finished, none, 0, None)
+        epoch = SimulatedEpoch(instants_ns, finished, none, 0, None, none)
         return SimulatedReads(
             planned.files, planned.rank_of, planned.on_lfs, epoch
         ), end_s

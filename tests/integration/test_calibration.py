@@ -129,7 +129,15 @@ def test_prediction_leaves_it_out_and_chooses_parameters(probed):
     output = probed.snakemake("predict")
     left_out = "Calibration two-osts left out: config: model.calibrations.two-osts."
     assert left_out in output
-    assert left_out in probed.path("predict", "summary.txt").read_text()
+    summary = probed.path("predict", "summary.txt").read_text()
+    assert left_out in summary
+    said = summary.split("Calibration all-osts: ")[1]
+    assert "structure of the model" in said.splitlines()[0], said
+    assert "measured points that were held out" in summary, summary
+    table = read_table(probed.path("predict", "predictions.parquet"), "predictions")
+    is_simulated = table["model"] == "simulation"
+    assert table["predicted_low_s"].notna().equals(is_simulated)
+    assert (table["predicted_low_s"] <= table["predicted_high_s"])[is_simulated].all()
     errors = read_table(
         probed.path("predict", "prediction_errors.parquet"), "prediction_errors"
     )

@@ -13,7 +13,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ RANGES = {
 }
 CV = (0.02, 0.5)  # of service times; the system file states it
 RUNS_VARY = (0.01, 0.05)  # standard deviation of the logarithm of a run's factor
-LIMIT = (0.4, 0.75)  # of a server's usual rate: `bucket`
+LIMIT = (0.4, 0.75)  # of the rate that a server reaches at 0 %: `bucket`
 CREDIT = (0.2, 0.6)  # of what a server reads in a run at 0 %
 KEPT = (0.3, 0.7)  # of the files of a server: `cache`
 HIT = (0.1, 0.3)  # of the service time
@@ -133,10 +134,11 @@ def servers_of(
 ) -> Plain:
     """Return the object servers of a device."""
     n_osts, n_files = description.scenario.n_osts, description.dataset.n_files
-    gfs = description.system.devices["gfs"]
     if device == "bucket":
-        limit = drawn["limit"] * gfs["ost_bandwidth_bytes_per_s"]
-        in_run = description.training.epochs * n_files * FILE_BYTES / n_osts
+        usual = ForeignStorage(description, Plain(n_osts), drawn["cv"])
+        epochs = [one.epoch.finished_s.max() for one in usual.run(Point(0, 0), seed)]
+        in_run = len(epochs) * n_files * FILE_BYTES / n_osts
+        limit = drawn["limit"] * in_run / sum(epochs)
         return TokenBucket(n_osts, limit, drawn["credit"] * in_run)
     if device == "cache":
         n_kept = max(1, round(drawn["kept"] * n_files / n_osts))
@@ -166,7 +168,7 @@ class Truth:
                 [self.seed, point.cache_rate_percent, *planned.seeds]
             )
             other = int(services.integers(2**40)), *planned.seeds[1:]
-            one = type(planned)(planned.files, planned.rank_of, planned.on_lfs, other)
+            one = replace(planned, seeds=other)
             yield one.simulate(network, workload_of(self.description))
 
     def factor(self, *seeds: int) -> float:
@@ -223,11 +225,16 @@ class Truth:
         return float(np.mean(runs_s)), float(np.std(runs_s, ddof=1) / FURTHER**0.5)
 
 
-def study(device: str, seed: int) -> dict[str, Any]:
-    """Calibrate on a seed's measurements and compare predictions with the truth."""
+def study(
+    device: str, seed: int, parameters: Sequence[str] | None = FITTED
+) -> dict[str, Any]:
+    """Calibrate on a seed's measurements and compare predictions with the truth.
+
+    The parameters that are fitted are those of `calibrate`.
+    """
     begin = time.time()
     truth = Truth(device, seed)
-    found = calibrate(truth.description, truth.io_time(), truth.probes(), FITTED)
+    found = calibrate(truth.description, truth.io_time(), truth.probes(), parameters)
     description = calibrated(truth.description, found.devices())
     points = [Point(rate, k) for rate in HELD_OUT_PERCENT for k in range(REPETITIONS)]
     predicted = predict(description, points, SIMULATION)
@@ -300,7 +307,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--devices", nargs="+", default=DEVICES, choices=DEVICES)
     parser.add_argument("--output", type=Path, default=OUTPUT / "results.jsonl")
+    parser.add_argument("--auto", action="store_true", help="the data choose the fit")
     arguments = parser.parse_args()
+    parameters = None if arguments.auto else FITTED
     objective._MOST_PAIRS = 2  # neighbours of the simulator: a calibration in seconds
     path = arguments.output
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -313,7 +322,7 @@ def main() -> None:
         for device in arguments.devices:
             if (device, seed) in done:
                 continue
-            row = json.dumps(study(device, seed))
+            row = json.dumps(study(device, seed, parameters))
             with path.open("a") as file:
                 file.write(row + "\n")
     print(verdicts(results(path.read_text().splitlines())))

@@ -37,6 +37,7 @@ from tierscope.core.given.command_line import with_kinds
 from tierscope.core.imports import imported_modules
 from tierscope.core.scenario import MAIN_SWEEP
 from tierscope.core.validation import ConfigError, read_yaml
+from tierscope.experiment.accelerators.settings import is_of_accelerators, read_study
 from tierscope.experiment.config import changes, defaults_of_programs, read_experiment
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
@@ -55,7 +56,8 @@ mimetypes.add_type("application/vnd.apache.parquet", ".parquet")
 RESOURCES = [Path("resources"), WORKFLOW.parent / "resources"]
 
 OF_LOGS = is_of_logs(config)
-ANALYSIS = EXPERIMENT = None
+OF_ACCELERATORS = not OF_LOGS and is_of_accelerators(config)
+ANALYSIS = STUDY = EXPERIMENT = None
 
 SNAKEMAKE = SnakemakeInternals(workflow)
 try:
@@ -69,6 +71,9 @@ try:
     if OF_LOGS:
         config.update(with_kinds(config, *given, "logs"))
         ANALYSIS = read_settings(config, defaults)
+    elif OF_ACCELERATORS:
+        config.update(with_kinds(config, *given, "accelerators"))
+        STUDY = read_study(config, defaults, *RESOURCES)
     else:
         # A workflow that imports this one gives only changes to the default configuration.
         own = [*changes(contents, defaults, config), given[1]]
@@ -89,7 +94,9 @@ except (ConfigError, InterfaceError) as error:
 HERE = f"{Path.cwd()}/"  # at the start
 LOGS = f"{RESULTS}/logs"
 TABLES = f"{RESULTS}/{MAIN_SWEEP}"
-SOURCE = "measured" if OF_LOGS else EXPERIMENT.source
+SOURCE = "measured" if OF_LOGS else "simulated"
+if EXPERIMENT:
+    SOURCE = EXPERIMENT.source
 
 
 def refuse_or(step, *arguments):
@@ -183,6 +190,11 @@ def refuse_target(wildcards):
         raise WorkflowError(
             "analyse: got no logs, expected a configuration that names them: "
             "--configfile config/logs.yaml."
+        )
+    if wildcards.target == "accelerators":
+        raise WorkflowError(
+            "accelerators: got no workloads, expected a configuration that names them: "
+            "--configfile config/accelerators.yaml."
         )
     known = try_to(SNAKEMAKE.target_rules, logger.warning, ["(not known)"])
     raise WorkflowError(

@@ -218,6 +218,20 @@ def manifest_of(scenario):
     return f"{RESULTS}/{launches.manifest_of(scenario)}"
 
 
+def model_manifest(scenario):
+    """Return the manifest that may tell models on which server each file lies, if any."""
+    reads_files = not (scenario.reads_database or scenario.runs_program)
+    if EXPERIMENT.source != "measured" or not reads_files:
+        return []
+    return manifest_of(scenario)
+
+
+def model_manifests(scenarios):
+    """Return the manifest of each scenario, or none of any."""
+    manifests = list(map(model_manifest, scenarios))
+    return manifests if all(manifests) else []
+
+
 def manifest(wildcards):
     """Return the manifest of the dataset that a run reads."""
     return manifest_of(EXPERIMENT.scenario(wildcards.scenario))

@@ -49,12 +49,14 @@ rule estimate_improvements:
 
 
 if MODEL in METHODS:
+    FIGURES_SCENARIO = Scenario(**SETTINGS["figures"]["scenario"])
 
     rule estimate_by_model:
         input:
             io_time=f"{TABLES}/io_time.parquet",
             epochs=f"{TABLES}/epochs.parquet",
             devices=f"{RESULTS}/model/{CALIBRATED}/devices.yaml" if CALIBRATED else [],
+            manifest=model_manifest(FIGURES_SCENARIO),
             uncertainty=(
                 f"{RESULTS}/model/{CALIBRATED}/uncertainty.json" if CALIBRATED else []
             ),
@@ -68,7 +70,7 @@ if MODEL in METHODS:
         conda:
             "../../environment.yml"
         params:
-            description=model_description(Scenario(**SETTINGS["figures"]["scenario"])),
+            description=model_description(FIGURES_SCENARIO),
             model=SETTINGS["model"]["whatif"],
             epoch=SETTINGS["figures"]["epoch"],
             scenario=SETTINGS["figures"]["scenario"],
@@ -90,6 +92,7 @@ if STALLS:
                 if EXPERIMENT.used_calibration
                 else []
             ),
+            manifests=model_manifests(EXPERIMENT.stalling),
             library=library("estimate_stalls"),
         output:
             stalls=STALLS,
@@ -125,6 +128,7 @@ if BY_UTILISATION:
             io_time=f"{TABLES}/io_time.parquet",
             epochs=f"{TABLES}/epochs.parquet",
             devices=f"{RESULTS}/model/{CALIBRATED}/devices.yaml" if CALIBRATED else [],
+            manifest=model_manifest(FIGURES_SCENARIO),
             estimates=ESTIMATES[MODEL],  # what figure 4 shows
             library=library("search_by_model"),
         output:
@@ -140,7 +144,7 @@ if BY_UTILISATION:
         conda:
             "../../environment.yml"
         params:
-            description=model_description(Scenario(**SETTINGS["figures"]["scenario"])),
+            description=model_description(FIGURES_SCENARIO),
             percent=GOAL_PERCENT,
             search=SEARCH,
             epoch=SETTINGS["figures"]["epoch"],

@@ -85,6 +85,7 @@ rule calibrate_devices:
         program=calibrated_program,
         io_time=calibration_runs,
         probes=calibration_probes,
+        manifest=lambda wildcards: model_manifest(calibration(wildcards).scenario),
         run_facts=f"{CALIBRATION}/run_facts.parquet",
         library=library("calibrate_devices"),
     output:
@@ -102,6 +103,7 @@ rule calibrate_devices:
     params:
         description=lambda wildcards: model_description(calibration(wildcards).scenario),
         parameters=lambda wildcards: calibration(wildcards).parameters,
+        tries_structures=lambda wildcards: calibration(wildcards).tries_structures,
     message:
         f"Fitting the devices of {SYSTEM.name} to measurements: {{wildcards.calibration}}."
     script:

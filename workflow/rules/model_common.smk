@@ -144,7 +144,7 @@ def of_improvable_devices(path):
 
 
 def prediction_studies(wildcards):
-    """Return the pairs of the study, each with the description of its scenario."""
+    """Return the pairs of the study, each with its scenario."""
     scenarios = {
         tuple(scenario.keys.values()): scenario
         for scenario in EXPERIMENT.sweeps["predict"]
@@ -162,10 +162,4 @@ def prediction_studies(wildcards):
                 "config: sweep.cache_rates_percent: got only rates that the calibrations "
                 "fit, expected others to predict"
             )
-    return [
-        {
-            "pair": asdict(pair),
-            "description": model_description(scenarios[tuple(pair.scenario.values())]),
-        }
-        for pair in pairs
-    ]
+    return [(pair, scenarios[tuple(pair.scenario.values())]) for pair in pairs]

@@ -13,6 +13,9 @@ rule predict_io_time:
         epochs=f"{PREDICT}/epochs.parquet",
         programs=predicted_programs,
         devices=calibration_devices,
+        manifests=lambda wildcards: model_manifests(
+            scenario for _, scenario in prediction_studies(wildcards)
+        ),
         judgements=calibration_judgements,
         observations=observations("predict"),
         library=library("predict_io_time"),
@@ -31,7 +34,10 @@ rule predict_io_time:
         calibrations=[] if EXPERIMENT.simulated else list(EXPERIMENT.calibrations),
         left_out={} if EXPERIMENT.simulated else EXPERIMENT.left_out_calibrations,
         simulated=EXPERIMENT.simulated,
-        studies=prediction_studies,
+        studies=lambda wildcards: [
+            {"pair": asdict(pair), "description": model_description(scenario)}
+            for pair, scenario in prediction_studies(wildcards)
+        ],
         provenance=PROVENANCE,
     message:
         "Predicting the I/O time of all measured points."

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_tables, write_table
-from tierscope.model.calibration.fit import calibrate
+from tierscope.model.calibration.fit import as_fitted, calibrate
 from tierscope.model.programs.description import read_model_description
 from tierscope.storage.queueing_network import ModelError
 
@@ -21,16 +21,18 @@ def devices_text(devices: Mapping[str, Any], comment: str) -> str:
 def main() -> None:
     """Fit the devices, and write table, devices and a summary."""
     name = snakemake.wildcards.calibration
+    probes = snakemake.input.probes
     description, program = read_model_description(
         snakemake.params.description, snakemake.input.program
     )
-    probes = snakemake.input.probes
+    description = as_fitted(description, [], snakemake.input.manifest)
     io_time = read_tables(snakemake.input.io_time, "io_time")
     result = calibrate(
         description,
         program.measured(io_time) if program else io_time,
         read_tables(probes, "probes") if probes else None,
         snakemake.params.parameters,
+        snakemake.params.tries_structures,
     )
     head = f"Calibration {name} of system {description.system.name}"
     report = f"{head} ({description.source} data):\n{result.text()}"

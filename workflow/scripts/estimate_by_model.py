@@ -27,8 +27,8 @@ def wanted_improvements(
 
 def main() -> None:
     """Estimate, write the table, and print the best point after each improvement."""
-    params = snakemake.params
-    description = read_described(params.description, snakemake.input.devices)
+    params, files = snakemake.params, snakemake.input
+    description = read_described(params.description, files.devices, files.manifest)
     io_time = read_table(snakemake.input.io_time, "io_time")
     estimates = estimate_by_model(
         select_scenario(io_time, params.scenario),

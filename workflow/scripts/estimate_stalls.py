@@ -24,9 +24,10 @@ def cache_rates(points: list[dict[str, int]]) -> Iterator[tuple[int, list[Point]
 def main() -> None:
     """Estimate every cache rate of every scenario, with a line about each."""
     tables = []
-    for scenario in snakemake.params.scenarios:
-        devices = snakemake.input.devices
-        description = read_described(scenario["description"], devices)
+    scenarios, devices = snakemake.params.scenarios, snakemake.input.devices
+    manifests = snakemake.input.manifests or [[]] * len(scenarios)
+    for scenario, manifest in zip(scenarios, manifests, strict=True):
+        description = read_described(scenario["description"], devices, manifest)
         rates = list(cache_rates(scenario["points"]))
         for number, (rate, points) in enumerate(rates, start=1):
             tables.append(

@@ -19,8 +19,8 @@ from tierscope.data.tfrecord import (
 )
 from tierscope.experiment.slurm import note_job
 from tierscope.storage.lease import NAME, LeaseError, held
-from tierscope.storage.lustre import StripedFolder
 from tierscope.storage.page_cache import drop_pages, write_back
+from tierscope.storage.parallel.lustre import StripedFolder
 
 
 def make_manifest(

@@ -18,8 +18,9 @@ from tierscope.data.tfrecord import (
 )
 from tierscope.experiment.slurm import note_job
 from tierscope.storage.lease import NAME, LeaseError, held
-from tierscope.storage.lustre import StripedFolder
 from tierscope.storage.page_cache import drop_pages, write_back
+from tierscope.storage.parallel.glusterfs import find_bricks
+from tierscope.storage.parallel.lustre import StripedFolder
 
 
 def make_manifest(dataset: Dataset, n_osts: int, osts: np.ndarray) -> pd.DataFrame:
@@ -46,7 +47,7 @@ def generate(
     """Write the missing files of a dataset and return its table `manifest`.
 
     On an emulated GFS a file's OST is its object server; the device emulator assigns
-    files to object servers in turn.
+    files to object servers in turn. On GlusterFS it is the brick (`find_bricks`).
     """
     folder = tier.data_root() / dataset.directory(n_osts)
     names = [dataset.file_name(i) for i in range(dataset.n_files)]
@@ -73,6 +74,8 @@ def generate(
         osts = np.array(striped.find_osts(names))
     elif tier.kind == "emulated":
         osts = np.arange(dataset.n_files) % n_object_servers
+    elif tier.kind == "directory":
+        osts = np.array(find_bricks(folder, names, n_osts))
     return make_manifest(dataset, n_osts, osts)
 
 

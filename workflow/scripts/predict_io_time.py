@@ -19,7 +19,7 @@ from tierscope.core.description import RunDescription
 from tierscope.core.files import log_to, write_text
 from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
-from tierscope.model.calibration.fit import calibrated, read_devices
+from tierscope.model.calibration.fit import as_fitted
 from tierscope.model.calibration.uncertainty import Uncertainty
 from tierscope.model.predict import ANALYTIC, MODELS, SIMULATION, models_of, predict
 from tierscope.model.predicted_intervals import predicted_intervals
@@ -110,18 +110,19 @@ def main() -> None:
     }
     # Simulated runs are not predicted by simulation.
     models = ANALYTIC if snakemake.params.simulated else MODELS
-    pairs, parts = [], []
-    for study in snakemake.params.studies:
+    pairs, parts, studies = [], [], snakemake.params.studies
+    manifests = snakemake.input.manifests or [[]] * len(studies)
+    for study, manifest in zip(studies, manifests, strict=True):
         pair = Pair(**study["pair"])
         program = programs.get(pair.scenario["dataset"])
         description = RunDescription.from_json(study["description"])
         description = program.description if program else description
-        uncertainty = None
+        devices, uncertainty = [], None
         if pair.calibration in folders:
             folder = folders[pair.calibration]
-            devices = read_devices(folder / "devices.yaml")
-            description = calibrated(description, devices)
+            devices = folder / "devices.yaml"
             uncertainty = Uncertainty.read(folder / "uncertainty.json")
+        description = as_fitted(description, devices, manifest)
         pairs.append(pair)
         parts += predict_scenario(
             pair, description, io_time, epochs, models, uncertainty, program

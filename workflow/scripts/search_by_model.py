@@ -13,8 +13,8 @@ from tierscope.storage.queueing_network import ModelError
 
 def main() -> None:
     """Search, write the tables, and print the goal and the effort."""
-    params = snakemake.params
-    description = read_described(params.description, snakemake.input.devices)
+    params, files = snakemake.params, snakemake.input
+    description = read_described(params.description, files.devices, files.manifest)
     io_time, epochs = (
         select_scenario(read_table(snakemake.input[name], name), params.scenario)
         for name in ("io_time", "epochs")

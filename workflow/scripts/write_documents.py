@@ -89,7 +89,9 @@ def config_readme() -> str:
     ]
     for name, title in (
         ("logs", "`config/logs.yaml`"),
+        ("accelerators", "`config/accelerators.yaml`"),
         ("datasets", "`resources/datasets.yaml`"),
+        ("workloads", "`resources/workloads.yaml`"),
         ("system", "`resources/systems/<name>.yaml`"),
     ):
         schema = read_schema(name)

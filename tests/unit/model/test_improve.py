@@ -164,16 +164,20 @@ class TestIntervals:
         assert (at_zero["wide"] < 0.01).all()
 
     def test_error_of_a_class_counts_as_its_share_of_the_time_changes(self, measured):
-        source = Source("structure", np.zeros((1, 1)), np.inf, "gfs_meta", 0.1)
+        """The classes share the model's own error by their time."""
+        source = Source("structure", np.zeros((1, 1)), np.inf, 0.1)
         found = self.interval(measured, source)
-        shares = found[CLASS_TIMES].div(found["io_time_s"], axis=0)["gfs_meta_s"]
-        at_half = (50, 0, 100, 0, 0)
-        change = (shares.loc[at_half] - shares.loc[(50, 0, 0, 0, 0)].to_numpy()).mean()
-        expected = 2 * 1.96 * 0.1 * abs(change)
-        assert found.loc[at_half, "wide"].mean() == pytest.approx(expected, rel=0.1)
-        assert (
-            found.loc[at_half, "io_time_low_s"] < found.loc[at_half, "io_time_s"]
-        ).all()
+        shares = found[CLASS_TIMES].div(found["io_time_s"], axis=0)
+        before, after = (
+            shares.loc[(50, *percents)].mean().to_numpy()
+            for percents in ((0, 0, 0, 0), (0, 100, 0, 0))
+        )
+        known = before > 0
+        change = ((after - before)[known] ** 2 / before[known]).sum()
+        at_half = found.loc[(50, 0, 100, 0, 0)]
+        expected = 2 * 1.96 * 0.1 * np.sqrt(change)
+        assert at_half["wide"].mean() == pytest.approx(expected, rel=0.1)
+        assert (at_half["io_time_low_s"] < at_half["io_time_s"]).all()
 
 
 def test_only_the_wanted_epoch_is_simulated_and_is_the_same_then():

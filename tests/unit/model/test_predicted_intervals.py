@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from descriptions import changed, describe_scenario
 from tierscope.core.scenario import Point
+from tierscope.model import predicted_intervals as predicted_intervals_module
 from tierscope.model.calibration.uncertainty import Source, Uncertainty
 from tierscope.model.predict import SIMULATION, predict
 from tierscope.model.predicted_intervals import COLUMNS, predicted_intervals
@@ -60,17 +61,37 @@ def test_intervals_are_those_of_the_parameter_that_a_rate_depends_on(description
     assert found.loc[100, "gfs_read"]["predicted_high_s"] == 0
 
 
-def test_few_simulated_repetitions_scatter(description):
-    """Repetitions read other files from the LFS, so class times at 50 % differ."""
-    two = changed(description, system={"n_nodes": 2})
-    _, alone = intervals_of(description, ())
-    points = [Point(50, k) for k in range(4)]
-    predicted = predict(two, points, SIMULATION)
-    found = predicted_intervals(predicted, two, Uncertainty((), ()))
+@pytest.fixture
+def two(description):
+    """Return a scenario of two processes, whose reads differ between repetitions."""
+    return changed(description, system={"n_nodes": 2})
+
+
+def widths(predicted, description):
+    """Return the widths of the intervals that come from the scatter alone."""
+    found = predicted_intervals(predicted, description, Uncertainty((), ()))
+    return found["predicted_io_time_high_s"] - found["predicted_io_time_low_s"]
+
+
+def test_few_simulated_repetitions_scatter(two):
+    predicted = predict(two, [Point(50, k) for k in range(8)], SIMULATION)
     totals_s = predicted.groupby(["repetition", "epoch"])["time_s"].sum()
     runs_s = totals_s.groupby("repetition").mean()
     assert runs_s.nunique() > 1
-    width_s = found["predicted_io_time_high_s"] - found["predicted_io_time_low_s"]
-    error_s = runs_s.std() / 2
-    assert width_s.iloc[0] == pytest.approx(2 * 3.182 * error_s, rel=0.1)
-    assert alone["predicted_high_s"].equals(alone["predicted_low_s"])
+    error_s = runs_s.std() / np.sqrt(8)
+    width_s = widths(predicted, two).iloc[0]
+    assert width_s == pytest.approx(2 * 2.365 * error_s, rel=0.02)  # t of 7 degrees
+    assert widths(predict(two, [Point(100, 0)], SIMULATION), two).iloc[0] == 0
+
+
+def test_scatter_of_one_repetition_is_that_of_others(two, monkeypatch):
+    """One run varies sqrt(8) times as much as the mean of eight."""
+    several = predict(two, [Point(50, 1000 + k) for k in range(8)], SIMULATION)
+    one = several[several["repetition"] == 1007].assign(repetition=3)
+    ratio = widths(one, two).iloc[0] / widths(several, two).iloc[0]
+    assert ratio == pytest.approx(np.sqrt(8), rel=0.3)
+    monkeypatch.setattr(predicted_intervals_module, "_MOST_READS", 0)
+    runs_s = one.groupby("epoch")["time_s"].sum()
+    error_s = runs_s.std() / np.sqrt(2)
+    expected = 2 * np.sinh(12.706 * error_s / runs_s.mean()) * runs_s.mean()
+    assert widths(one, two).iloc[0] == pytest.approx(expected, rel=0.01)

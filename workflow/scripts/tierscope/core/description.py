@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from tierscope.core.machine import Machine, Tier
 from tierscope.core.scenario import Dataset, Point, Scenario, UserDataset
 from tierscope.core.validation import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Section = TypeVar("Section")
 
@@ -228,6 +231,9 @@ class RunDescription:
     program : ProgramSettings, optional
         The program, if one of the user reads. Of `training` it depends on seed and
         `cold` only; `training.epochs` is 0, as the program decides.
+    servers : ndarray of int, shape (n_files,), optional
+        The object server of each file, for models, where it was observed. It is no
+        setting, so it is in no JSON.
     """
 
     source: str
@@ -240,6 +246,7 @@ class RunDescription:
     policy_options: Mapping[str, Any] = field(default_factory=dict)
     lmdb: LmdbSettings | None = None
     program: ProgramSettings | None = None
+    servers: "np.ndarray | None" = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
@@ -381,6 +388,8 @@ class ProbeDescription:
         OSTs over which the dataset is spread.
     buffer_bytes : int
         Largest read call; 0 for whole files.
+    servers : ndarray of int, shape (n_files,), optional
+        As for `RunDescription`, of a dataset on this OST count.
     """
 
     source: str
@@ -388,6 +397,7 @@ class ProbeDescription:
     dataset: Dataset
     n_osts: int
     buffer_bytes: int
+    servers: "np.ndarray | None" = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, run: RunDescription) -> Self:
@@ -398,6 +408,7 @@ class ProbeDescription:
             dataset=run.dataset,
             n_osts=run.scenario.n_osts,
             buffer_bytes=run.loader.buffer_bytes,
+            servers=run.servers,
         )
 
     @classmethod

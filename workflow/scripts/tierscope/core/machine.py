@@ -22,7 +22,7 @@ class Tier:
 
     Kinds: `directory` (as it is), `emulated` (a device in front of a directory, see
     `tierscope.storage.emulated.device`) and `lustre` (striped, see
-    `tierscope.storage.lustre`).
+    `tierscope.storage.parallel.lustre`).
 
     Parameters
     ----------

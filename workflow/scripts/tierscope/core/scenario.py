@@ -176,6 +176,8 @@ class CalibrationPlan:
     parameters : tuple of str or None
         Keys of the system's devices that are fitted; None: those that the data can
         tell.
+    tries_structures : bool
+        Whether structures of the GFS are tried, and observed places of files used.
     """
 
     name: str
@@ -183,6 +185,7 @@ class CalibrationPlan:
     points: tuple[Point, ...]
     probed_n_osts: tuple[int, ...]
     parameters: tuple[str, ...] | None
+    tries_structures: bool = True
 
     @property
     def calibrated_percent(self) -> tuple[int, ...]:

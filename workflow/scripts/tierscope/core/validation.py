@@ -158,6 +158,40 @@ def check(value: Any, schema_name: str, origin: str) -> None:
         raise ConfigError(f"{origin}: {_explain(errors[0])}")
 
 
+def without_defaults(
+    config: Mapping[str, Any], known: set[str], defaults: Mapping[str, Any], what: str
+) -> dict[str, Any]:
+    """Return the keys of a configuration that is not one of an experiment.
+
+    Parameters
+    ----------
+    config : mapping
+        What Snakemake has laid over the default experiment.
+    known : set of str
+        Keys that mean something; others stay if they are not those of the default.
+    defaults : mapping
+        The default experiment.
+    what : str
+        What the configuration is of, for messages.
+
+    Raises
+    ------
+    ConfigError
+        If it has the name of the default experiment.
+    """
+    own = {
+        key: value
+        for key, value in config.items()
+        if key in known or key not in defaults or value != defaults[key]
+    }
+    if own.get("experiment") == defaults["experiment"]:
+        raise ConfigError(
+            f"config: experiment: got {own['experiment']!r}, which is the default "
+            f"experiment, expected a name for this {what}"
+        )
+    return own
+
+
 def _keys_of_other_kinds(
     value: Any, schema: Mapping[str, Any], path: tuple = ()
 ) -> Iterator[tuple[tuple, Any]]:

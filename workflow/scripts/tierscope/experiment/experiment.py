@@ -408,6 +408,7 @@ class Experiment:
             points,
             tuple(sorted(probed, reverse=True)),
             None if parameters == AUTO else tuple(parameters),
+            wanted.get("structures", AUTO) == AUTO,
         )
 
     def _calibrated_scenario(self, wanted: Mapping[str, Any], where: str) -> Scenario:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tierscope.core.validation import ConfigError, check
+from tierscope.core.validation import ConfigError, check, without_defaults
 from tierscope.logs.tiers import AUTO, TierPrefix, prefixes_of, tiers_of
 
 LOGS = "logs"  # the key that makes a configuration one of logs
@@ -82,16 +82,7 @@ def read_settings(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> Set
     Snakemake has laid it over `defaults`, an experiment whose keys mean nothing here.
     """
     known = {LOGS, "experiment", *_DEFAULTS}
-    own = {
-        key: value
-        for key, value in config.items()
-        if key in known or key not in defaults or value != defaults[key]
-    }
-    if own.get("experiment") == defaults["experiment"]:
-        raise ConfigError(
-            f"config: experiment: got {own['experiment']!r}, which is the default "
-            "experiment, expected a name for this analysis"
-        )
+    own = without_defaults(config, known, defaults, "analysis")
     check(own, LOGS, "config")
     values = {**_DEFAULTS, **own}
     return settings_of(**values)

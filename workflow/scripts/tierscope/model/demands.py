@@ -149,13 +149,18 @@ def check_modelled(
     ------
     ModelError
         If the cache rate is not within 0 to 100 percent, there are more ranks than
-        files, the GFS has servers for groups of ranks, or ranks do more than read
-        ahead and compute equally long.
+        files, the GFS has servers for groups of ranks or limits its rate, or ranks do
+        more than read ahead and compute equally long.
     """
     if workload.needs_steps:
         raise ModelError(
             "got workers, steps that wait for all, or computation that varies; only "
             "the simulation knows them."
+        )
+    if network.gfs.limit_bytes_per_s is not None:
+        raise ModelError(
+            "devices.gfs.limit_bytes_per_s: got a rate limit, expected none; only the "
+            "simulation knows it."
         )
     if not 0 <= cache_rate_percent <= 100:
         raise ModelError(

@@ -111,12 +111,12 @@ def predict(
 
 
 def models_of(description: RunDescription, models: Iterable[str]) -> list[str]:
-    """Return those of some models that know how a scenario loads and computes."""
-    return [
-        one
-        for one in models
-        if one == SIMULATION or not workload_of(description).needs_steps
-    ]
+    """Return those of some models that know a scenario's training and storage."""
+    needs_simulation = (
+        workload_of(description).needs_steps
+        or "limit_bytes_per_s" in description.system.devices["gfs"]
+    )
+    return [one for one in models if one == SIMULATION or not needs_simulation]
 
 
 def predict_times(

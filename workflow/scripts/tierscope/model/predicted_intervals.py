@@ -17,6 +17,9 @@ from tierscope.core.scenario import Point
 from tierscope.model.calibration.uncertainty import RelativeErrors, Uncertainty
 from tierscope.model.predict import SIMULATION, predict
 
+_REPETITIONS = 8  # from which the scatter of repetitions is known
+_UNUSED = 1000  # number of the first of the further ones
+_MOST_READS = 10_000_000  # of these
 _ENDS = ("low_s", "high_s")
 COLUMNS = [
     "cache_rate_percent",
@@ -56,7 +59,7 @@ def predicted_intervals(
         description,
         lambda changed: _simulated(changed, firsts),
         with_total,
-        more=_scatter(predicted, runs_s),
+        more=_scatter(predicted, description),
     )
     means_s = runs_s.groupby("cache_rate_percent").mean()
     low_s, high_s = errors.interval(means_s.to_numpy())
@@ -128,14 +131,31 @@ def _run_times(predicted: pd.DataFrame, *more: str) -> pd.DataFrame:
 
 
 def _scatter(
-    predicted: pd.DataFrame, runs_s: pd.DataFrame
+    predicted: pd.DataFrame, description: RunDescription
 ) -> list[tuple[np.ndarray, float]]:
-    """Return the relative variance of the means over few repetitions, or epochs."""
-    if runs_s.groupby("cache_rate_percent").size().min() < 2:
+    """Return the relative variance of the predicted means over few repetitions.
+
+    If these are fewer than `_REPETITIONS`, further ones are simulated to know how much
+    they differ, unless that takes long. Then epochs of a single one stand for them.
+    """
+    runs_s = _run_times(predicted)
+    counts = runs_s.groupby("cache_rate_percent").size()
+    further = [
+        Point(int(rate), _UNUSED + k)
+        for rate, n in counts.items()
+        for k in range(_REPETITIONS - n)
+    ]
+    epochs = description.training.epochs
+    n_reads = len(further) * epochs * description.dataset.n_files
+    if 0 < n_reads <= _MOST_READS:
+        others_s = _run_times(predict(description, further, SIMULATION))
+        runs_s = pd.concat([runs_s, others_s])
+    elif counts.min() < 2:
         runs_s = _run_times(predicted, "epoch")
+        counts = counts * epochs
     groups = runs_s.groupby("cache_rate_percent")
     if (n := int(groups.size().min())) < 2:
         return []
     means_s = groups.mean().to_numpy()
-    variance = groups.var(ddof=1).to_numpy() / n
+    variance = groups.var(ddof=1).to_numpy() / counts.to_numpy()[:, np.newaxis]
     return [(variance / np.where(means_s > 0, means_s, 1.0) ** 2, n - 1.0)]

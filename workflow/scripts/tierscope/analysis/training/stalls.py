@@ -12,14 +12,13 @@ import itertools
 
 import pandas as pd
 
-from tierscope.core.columns import CLASSES, SCENARIO, TOGETHER
+from tierscope.core.columns import CLASSES, NOT_STORAGE, SCENARIO, TOGETHER
 from tierscope.core.io_class import io_class_of
 from tierscope.core.words import in_seconds
 
 # Parts of an execution time besides classes and `TOGETHER`: in the processes, and stall
 # that no model divides.
 COMPUTATION, PROCESSOR, STALL = "computation", "processor", "stall"
-NOT_STORAGE = "computation and processor"  # what limits if no part of the stall does
 STALL_PARTS = [*CLASSES, TOGETHER]
 LEAST_PERCENT = 1  # of the execution time: a later stall below is practically none
 NOT_KNOWN = "not known"

@@ -6,6 +6,7 @@ are bytes. Each room has a module of its tables; `shared` has columns of many ta
 """
 
 from tierscope.core.columns import (
+    accelerators,
     analysis,
     benchmark,
     claims,
@@ -33,7 +34,7 @@ from tierscope.core.columns.logs import (
     LOWER_BOUNDS,
     OPERATIONS,
 )
-from tierscope.core.columns.shared import MODEL, RULE, TOGETHER
+from tierscope.core.columns.shared import MODEL, NOT_STORAGE, RULE, TOGETHER
 from tierscope.core.io_class import IOClass
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "LATER_WORDS",
     "LOWER_BOUNDS",
     "MODEL",
+    "NOT_STORAGE",
     "NUMBER",
     "OF_A_LAUNCH",
     "OPERATIONS",
@@ -77,6 +79,7 @@ COLUMNS: dict[str, Columns] = {
     **analysis.TABLES,
     **policies.TABLES,
     **model.TABLES,
+    **accelerators.TABLES,
     **claims.TABLES,
     **logs.TABLES,
 }

@@ -18,6 +18,8 @@ from tierscope.core.columns.shared import (
     IMPROVEMENTS,
     IO_CLASS,
     N_REPETITIONS,
+    PARAMETER,
+    PARAMETER_UNIT,
     SCENARIO_KEYS,
     SOURCE,
     SYSTEM,
@@ -383,8 +385,8 @@ TABLES: dict[str, Columns] = {
         "source": SOURCE,
         "system": SYSTEM,
         "calibration": text("Name of the calibration."),
-        "parameter": text("Tier and key of `devices` that was fitted."),
-        "unit": text("Unit of the value: seconds or bytes a second."),
+        "parameter": PARAMETER,
+        "unit": PARAMETER_UNIT,
         "value": number(
             "Value of the parameter, in its unit.", "", ANY_NUMBER, may_be_missing=True
         ),
@@ -394,9 +396,9 @@ TABLES: dict[str, Columns] = {
         ),
         "status": text(
             "Whether the data tell the value (`fitted`), tell it only together with "
-            "another one (`joined`), tell a limit of it (`bound`), or it is that of "
-            "the system file (`kept`).",
-            words=("fitted", "joined", "bound", "kept"),
+            "another one (`joined`), tell a limit of it (`bound`), it is that of the "
+            "system file (`kept`), or the model does without it (`left out`).",
+            words=("fitted", "joined", "bound", "kept", "left out"),
         ),
         "reason": text("Why the parameter has this status."),
         "lower_bound": number("The least value that the fit may give, in its unit."),

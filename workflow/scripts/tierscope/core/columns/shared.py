@@ -16,6 +16,7 @@ from tierscope.core.io_class import ALL_CLASSES, IOClass
 
 RULE, MODEL = "rule", "model"  # how an estimate is made: column `method`
 TOGETHER = "together"  # stall that goes only if several classes cost nothing
+NOT_STORAGE = "computation and processor"  # what limits if no part of the stall does
 STATUSES = ("holds", "does not hold", "undecided", "not measurable here")
 
 SOURCE = text(
@@ -49,6 +50,8 @@ SLOWEST_RANK = count(
     "which knows no ranks.",
     least=-1,
 )
+PARAMETER = text("Tier and key of `devices` that was fitted.")
+PARAMETER_UNIT = text("Unit of the value: seconds, bytes a second or bytes.")
 METHOD = text(
     "Whether the paper's rule or a model makes the estimate.", words=(RULE, MODEL)
 )

@@ -13,7 +13,7 @@ of what they allow: "at least" for a rate, "at most" for a time. Two stations in
 whose rates can be exchanged are told as the smaller of two rates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -51,11 +51,16 @@ _STARTS = ((1.0, 1.0), (4.0, 1.0), (1.0, 4.0))
 
 
 def fit_what_data_tell(
-    description: RunDescription, io_time: pd.DataFrame, probes: pd.DataFrame | None
+    description: RunDescription,
+    io_time: pd.DataFrame,
+    probes: pd.DataFrame | None,
+    start: Mapping[str, float] | None = None,
 ) -> Calibration:
     """Fit the devices' parameters that the data can tell, and say what became of all.
 
     Parameters and errors are those of `tierscope.model.calibration.fit.calibrate`.
+    `start` has a value of each parameter from which the search begins; default: rough
+    ones from the data.
     """
     known = PARAMETERS | {
         name: one
@@ -67,7 +72,10 @@ def fit_what_data_tell(
     absent = [name for name in ("gfs.close_s",) if not written[name]]
     chosen = tuple(one for name, one in known.items() if name not in absent)
     objective = Objective(description, io_time, probes, chosen)
-    found = _Search(objective, np.array([written[one.name] for one in chosen])).run()
+    search = _Search(objective, np.array([written[one.name] for one in chosen]))
+    if start is not None:
+        search.start = np.log([start[name] for name in objective.names])
+    found = search.run()
     values = dict(zip(objective.names, np.exp(found.minimum.x), strict=True))
     findings = dict(zip(objective.names, found.findings(), strict=True))
     errors = dict(zip(objective.names, found.errors(), strict=True))
@@ -108,6 +116,7 @@ class _Search:
     left_out: dict[int, Finding | None] = field(default_factory=dict)
     is_ambiguous: bool = False
     minimum: Minimum | None = None
+    start: np.ndarray | None = None  # logarithms, if they are known
 
     def run(self) -> "_Search":
         """Fit, leave out and join until the data tell all that remains."""
@@ -133,14 +142,14 @@ class _Search:
     def _begin(self) -> np.ndarray:
         """Return the start; leave out what has no effect on the data there."""
         objective, n = self.objective, len(self.objective.names)
-        x = objective.start()
+        x = objective.start() if self.start is None else self.start
         self.groups = [[i] for i in range(n)]
         space = self._space(x)
         jacobian = derivatives(lambda z: objective.residuals(space, z), x)
         alone = errors_alone(jacobian, np.zeros(n), NOISE)
         for i in np.flatnonzero(alone >= NOTHING_KNOWN):
             self._leave_out(self.groups.index([i]))
-        return self._best_start(x)
+        return self._best_start(x) if self.start is None else x
 
     def _best_start(self, x: np.ndarray) -> np.ndarray:
         """Return a start at which the probes are met; try others if they are not."""

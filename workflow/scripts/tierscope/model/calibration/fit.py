@@ -37,6 +37,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.description import RunDescription
+from tierscope.core.tables import read_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.model.calibration.automatic import fit_what_data_tell
 from tierscope.model.calibration.judgement import judge
@@ -45,6 +46,11 @@ from tierscope.model.calibration.result import (
     FURTHER_PARAMETERS,
     PARAMETERS,
     Calibration,
+)
+from tierscope.model.calibration.structures import (
+    fit_structure,
+    with_observed_servers,
+    without_structures,
 )
 from tierscope.storage.queueing_network import ModelError
 
@@ -68,9 +74,9 @@ def calibrated(
 
 
 def read_described(
-    content: Mapping[str, Any], devices: Sequence[str]
+    content: Mapping[str, Any], devices: Sequence[str], manifest: Sequence[str] = ()
 ) -> RunDescription:
-    """Return the description of a scenario, with fitted devices if there are any.
+    """Return the description of a scenario for the models.
 
     Parameters
     ----------
@@ -78,9 +84,22 @@ def read_described(
         The description (`RunDescription.as_json`).
     devices : sequence of path
         The file of fitted devices (`read_devices`), or none.
+    manifest : sequence of path
+        The manifest of the scenario's dataset, for the servers of its files, or none.
     """
-    description = RunDescription.from_json(content)
-    return calibrated(description, read_devices(devices)) if devices else description
+    return as_fitted(RunDescription.from_json(content), devices, manifest)
+
+
+def as_fitted(
+    description: RunDescription, devices: Sequence[str], manifest: Sequence[str] = ()
+) -> RunDescription:
+    """Return a description with what files say, as `read_described`."""
+    if devices:
+        description = calibrated(description, read_devices(devices))
+    if manifest:
+        files = read_table(manifest, "manifest")
+        description = with_observed_servers(description, files)
+    return description
 
 
 def read_devices(path: str | Path) -> dict[str, Any]:
@@ -106,6 +125,7 @@ def calibrate(
     io_time: pd.DataFrame,
     probes: pd.DataFrame | None,
     parameters: Sequence[str] | None = None,
+    tries_structures: bool = True,
 ) -> Calibration:
     """Fit devices to measured points of a scenario and to probes.
 
@@ -120,6 +140,10 @@ def calibrate(
     parameters : sequence of str, optional
         Keys of `PARAMETERS` and `FURTHER_PARAMETERS` to fit; default: those that the
         data can tell.
+    tries_structures : bool
+        Whether files lie on the servers of the description, if it knows them, and
+        structures of the GFS are tried (`tierscope.model.calibration.structures`).
+        False: file i lies on server i modulo their number.
 
     Returns
     -------
@@ -132,8 +156,11 @@ def calibrate(
         If a parameter is unknown, tables do not fit the description, or there are
         fewer observations than parameters.
     """
+    if not tries_structures:
+        description = without_structures(description)
     if parameters is None:
-        return fit_what_data_tell(description, io_time, probes)
+        fit = fit_structure if tries_structures else fit_what_data_tell
+        return fit(description, io_time, probes)
     known = PARAMETERS | FURTHER_PARAMETERS
     if unknown := sorted(set(parameters) - set(known)):
         raise ModelError(

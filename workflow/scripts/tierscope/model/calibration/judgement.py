@@ -56,5 +56,6 @@ def _sources(observations: Observations, gain: np.ndarray) -> Iterator[Source]:
         covariance = part @ block.covariance @ part.T
         yield Source("pure error", covariance, block.degrees)
     deviation, degrees = discrepancy(observations)
-    covariance = deviation**2 * gain @ gain.T
+    moved = deviation * gain * observations.spread
+    covariance = moved @ moved.T
     yield Source("structure", covariance, degrees, deviation)

@@ -28,8 +28,7 @@ from tierscope.model.calibration.replicates import (
     Observations,
 )
 
-LEVEL_PERCENT = 5  # of false alarms
-"""Lack of fit is reported if the p value is below this level."""
+LEVEL_PERCENT = 5  # of false alarms: lack of fit is reported below it
 _CLEARLY = 2.0  # standard errors of pure error by which a named observation differs
 _MOST_NAMED = 4
 _LEAST_FREE = 0.5  # observations that remain beside the parameters
@@ -249,9 +248,9 @@ def _disagreements(
 def discrepancy(observations: Observations) -> tuple[float, float]:
     """Return by how much the model errs besides pure error.
 
-    Every observation is thought to deviate from the model by an error of its own, all
-    with one variance. It is the variance with which the sum of squares has the value
-    that was found, at least 0 (method of moments).
+    Every observation is thought to deviate from the model by an error of its own. Its
+    size is that with which the sum of squares has the value that was found, at least 0
+    (method of moments). The variance of a class is in proportion to its time.
 
     Returns
     -------
@@ -261,7 +260,8 @@ def discrepancy(observations: Observations) -> tuple[float, float]:
     """
     seen = visible(observations)
     pure = np.trace(seen @ observations.covariance @ seen.T)
-    spread = seen @ seen.T
+    spread = seen * observations.spread
+    spread = spread @ spread.T
     if (trace := np.trace(spread)) < _LEAST_FREE:
         return 0.0, 1.0
     excess = max((observations.terms**2).sum() - pure, 0.0)

@@ -31,7 +31,7 @@ from tierscope.model.calibration.replicates import (
     Observations,
     observations_of,
 )
-from tierscope.model.calibration.result import IN_SERIES, Parameter
+from tierscope.model.calibration.result import CREDIT, IN_SERIES, Parameter
 from tierscope.model.calibration.starting_values import (
     starting_values,
     station,
@@ -42,14 +42,16 @@ from tierscope.storage.probes import plan
 from tierscope.storage.queueing_network import ModelError, network_of
 
 NOISE = 0.01  # relative precision of any time, at best
-_CLEARLY = 3.0  # standard errors by which any other solution must be worse
+CLEARLY = 3.0  # standard errors by which any other solution must be worse
 # The simulator is not smooth: a small change can reorder two ranks and so change all
 # later events. So it is averaged over neighbours at this distance (logarithms). Their
 # number gives `_READS` reads in total, so it is small for a run with many reads.
 _NEAR = 0.01
 _READS, _MOST_PAIRS = 16_000, 8
+# Factors of the starting credit: with too much credit a rate limit has no effect.
+_CREDITS = (1.0, 0.5, 0.2, 0.05)
 _TOLERANCE = 1e-5
-_MOST_EVALUATIONS = 60
+_MOST_EVALUATIONS, _FEW_EVALUATIONS = 60, 12
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,17 @@ class Objective:
         found = {one.name: np.sqrt(one.lower * one.upper) for one in self.parameters}
         found |= starting_values(self.description, self.measured, self.measured_probes)
         start = np.log([found[name] for name in self.names])
-        return np.clip(start, self.bounds[0] + 0.1, self.bounds[1] - 0.1)
+        start = np.clip(start, self.bounds[0] + 0.1, self.bounds[1] - 0.1)
+        return self._with_best_credit(start)
+
+    def _with_best_credit(self, start: np.ndarray) -> np.ndarray:
+        """Return starting values with the credit at which the points are met best."""
+        is_credit = np.array([name == CREDIT for name in self.names])
+        if not is_credit.any():
+            return start
+        starts = [start + is_credit * np.log(factor) for factor in _CREDITS]
+        left = [(self.table_residuals([one]) ** 2).sum() for one in starts]
+        return starts[int(np.argmin(left))]
 
     def at(self, x: np.ndarray) -> RunDescription:
         """Return the description with the parameters of these logarithms."""
@@ -222,7 +234,7 @@ class Objective:
         """Yield OSTs, name, time, modelled time in seconds and weight of each probe."""
         probed = ProbeDescription.of(self.at(x))
         for n_osts, measured in self.measured_probes.items():
-            modelled = probe_times(probed, n_osts)
+            modelled = probe_times(probed, n_osts, self.description.training.seed)
             for name, one in measured.items():
                 if modelled[name] > 0:
                     weight = NOISE / np.hypot(NOISE, one.error)
@@ -288,6 +300,24 @@ class Objective:
             z, converged = self._search(lambda z: self.residuals(space, z), space, z)
         return self.minimum(space, z, converged)
 
+    def least(
+        self, space: Space, starts: Sequence[np.ndarray]
+    ) -> tuple[float, np.ndarray]:
+        """Return about the least sum of squares, and where it is.
+
+        The search begins at the better one of some starts, and is short.
+        """
+
+        def residuals(z: np.ndarray) -> np.ndarray:
+            return self.residuals(space, z)
+
+        def left(z: np.ndarray) -> float:
+            return float((residuals(z) ** 2).sum())
+
+        best = min((space.start(one) for one in starts), key=left)
+        found, _ = self._search(residuals, space, best, _FEW_EVALUATIONS)
+        return left(found), space.at(found)
+
     def fit_probes(self, space: Space, x: np.ndarray) -> np.ndarray:
         """Return the parameters with which the probes alone are met best, if any."""
         z = space.start(x)
@@ -306,7 +336,11 @@ class Objective:
         )
 
     def _search(
-        self, residuals: Callable, space: Space, start: np.ndarray
+        self,
+        residuals: Callable,
+        space: Space,
+        start: np.ndarray,
+        most_evaluations: int = _MOST_EVALUATIONS,
     ) -> tuple[np.ndarray, bool]:
         """Return a minimum of a sum of squares, and whether it was reached."""
         lower, upper = space.bounds(*self.bounds)
@@ -317,7 +351,7 @@ class Objective:
             bounds=(lower, upper),
             xtol=_TOLERANCE,
             ftol=_TOLERANCE,
-            max_nfev=_MOST_EVALUATIONS,
+            max_nfev=most_evaluations,
         )
         return found.x, bool(found.success)
 
@@ -344,7 +378,7 @@ class Objective:
         if (other := self.exchanged(found.x)) is None:
             return False
         space = Space(found.space.offset + other - found.x, found.space.directions)
-        limit = found.sum_of_squares + (_CLEARLY * found.s) ** 2
+        limit = found.sum_of_squares + (CLEARLY * found.s) ** 2
         terms = self.residuals(space, found.z)
         return bool((terms**2).sum() < limit)
 

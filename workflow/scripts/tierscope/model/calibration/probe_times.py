@@ -3,24 +3,41 @@
 A probe uses few stations: opens and closes use those of metadata, reads those behind
 them. The simulator runs the probe on a network of exactly these stations. All clients
 start at once, so start-up and last calls are as in the measurement. The times are exact
-for emulated devices. A file's place depends only on its number (modulo the servers).
+for emulated devices. Repeats of a probe differ if the places of files are not even, or
+if the servers limit their rate: then the repeats follow each other, and the time is
+their median.
 """
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from tierscope.core.description import ProbeDescription
-from tierscope.model.simulator.epoch import simulate_epoch
-from tierscope.storage.probes import Probe, plan, probe_files
-from tierscope.storage.queueing_network import Network, TierModel, Workload, network_of
+from tierscope.model.simulator.epoch import (
+    SimulatedEpoch,
+    layouts_of,
+    simulate_epoch,
+)
+from tierscope.model.simulator.events import NS_PER_S
+from tierscope.storage.probes import REPEATS, Probe, plan, probe_files
+from tierscope.storage.queueing_network import (
+    MODULO,
+    Network,
+    TierModel,
+    Workload,
+    network_of,
+)
 
 # Streams of service times of which the mean is taken: one measurement is the median of
 # several repeats, and a fit must not follow the chance of one stream.
 _MOST_STREAMS, _READS = 16, 1600
 
 
-def probe_times(probed: ProbeDescription, n_osts: int) -> dict[str, float]:
+def probe_times(
+    probed: ProbeDescription, n_osts: int, seed: int = 0
+) -> dict[str, float]:
     """Return the time of every probe in seconds: first start to last end.
 
     Parameters
@@ -29,40 +46,97 @@ def probe_times(probed: ProbeDescription, n_osts: int) -> dict[str, float]:
         Settings of the probes, with the system's devices.
     n_osts : int
         OSTs over which the probed files are spread.
+    seed : int, optional
+        The experiment's seed, of which random places of files are drawn.
     """
-    network = network_of(probed.system, n_osts)
-    return {
-        probe.name: _probe_time_s(network, probe, _files(probed, probe))
-        for probe in plan(probed)
-    }
+    model = _Probed(probed, n_osts, seed)
+    probes, times_s, full_ns = plan(probed), {}, None
+    for repeat in range(REPEATS if model.repeats_differ else 1):
+        for probe in probes:
+            repeats_s = times_s.setdefault(probe.name, [])
+            if repeat == 0 or _reads_gfs(probe):
+                epochs = list(model.simulate(probe, repeat, full_ns))
+                repeats_s.append(np.mean([one.execution_time_s for one in epochs]))
+            if _reads_gfs(probe):
+                full_ns = epochs[0].full_ns
+            elif full_ns is not None:
+                full_ns = np.maximum(full_ns - round(repeats_s[-1] * NS_PER_S), 0)
+    return {name: float(np.median(repeats_s)) for name, repeats_s in times_s.items()}
 
 
-def _files(probed: ProbeDescription, probe: Probe) -> np.ndarray:
-    """Return the files of all clients of a probe, client after client."""
-    clients = range(probe.n_clients)
-    parts = [probe_files(probed, probe, client, repeat=0) for client in clients]
-    return np.concatenate(parts)
+def _reads_gfs(probe: Probe) -> bool:
+    """Return whether a probe's calls pass the object servers of the GFS."""
+    return (probe.tier, probe.operation) == ("gfs", "read")
 
 
-def _probe_time_s(network: Network, probe: Probe, files: np.ndarray) -> float:
-    """Return the time of one probe in seconds, the mean where services vary."""
-    tier = _stations_of(getattr(network, probe.tier), probe.operation)
-    alone = replace(
-        network, n_ranks=probe.n_clients, sample_s=0.0, **{probe.tier: tier}
-    )
-    workload = Workload(
-        n_files=len(files),
-        file_size_bytes=probe.file_bytes or 1,
-        buffer_bytes=probe.buffer_bytes,
-    )
-    on_lfs = np.full(len(files), probe.tier == "lfs")
-    times_s = [
-        simulate_epoch(
-            alone, workload, files, on_lfs, np.random.default_rng(seed)
-        ).execution_time_s
-        for seed in range(_n_streams(tier, len(files)))
-    ]
-    return float(np.mean(times_s))
+@dataclass(frozen=True)
+class _Probed:
+    """A machine that is probed; parameters are those of `probe_times`."""
+
+    probed: ProbeDescription
+    n_osts: int
+    seed: int
+
+    @cached_property
+    def network(self) -> Network:
+        """Return the machine's network."""
+        return network_of(self.probed.system, self.n_osts)
+
+    @property
+    def servers(self) -> np.ndarray | None:
+        """Return the observed server of each file, where it is known."""
+        is_same = self.n_osts == self.probed.n_osts
+        return self.probed.servers if is_same else None
+
+    @property
+    def repeats_differ(self) -> bool:
+        """Return whether the repeats of a probe differ in the model."""
+        gfs = self.network.gfs
+        is_even = self.servers is None and gfs.placement == MODULO
+        return not is_even or gfs.limit_bytes_per_s is not None
+
+    def simulate(
+        self, probe: Probe, repeat: int, full_ns: np.ndarray | None
+    ) -> Iterator[SimulatedEpoch]:
+        """Yield a repeat of a probe with some streams of service times.
+
+        `full_ns` is that of the last read of the GFS.
+        """
+        clients = range(probe.n_clients)
+        parts = [probe_files(self.probed, probe, one, repeat) for one in clients]
+        files, is_local = np.concatenate(parts), probe.tier == "lfs"
+        tier = _stations_of(getattr(self.network, probe.tier), probe.operation)
+        changes = {"n_ranks": probe.n_clients, "sample_s": 0.0, probe.tier: tier}
+        network = replace(self.network, **changes)
+        workload = Workload(
+            n_files=len(files),
+            file_size_bytes=probe.file_bytes or 1,
+            buffer_bytes=probe.buffer_bytes,
+        )
+        for number in range(_n_streams(tier, len(files))):
+            yield simulate_epoch(
+                network,
+                workload,
+                files,
+                np.full(len(files), is_local),
+                np.random.default_rng(number),
+                seeds=(self.seed, 0, 0),
+                servers=None if self.servers is None else self.servers[files],
+                full_ns=_of_servers(network, full_ns) if _reads_gfs(probe) else None,
+            )
+
+
+def _of_servers(network: Network, full_ns: np.ndarray | None) -> np.ndarray | None:
+    """Return instants of the GFS's servers for the servers of a network.
+
+    Other numbers of clients have other servers of the LFS, which come last.
+    """
+    if full_ns is None:
+        return None
+    gfs, lfs = layouts_of(network)
+    of_all = np.zeros(lfs.end, np.int64)
+    of_all[: gfs.end] = full_ns[: gfs.end]
+    return of_all
 
 
 def _n_streams(tier: TierModel, n_reads: int) -> int:

@@ -87,6 +87,15 @@ class Observations:
             whole[np.ix_(block.members, block.members)] += block.covariance
         return whole
 
+    @property
+    def spread(self) -> np.ndarray:
+        """Return how far observations deviate if an I/O time does by 1.
+
+        The variance of a class is in proportion to its part of the I/O time.
+        """
+        is_probe = (self.labels["rate_percent"] == PROBE).to_numpy()
+        return np.where(is_probe, 1.0, np.sqrt(self.own))
+
     def gain(self, jacobian: np.ndarray, inverse: np.ndarray) -> np.ndarray:
         """Return what errors of observations do to a fit: (n_directions, n).
 
@@ -141,6 +150,7 @@ def pure_error(
     frame = labels.assign(term=terms)
     for rate, part in frame.groupby("rate_percent"):
         values = part.pivot_table(index=unit, columns="observation", values="term")
+        values = values.fillna(values.mean())  # a class that one replicate lacks
         members, n = values.columns.to_numpy(), len(values)
         least = floor[members] ** 2 / n
         if rate == PROBE or n < 2:

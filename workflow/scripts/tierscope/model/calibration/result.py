@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,11 +54,19 @@ PARAMETERS = {
 }
 # Parameters of storage that has them, which the other storage lacks.
 FURTHER_PARAMETERS = {
-    one.name: one for one in (Parameter("gfs.request_s", "s", 1e-8, 1.0),)
+    one.name: one
+    for one in (
+        Parameter("gfs.request_s", "s", 1e-8, 1.0),
+        Parameter("gfs.limit_bytes_per_s", "B/s", 1e3, 1e13),
+        Parameter("gfs.limit_credit_bytes", "B", 1.0, 1e15),
+    )
 }
+CREDIT = "gfs.limit_credit_bytes"
+LIMIT_PARAMETERS = ("gfs.limit_bytes_per_s", CREDIT)
 
 
 FITTED, JOINED, BOUND, KEPT = "fitted", "joined", "bound", "kept"
+LEFT_OUT = "left out"
 
 
 @dataclass(frozen=True)
@@ -67,10 +75,10 @@ class Finding:
 
     Parameters
     ----------
-    status : {"fitted", "joined", "bound", "kept"}
+    status : {"fitted", "joined", "bound", "kept", "left out"}
         ``fitted``: the data tell the value. ``joined``: they tell it only together
         with another parameter. ``bound``: they tell a limit of it. ``kept``: the value
-        of the system file.
+        of the system file. ``left out``: the model has no such parameter.
     reason : str
         A sentence without a subject, such as ``at least 4e9 B/s: ...``.
     """
@@ -111,6 +119,8 @@ class Calibration:
     is_ambiguous : bool
         Whether the data fit as well with the rates of OSTs and links exchanged. Two
         stations in series may need two OST counts to be distinguished.
+    left_out : mapping of str to str
+        Parameters of `FURTHER_PARAMETERS` that the model does without, and why.
     """
 
     description: RunDescription
@@ -125,6 +135,7 @@ class Calibration:
     lack_of_fit: LackOfFit | None = None
     uncertainty: Uncertainty | None = None
     is_ambiguous: bool = False
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def at_bound(self) -> np.ndarray:
@@ -153,6 +164,11 @@ class Calibration:
         """Yield parameters, values and what became of them."""
         findings = self.findings or [Finding()] * len(self.parameters)
         yield from zip(self.parameters, self.values, findings, strict=True)
+
+    def _rows_without(self) -> Iterator[tuple[Parameter, float, Finding]]:
+        """Yield the parameters that the model does without, and why."""
+        for name, reason in self.left_out.items():
+            yield FURTHER_PARAMETERS[name], np.nan, Finding(LEFT_OUT, reason)
 
     def _sources(
         self, sources: Mapping[str, Mapping[str, str]]
@@ -217,16 +233,19 @@ class Calibration:
 
     def table(self, name: str) -> pd.DataFrame:
         """Return table `calibration` under the name of the calibration."""
+        rows = [*self._rows(), *self._rows_without()]
+        parameters = [one for one, *_ in rows]
+        errors = [*self.standard_errors, *[np.nan] * len(self.left_out)]
         frame = pd.DataFrame(
             {
-                "parameter": [one.name for one in self.parameters],
-                "unit": [one.unit for one in self.parameters],
-                "value": self.values,
-                "standard_error": self.standard_errors,
-                "status": [finding.status for *_, finding in self._rows()],
-                "reason": [finding.reason for *_, finding in self._rows()],
-                "lower_bound": [one.lower for one in self.parameters],
-                "upper_bound": [one.upper for one in self.parameters],
+                "parameter": [one.name for one in parameters],
+                "unit": [one.unit for one in parameters],
+                "value": [value for _, value, _ in rows],
+                "standard_error": errors,
+                "status": [finding.status for *_, finding in rows],
+                "reason": [finding.reason for *_, finding in rows],
+                "lower_bound": [one.lower for one in parameters],
+                "upper_bound": [one.upper for one in parameters],
             }
         )
         frame = frame.assign(
@@ -252,7 +271,8 @@ class Calibration:
 
     def text(self) -> str:
         """Return the parameters with their uncertainty, as text for readers."""
-        width = max(len(one.name) for one in self.parameters)
+        names = [*(one.name for one in self.parameters), *self.left_out]
+        width = max(map(len, names))
         lines = []
         for (one, value, finding), error in zip(
             self._rows(), self.standard_errors, strict=True
@@ -262,10 +282,14 @@ class Calibration:
             if finding.status != FITTED:
                 line += f"  {finding.status}: {finding.reason}"
             lines.append(line)
+        for one, _, finding in self._rows_without():
+            lines.append(f"{one.name:{width}}  {finding.status}: {finding.reason}")
         lines.append(
             f"{self.n_observations} observations, met within {self.rms_percent:.2f} % "
             "(root mean square)"
         )
+        if self.description.servers is not None:
+            lines.append("Files lie on the servers on which they were observed.")
         if self.lack_of_fit is not None:
             lines += textwrap.wrap(self.lack_of_fit.sentence(), _WIDTH)
         return "\n".join([*lines, self.note] if self.note else lines)

@@ -66,11 +66,32 @@ def starting_values(
         stations |= _stations_by_probes(known, probes)
         n_osts = dict.fromkeys(n_osts, max(probes))
         n_osts["gfs.ost_bandwidth_bytes_per_s"] = min(probes)
-    return {
+    return _limit(description, measured) | {
         name: value * _REFERENCE[name] / station(known, n_osts[name], name)
         for name, value in stations.items()
         if np.isfinite(value) and value > 0
     }
+
+
+def _limit(
+    description: RunDescription, measured: Mapping[Point, np.ndarray]
+) -> dict[str, float]:
+    """Return a rate limit of each server, and its credit.
+
+    In the slowest epoch of the point with the most reads from the GFS the servers are
+    at their limit. What is read faster in the others is the credit; if no epoch is
+    slower than the others, the bytes of an epoch.
+    """
+    lowest, dataset = min(measured), description.dataset
+    n_servers = description.scenario.n_osts or 1
+    share = (1 - lowest.cache_rate_percent / 100) / n_servers
+    epoch_bytes = share * dataset.n_files * dataset.file_size_bytes
+    times_s = measured[lowest][:, -1]
+    rate = epoch_bytes / times_s.max()
+    saved_bytes = float((epoch_bytes - rate * times_s).sum())
+    credit_bytes = saved_bytes if saved_bytes > 0.1 * epoch_bytes else epoch_bytes
+    found = {"gfs.limit_bytes_per_s": rate, "gfs.limit_credit_bytes": credit_bytes}
+    return found if epoch_bytes > 0 else {}
 
 
 def station(description: RunDescription, n_osts: int, name: str) -> float:

@@ -222,7 +222,7 @@ def _rows(
 def _random_sizes(n_files: int, seed: int) -> np.ndarray:
     """Return which of the sizes each file of a dataset has, drawn at random."""
     generator = np.random.default_rng((seed, _SIZES))
-    return generator.permutation(np.arange(n_files) % FileSizes.N_SIZES)
+    return generator.permutation(np.arange(n_files) * FileSizes.N_SIZES // n_files)
 
 
 def _rules_of(

@@ -175,13 +175,14 @@ def planned_reads(
     epochs : iterable of int, optional
         The epochs, ascending; default: all.
     servers : ndarray of int, shape (n_files,), optional
-        Observed server of the GFS that holds each file.
+        Observed server of the GFS that holds each file; default: `description.servers`.
     """
     training, n_files = description.training, description.dataset.n_files
     seed, repetition = training.seed, point.repetition
     policy, n_ranks = description.scenario.policy, description.system.n_processes
     on_lfs = held_files(policy, n_files, point.cache_rate_percent, seed, repetition)
     rank_of = ranks_of_reads(n_files, n_ranks)
+    servers = description.servers if servers is None else servers
     wanted = range(training.epochs) if epochs is None else list(epochs)
     before = None
     for epoch in _planned_epochs(description, wanted):

@@ -124,7 +124,18 @@ def modelled_machine(
 
     The service time of an LFS server is inversely proportional to the processes that
     share it, which may be others than the devices say.
+
+    Raises
+    ------
+    ValueError
+        If the GFS has what only a simulation knows: places of files, a limit of the
+        rate.
     """
+    if unknown := sorted(set(devices["gfs"]) - {one.name for one in fields(GfsModel)}):
+        raise ValueError(
+            f"devices.gfs.{unknown[0]}: got {devices['gfs'][unknown[0]]!r}, expected "
+            "none: emulated devices do not have it, only simulated ones"
+        )
     lfs = LfsModel(**devices["lfs"])
     if processes_per_lfs_server is not None:
         ratio = lfs.processes_per_server / processes_per_lfs_server

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import tierscope.data.tfrecord
-import tierscope.storage.lustre
+import tierscope.storage.parallel.lustre
 import yaml
 from generate_dataset import generate
 from lustre.standin import lustre_environment
@@ -16,11 +16,11 @@ from tierscope.core.tables import check_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.data.tfrecord import DatasetError, generate_dataset
 from tierscope.experiment.system import read_system
-from tierscope.storage.lustre import Layout, StripedFolder
+from tierscope.storage.parallel.lustre import Layout, StripedFolder
 
 DATASET = Dataset("tiny", n_files=32, file_size_bytes=64, batch_size=1)
 NAMES = [DATASET.file_name(i) for i in range(DATASET.n_files)]
-RESOURCES = Path(__file__).parents[3] / "resources"
+RESOURCES = Path(__file__).parents[4] / "resources"
 TIER = Tier("gfs", "lustre", "$LUSTRE", n_osts=4, pools={2: [2, 0]})
 
 
@@ -84,7 +84,7 @@ def test_pool_is_lustres_choice_among_its_osts(lustre):
 
 
 def test_osts_outside_the_sample_are_not_known(lustre, monkeypatch):
-    monkeypatch.setattr(tierscope.storage.lustre, "SAMPLE_SIZE", 16)
+    monkeypatch.setattr(tierscope.storage.parallel.lustre, "SAMPLE_SIZE", 16)
     folder, manifest = make(4)
     assert list(manifest["ost"]).count(-1) == 16
     pairs = zip(manifest["ost"], osts_of(folder), strict=True)
@@ -92,7 +92,7 @@ def test_osts_outside_the_sample_are_not_known(lustre, monkeypatch):
 
 
 def test_list_is_known_of_every_file(lustre, monkeypatch):
-    monkeypatch.setattr(tierscope.storage.lustre, "SAMPLE_SIZE", 16)
+    monkeypatch.setattr(tierscope.storage.parallel.lustre, "SAMPLE_SIZE", 16)
     assert list(make(2)[1]["ost"]) == [2, 0] * 16
 
 
@@ -218,7 +218,7 @@ def test_few_files_may_lie_on_one_ost_by_chance(lustre):
 def test_failing_lfs_is_quoted_and_nothing_is_written(
     lustre, monkeypatch, settings, n_osts, words
 ):
-    monkeypatch.setattr(tierscope.storage.lustre, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(tierscope.storage.parallel.lustre, "TIMEOUT_S", 0.5)
     lustre(**settings)
     with pytest.raises(TierError, match=words) as error:
         make(n_osts, replace(TIER, pools={2: [2, 0], 3: "trio"}))
@@ -309,8 +309,10 @@ COMPOSITE_FILE = """\
 def test_blocks_of_real_clients_are_read(monkeypatch):
     paths = [Path("/d/a"), Path("/d/b")]
     text = EXPANSE_FILE.format(path="/d/a") + JANUS_FILE.format(path="/d/b")
-    monkeypatch.setattr(tierscope.storage.lustre, "_lfs", lambda *_, paths: text)
-    assert tierscope.storage.lustre._read_layouts(paths) == [
+    monkeypatch.setattr(
+        tierscope.storage.parallel.lustre, "_lfs", lambda *_, paths: text
+    )
+    assert tierscope.storage.parallel.lustre._read_layouts(paths) == [
         Layout(1, 5),
         Layout(3, 18),
     ]
@@ -320,7 +322,7 @@ def test_blocks_of_real_clients_are_read(monkeypatch):
     ("text", "layout"), [(EXPANSE_FOLDER, Layout(1, -1)), (JANUS_FOLDER, Layout(3, -1))]
 )
 def test_lines_of_real_clients_are_read(text, layout):
-    assert tierscope.storage.lustre._parse_layout(text, Path("/d")) == layout
+    assert tierscope.storage.parallel.lustre._parse_layout(text, Path("/d")) == layout
 
 
 @pytest.mark.parametrize(
@@ -333,14 +335,14 @@ def test_lines_of_real_clients_are_read(text, layout):
 )
 def test_anything_but_a_plain_layout_is_refused(text, words):
     with pytest.raises(TierError, match=rf"/d/a: lfs getstripe reports .*{words}"):
-        tierscope.storage.lustre._parse_layout(text, Path("/d/a"))
+        tierscope.storage.parallel.lustre._parse_layout(text, Path("/d/a"))
 
 
 def test_sample_takes_one_command(lustre, monkeypatch):
     calls = []
-    real = tierscope.storage.lustre._lfs
+    real = tierscope.storage.parallel.lustre._lfs
     monkeypatch.setattr(
-        tierscope.storage.lustre,
+        tierscope.storage.parallel.lustre,
         "_lfs",
         lambda *words, paths: (
             calls.append((*words, len(paths))) or real(*words, paths=paths)
@@ -365,7 +367,7 @@ def test_paths_of_one_command_are_counted_in_its_error(lustre, tmp_path):
 def test_database_is_striped_over_as_many_osts(lustre, monkeypatch, n_osts, count, ost):
     set_layouts = []
     monkeypatch.setattr(
-        tierscope.storage.lustre,
+        tierscope.storage.parallel.lustre,
         "_set_layout",
         lambda folder, layout: set_layouts.append(layout),
     )

@@ -1,0 +1,101 @@
+"""What some accelerators read: 4 processes a node, batches of 2 files of 1 GiB."""
+
+import json
+
+import pytest
+from descriptions import describe_scenario
+from tierscope.core.description import FileSizes
+from tierscope.data.accelerators import Plan
+from tierscope.storage.queueing_network import network_of
+
+GIB = 1 << 30
+DEVICES = {
+    "gfs": {
+        "open_s": 0.0,
+        "close_s": 0.0,
+        "metadata_latency_s": 0.0,
+        "n_osts": 3,
+        "ost_bandwidth_bytes_per_s": 1e9,
+        "read_latency_s": 0.0,
+        "link_bytes_per_s": 8e9,
+        "request_bytes": 1 << 20,
+    },
+    "lfs": {
+        "request_bytes": 1 << 18,
+        "request_s": 0.0,
+        "latency_s": 0.0,
+        "processes_per_server": 8,
+    },
+}
+
+
+def plan(grows=True, n_files=100, n_links=4, memory_gib=None, lfs_gib=None, steps=50):
+    devices = DEVICES | {"simulation": {"gfs_links": n_links}}
+    description = describe_scenario(
+        source="simulated",
+        system={"n_nodes": 8, "processes_per_node": 4, "devices": devices},
+        dataset={"n_files": n_files, "file_size_bytes": GIB, "batch_size": 2},
+        loader={"read_threads": 1, "prefetch_batches": 2, "buffer_bytes": 0},
+    )
+    memory_gib = 10.0 if grows and memory_gib is None else memory_gib
+    return Plan(description, None, grows, steps, memory_gib, lfs_gib)
+
+
+def test_numbers_are_powers_of_two_then_whole_nodes_then_the_most():
+    assert plan().numbers(32) == [1, 2, 4, 8, 16, 32]
+    assert plan().numbers(27) == [1, 2, 4, 8, 16, 24]
+    assert plan().numbers(3) == [1, 2, 3]
+    assert plan().numbers(1) == [1]
+
+
+def test_a_growing_dataset_has_500_steps_or_5_times_the_memory():
+    assert plan().n_files(3) == 500 * 2 * 3
+    assert plan().n_steps(3) == 500
+    assert plan(memory_gib=4000.0).n_files(3) == 5 * 4000
+    assert plan(memory_gib=4000.0).n_files(5) == 2 * 5 * 4000  # on two nodes
+
+
+def test_a_fixed_dataset_gives_fewer_steps_to_more_accelerators():
+    found = plan(grows=False)
+    assert [found.n_steps(n) for n in (1, 4, 16, 32)] == [50, 12, 3, 1]
+    assert found.n_simulated_steps(4) == 12
+
+
+def test_each_node_holds_all_pinned_files():
+    assert plan().lfs_rate_percent(4) is None
+    grown = plan(lfs_gib=1000)
+    assert grown.lfs_rate_percent(4) == 25  # of 4000 files of 1 GiB
+    assert grown.lfs_rate_percent(8) == 12.5
+    assert plan(grows=False, lfs_gib=1000).lfs_rate_percent(8) == 100
+
+
+def test_the_simulated_steps_are_a_dataset_of_their_own():
+    found = plan(steps=10).described(8)
+    assert (found.system.n_nodes, found.system.n_processes) == (2, 8)
+    assert found.dataset.n_files == 10 * 2 * 8
+    assert plan().described(3).system.n_processes == 3
+
+
+@pytest.mark.parametrize(("n", "present"), [(1, 1), (8, 1), (12, 2), (32, 4), (64, 8)])
+def test_links_and_servers_of_the_lfs_come_with_the_nodes(n, present):
+    network = network_of(plan().described(n).system, 3)
+    assert (network.gfs.n_links, network.gfs.link_bytes_per_s) == (present, 2e9)
+    assert network.gfs.n_object_servers == 3
+    assert network.lfs.n_groups(n) == -(-n // 8)
+
+
+def test_one_link_is_shared_by_all():
+    network = network_of(plan(n_links=1).described(64).system, 3)
+    assert (network.gfs.n_links, network.gfs.link_bytes_per_s) == (1, 8e9)
+
+
+def test_requests_are_those_of_the_smaller_ones():
+    assert plan().n_requests(3) == 50 * 2 * 3 * (GIB >> 18)
+
+
+def test_a_plan_passes_through_json():
+    given = Plan(plan().description, FileSizes(100, 20, 10), False, 30)
+    found = Plan.from_json(json.loads(json.dumps(given.as_json())))
+    assert found.as_json() == given.as_json()
+    assert found.sizes == given.sizes
+    assert found.described(8) == given.described(8)

@@ -1,0 +1,99 @@
+"""Tables on how many accelerators a storage feeds."""
+
+from tierscope.core.columns.column import (
+    Columns,
+    count,
+    flag,
+    number,
+    percent,
+    points,
+    seconds,
+    text,
+    whole_percent,
+)
+from tierscope.core.columns.shared import (
+    CACHE_RATE,
+    N_REPETITIONS,
+    NOT_STORAGE,
+    PARAMETER,
+    PARAMETER_UNIT,
+    SOURCE,
+    SYSTEM,
+    TOGETHER,
+)
+from tierscope.core.io_class import IOClass
+
+NOT_ASKED = "not asked"  # what limits
+_BAND = (
+    "of the repetitions and of the ends of a fitted parameter; missing if there is one "
+    "repetition and no fit."
+)
+_WORKLOAD = text("Name of the workload, as in `workloads.yaml`.")
+
+_ACCELERATORS: Columns = {
+    "source": SOURCE,
+    "system": SYSTEM,
+    "workload": _WORKLOAD,
+    "cache_rate_percent": CACHE_RATE,
+    "n_accelerators": count("Number of accelerators, which are processes.", 1),
+    "n_nodes": count("Number of nodes that they are on.", 1),
+    "n_files": count("Number of files of the dataset that they read.", 1),
+    "n_steps": count("Steps of an epoch.", 2),
+    "n_simulated_steps": count(
+        "Steps that were simulated; the rest goes on like their second half.", 2
+    ),
+    "n_repetitions": N_REPETITIONS,
+    "compute_time_s": seconds("Computation of a step."),
+    "goal_percent": percent("Accelerator utilisation to reach."),
+    "utilisation_percent": percent(
+        "Accelerator utilisation (AU) of the epoch as DLIO defines it, without the "
+        "first step: mean over processes and repetitions."
+    ),
+    "utilisation_low_percent": percent(f"Least AU {_BAND}", may_be_missing=True),
+    "utilisation_high_percent": percent(f"Largest AU {_BAND}", may_be_missing=True),
+    "samples_per_second": number(
+        "Samples a second of all accelerators, without the first step.", "1/s"
+    ),
+    "samples_per_second_low": number(
+        f"Least samples a second {_BAND}", "1/s", may_be_missing=True
+    ),
+    "samples_per_second_high": number(
+        f"Largest samples a second {_BAND}", "1/s", may_be_missing=True
+    ),
+    "throughput": number("Bytes a second of all accelerators, likewise.", "bytes/s"),
+    "lfs_rate_percent": percent(
+        "Largest cache rate that the LFS of a node has room for, as each node holds "
+        "all pinned files; missing if its room is not known.",
+        may_be_missing=True,
+    ),
+    "fits_lfs": flag(
+        "Whether the LFS has room for this cache rate, or its room is not known."
+    ),
+    "limit": text(
+        "What limits the first number beyond those that reach the goal: an I/O class, "
+        f"`{TOGETHER}` or `{NOT_STORAGE}`; `{NOT_ASKED}` of all others.",
+        words=(*map(str, IOClass), TOGETHER, NOT_STORAGE, NOT_ASKED),
+    ),
+}
+
+TABLES: dict[str, Columns] = {
+    "accelerators": _ACCELERATORS,
+    "accelerators_fit": {
+        "source": SOURCE,
+        "system": SYSTEM,
+        "workload": _WORKLOAD,
+        "cache_rate_percent": whole_percent("Cache rate of the fit."),
+        "parameter": PARAMETER,
+        "unit": PARAMETER_UNIT,
+        "value": number("Value that gives the utilisation, in its unit."),
+        "value_low": number(
+            "Value that gives the utilisation less its deviation, in its unit."
+        ),
+        "value_high": number(
+            "Value that gives the utilisation and its deviation, in its unit."
+        ),
+        "n_accelerators": count("Number of accelerators that were measured.", 1),
+        "utilisation_percent": percent("Their utilisation, to which it was fitted."),
+        "deviation_points": points("Its deviation."),
+    },
+}

@@ -1,0 +1,1 @@
+"""How many accelerators a storage feeds: the configuration and its workloads."""

@@ -1,0 +1,157 @@
+"""What an accelerator, which is one process, reads and computes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tierscope.core.description import (
+    PYTORCH,
+    STEP,
+    FileSizes,
+    LoaderSettings,
+    RunDescription,
+    Training,
+)
+from tierscope.core.machine import Machine
+from tierscope.core.scenario import Dataset, Scenario
+from tierscope.core.validation import ConfigError, check, read_yaml
+
+TF_DATA = "tensorflow"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A workload of `resources/workloads.yaml`; its schema says what the keys mean."""
+
+    name: str
+    n_files: int
+    file_size_bytes: int
+    batch_size: int
+    compute_time_s: float
+    loader: str
+    workers: int
+    prefetch_factor: int
+    utilisation_percent: float
+    source: str
+    file_size_stdev_bytes: int = 0
+    file_size_least_bytes: int = 1
+    buffer_bytes: int = 0
+
+    @property
+    def sizes(self) -> FileSizes | None:
+        """Return how the sizes of files vary, None if they do not."""
+        if not self.file_size_stdev_bytes:
+            return None
+        return FileSizes(
+            self.file_size_bytes, self.file_size_stdev_bytes, self.file_size_least_bytes
+        )
+
+    @property
+    def reads_by_workers(self) -> bool:
+        """Return whether several readers take batches in turn.
+
+        That is PyTorch's `DataLoader`, and the interleave of `tf.data` where a batch is
+        one sample: sample s is read by thread s mod `workers`.
+        """
+        return self.loader == PYTORCH or self.workers > 1
+
+    @property
+    def depth(self) -> int:
+        """Return how many batches may be ready, or read, before one is taken."""
+        return self.workers * self.prefetch_factor
+
+    def description(self, machine: Machine, seed: int) -> RunDescription:
+        """Return what processes of a machine read, for the simulator."""
+        loader = PYTORCH if self.reads_by_workers else TF_DATA
+        return RunDescription(
+            source="simulated",
+            system=machine,
+            dataset=Dataset(
+                self.name, self.n_files, self.file_size_bytes, self.batch_size
+            ),
+            scenario=Scenario(
+                self.name, machine.devices["gfs"]["n_osts"], "pinning", loader
+            ),
+            training=Training(
+                epochs=1,
+                shuffle="global",
+                seed=seed,
+                compute_time_s=self.compute_time_s,
+                synchronise=STEP,
+            ),
+            loader=LoaderSettings(
+                prefetch_batches=self.depth,
+                buffer_bytes=self.buffer_bytes,
+                workers=self.workers,
+                prefetch_factor=self.prefetch_factor,
+            ),
+            runtime="auto",
+        )
+
+
+def read_workloads(
+    names: Iterable[str],
+    compute_time_s: Mapping[str, float],
+    folders: Iterable[str | Path],
+) -> tuple[Workload, ...]:
+    """Return workloads from the files `workloads.yaml` of some folders.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Their names.
+    compute_time_s : mapping of str to float
+        Compute times of steps that replace those of the files.
+    folders : iterable of path
+        Earlier folders take precedence.
+
+    Raises
+    ------
+    ConfigError
+        If a workload is not known, lacks its compute time, or reads by a rule that the
+        simulator does not know.
+    """
+    names, known = list(names), _read_files(folders)
+    for where, given in (("workloads", names), ("compute_time_s", compute_time_s)):
+        wanted = known if where == "workloads" else names
+        if unknown := [name for name in given if name not in wanted]:
+            raise ConfigError(
+                f"config: accelerators.{where}: got {unknown[0]!r}, expected some of "
+                f"{', '.join(wanted)}"
+            )
+    return tuple(_workload(name, known[name], compute_time_s) for name in names)
+
+
+def _read_files(folders: Iterable[str | Path]) -> dict[str, Any]:
+    """Return the workloads of all files by name."""
+    known: dict[str, Any] = {}
+    for folder in folders:
+        if (path := Path(folder, "workloads.yaml")).exists():
+            found = read_yaml(path)
+            check(found, "workloads", str(path))
+            known = found | known
+    return known
+
+
+def _workload(
+    name: str, values: Mapping[str, Any], compute_time_s: Mapping[str, float]
+) -> Workload:
+    """Return a workload of a file, with the configuration's compute time."""
+    values = dict(values)
+    if name in compute_time_s:
+        values["compute_time_s"] = compute_time_s[name]
+    if "compute_time_s" not in values:
+        raise ConfigError(
+            f"config: accelerators.compute_time_s: got none of {name}, expected that "
+            "of a step in seconds: its utilisation is 0 if it computes nothing"
+        )
+    workload = Workload(name=name, **values)
+    is_interleave = workload.loader == TF_DATA and workload.workers > 1
+    if is_interleave and workload.batch_size > 1:
+        raise ConfigError(
+            f"workload {name}: got loader tensorflow with {workload.workers} workers "
+            f"and batches of {workload.batch_size}, expected one worker or batches of "
+            "1: the simulator knows no other interleave"
+        )
+    return workload

@@ -1,0 +1,270 @@
+"""Structures that a real GFS may have, of which calibration takes what the data tell.
+
+The plain structure has file i on server i modulo their number, and servers whose rate
+never changes. A real GFS may differ in two ways:
+
+- **Places.** A hash or an allocator chooses the server of a file, so some servers hold
+  more files than others. Where the servers were observed (column `ost` of the dataset's
+  manifest) they are a fact, and used without a test. Elsewhere random ones are tried.
+- **A rate limit.** A server is fast until a credit is used up, and slower from then on:
+  a rate that the provider limits, or a cache in front of a disk. This adds two
+  parameters.
+
+Structures are tried only if the fit without them is worse than the data's noise
+(`misfits`). One is taken if the sum of squares falls by more than chance would have it,
+and the data determine its parameters. Of several, the one with the best fit comes
+first, and the others are tried on top of it. Emulated devices have the plain structure,
+so nothing is tried there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from tierscope.core.description import RunDescription
+from tierscope.model.calibration.automatic import fit_what_data_tell
+from tierscope.model.calibration.objective import CLEARLY, NOISE, Objective, Space
+from tierscope.model.calibration.result import (
+    FITTED,
+    FURTHER_PARAMETERS,
+    JOINED,
+    LIMIT_PARAMETERS,
+    Calibration,
+)
+from tierscope.model.calibration.starting_values import with_values
+from tierscope.storage.queueing_network import MODULO, RANDOM, ModelError
+
+NOT_TRIED = "not tried, as the model without it meets these data within their noise"
+_UNTOLD = "these data do not tell it from the model without it"
+_UNKNOWN = "the data fit better with it, but do not determine its parameters"
+_NO_LIMIT = 1e12, 1.0  # a rate that changes nothing, and a credit
+
+
+def with_observed_servers(
+    description: RunDescription, manifest: pd.DataFrame
+) -> RunDescription:
+    """Return a description with the servers of the files, where they are known.
+
+    Parameters
+    ----------
+    description : RunDescription
+        As `Experiment.model_description` returns it. If its devices say where files lie
+        (`gfs.placement`), that holds.
+    manifest : DataFrame
+        Table ``manifest`` of the scenario's dataset.
+
+    Raises
+    ------
+    ModelError
+        If the files lie on more servers than the scenario has.
+    """
+    n_osts = description.scenario.n_osts
+    if n_osts < 2 or not _is_real(description) or _placement(description):
+        return description
+    osts = manifest.sort_values("file_id")["ost"].to_numpy()
+    found, servers = np.unique(osts, return_inverse=True)
+    if found[0] < 0:
+        return description
+    if len(found) > n_osts:
+        raise ModelError(
+            f"manifest of {description.dataset.name}: got files on {len(found)} OSTs, "
+            f"expected {n_osts} at most."
+        )
+    return replace(description, servers=servers)
+
+
+def without_structures(description: RunDescription) -> RunDescription:
+    """Return a description with file i on server i modulo their number."""
+    if description.servers is None:
+        return description
+    return _placed(description, MODULO)
+
+
+def fit_structure(
+    description: RunDescription, io_time: pd.DataFrame, probes: pd.DataFrame | None
+) -> Calibration:
+    """Fit what the data tell, with the structure of the GFS that they tell.
+
+    Parameters and errors are those of `tierscope.model.calibration.fit.calibrate`.
+    """
+    data = io_time, probes
+    found, taken = fit_what_data_tell(description, *data), []
+    reasons = dict.fromkeys(_structures_of(description), NOT_TRIED)
+    while misfits(found):
+        left = {one: _left(one, found, *data) for one in reasons if one not in taken}
+        reasons |= dict.fromkeys(left, _UNTOLD)
+        better = [one for one in left if _is_told(one, found, left[one][0])]
+        if not better:
+            break
+        best = min(better, key=lambda one: left[one][0])
+        described = best.make(found.description)
+        after = fit_what_data_tell(described, *data, start=left[best][1])
+        if not _is_told(best, found, _sum_of_squares(after)):
+            break
+        if not _are_known(best.parameters, after):
+            reasons[best] = _UNKNOWN
+            break
+        found = after
+        taken.append(best)
+    return _explained(found, taken, reasons)
+
+
+def misfits(found: Calibration) -> bool:
+    """Return whether a fit is worse than the noise of its data allows."""
+    return _deviation(found) > NOISE
+
+
+@dataclass(frozen=True)
+class _Structure:
+    """A structure that can be tried.
+
+    Parameters
+    ----------
+    make : callable
+        Makes it of a description.
+    parameters : tuple of str
+        Those that it adds.
+    words : str
+        What it says of the files' places, if taken.
+    words_without : str
+        The same if it is left out, before the reason.
+    """
+
+    make: Callable[[RunDescription], RunDescription]
+    parameters: tuple[str, ...] = ()
+    words: str = ""
+    words_without: str = ""
+
+
+def _structures_of(description: RunDescription) -> list[_Structure]:
+    """Return the structures that a scenario's GFS may have."""
+    structures, n_osts = [], description.scenario.n_osts
+    if not _is_real(description):
+        return structures
+    if description.servers is not None:
+        structures.append(_IN_TURN)
+    elif n_osts > 1 and not _placement(description):
+        structures.append(_AT_RANDOM)
+    if "limit_bytes_per_s" not in description.system.devices["gfs"]:
+        structures.append(_LIMITED)
+    return structures
+
+
+def _placed(description: RunDescription, placement: str) -> RunDescription:
+    """Return a description whose devices say where files lie."""
+    system = description.system
+    gfs = {**system.devices["gfs"], "placement": placement}
+    system = replace(system, devices={**system.devices, "gfs": gfs})
+    return replace(description, system=system, servers=None)
+
+
+def _limited(description: RunDescription) -> RunDescription:
+    """Return a description with a rate limit, so high that it changes nothing."""
+    return with_values(description, dict(zip(LIMIT_PARAMETERS, _NO_LIMIT, strict=True)))
+
+
+_IN_TURN = _Structure(
+    lambda one: _placed(one, MODULO),
+    words="The data fit clearly better with file i on server i modulo their number "
+    "than with the observed servers, so these are not used.",
+)
+_AT_RANDOM = _Structure(
+    lambda one: _placed(one, RANDOM),
+    words="The data fit clearly better with files at random servers than in turn.",
+    words_without="Files at random servers",
+)
+_LIMITED = _Structure(_limited, LIMIT_PARAMETERS)
+
+
+def _left(
+    structure: _Structure,
+    found: Calibration,
+    io_time: pd.DataFrame,
+    probes: pd.DataFrame | None,
+) -> tuple[float, dict[str, float]]:
+    """Return the sum of squares with a structure, and the parameters that give it.
+
+    The search begins at a fit without it. Parameters of the LFS and those that the data
+    did not tell keep their values, so this takes a fraction of the time of a whole
+    calibration.
+    """
+    values = {
+        one.name: value
+        for one, value in zip(found.parameters, found.values, strict=True)
+    }
+    findings = zip(found.parameters, found.findings, strict=True)
+    told = [
+        one
+        for one, finding in findings
+        if finding.status in {FITTED, JOINED} and one.name.startswith("gfs.")
+    ]
+    added = [FURTHER_PARAMETERS[name] for name in structure.parameters]
+    description = structure.make(with_values(found.description, values))
+    objective = Objective(description, io_time, probes, (*told, *added))
+    rough = objective.start()
+    start = np.array([np.log(values[one.name]) for one in told])
+    start = np.append(start, rough[len(told) :])
+    space = Space.of(start, [[i] for i in range(len(start))], objective.signs)
+    least, x = objective.least(space, (start, rough))
+    return least, values | dict(zip(objective.names, np.exp(x), strict=True))
+
+
+def _is_told(structure: _Structure, before: Calibration, after: float) -> bool:
+    """Return whether the sum of squares falls by more than chance would have it.
+
+    It must fall by that of `CLEARLY` standard deviations of a term for each parameter
+    that the structure adds, and for one if it adds none.
+    """
+    n_added = max(len(structure.parameters), 1)
+    deviation = _deviation(before, after)
+    return _sum_of_squares(before) - after > n_added * (CLEARLY * deviation) ** 2
+
+
+def _are_known(names: Sequence[str], found: Calibration) -> bool:
+    """Return whether the data determine some parameters."""
+    findings = zip(found.parameters, found.findings, strict=True)
+    status = {one.name: finding.status for one, finding in findings}
+    return all(status[name] == FITTED for name in names)
+
+
+def _sum_of_squares(found: Calibration) -> float:
+    """Return the sum of squares of a fit."""
+    return found.n_observations * (found.rms_percent / 100) ** 2
+
+
+def _deviation(found: Calibration, sum_of_squares: float | None = None) -> float:
+    """Return the standard deviation of a term, at least `NOISE`.
+
+    `sum_of_squares` may be that of a fit with another structure.
+    """
+    if sum_of_squares is None:
+        sum_of_squares = _sum_of_squares(found)
+    n_fitted = int(np.isfinite(found.standard_errors).sum())
+    n_free = max(found.n_observations - n_fitted, 1)
+    return max(float(np.sqrt(sum_of_squares / n_free)), NOISE)
+
+
+def _explained(
+    found: Calibration, taken: Sequence[_Structure], reasons: Mapping[_Structure, str]
+) -> Calibration:
+    """Return a calibration that says which structure it has, and why no other one."""
+    notes, left_out = [found.note, *(one.words for one in taken)], {}
+    for structure, reason in reasons.items():
+        if structure in taken:
+            continue
+        left_out |= dict.fromkeys(structure.parameters, reason)
+        if structure.words_without:
+            notes.append(f"{structure.words_without}: {reason}.")
+    return replace(found, note=" ".join(filter(None, notes)), left_out=left_out)
+
+
+def _placement(description: RunDescription) -> str | None:
+    """Return where the devices say that files lie, None if they do not."""
+    return description.system.devices["gfs"].get("placement")
+
+
+def _is_real(description: RunDescription) -> bool:
+    """Return whether the GFS is none of the emulated devices, which are as modelled."""
+    return description.system.emulation is None

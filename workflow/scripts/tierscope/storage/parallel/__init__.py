@@ -1,0 +1,1 @@
+"""Parallel file systems: which of their servers holds each file."""
