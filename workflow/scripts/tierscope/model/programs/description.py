@@ -1,7 +1,8 @@
 """The description of a program for the models: that of the loader that loads alike.
 
 The order of a program's files is not known in advance, so the models draw one from the
-seed. All files have the mean size. What else a run takes its time for comes from ideal
+seed. All files have the mean size, and lie on all OSTs that the system's devices have.
+What else a run takes its time for comes from ideal
 runs, whose files are all in memory:
 
 - computation a step: from when the program got a batch to when it asked for the next;
@@ -76,7 +77,8 @@ class ModelledProgram:
 
     def measured(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table of the program's runs, as of the loader that loads alike."""
-        return table.assign(loader=self.description.scenario.loader)
+        scenario = self.description.scenario
+        return table.assign(loader=scenario.loader, n_osts=scenario.n_osts)
 
 
 def model_program(
@@ -110,11 +112,13 @@ def model_program(
     dataset = Dataset(
         described.dataset.name, len(sizes), round(sizes.mean()), facts.batch_size
     )
+    system = _machine(described.system, facts, sample_s, ideal[0])
+    n_osts = system.devices["gfs"]["n_osts"]
     description = replace(
         described,
-        system=_machine(described.system, facts, sample_s, ideal[0]),
+        system=system,
         dataset=dataset,
-        scenario=replace(described.scenario, loader=facts.loader),
+        scenario=replace(described.scenario, loader=facts.loader, n_osts=n_osts),
         training=replace(
             described.training,
             epochs=facts.n_epochs,
