@@ -49,7 +49,10 @@ def described(devices=DEVICES):
 
 
 def test_times_come_from_ideal_runs(made):
-    """Four steps of 0.1 s wait for the first batch only: two samples of 0.03 s."""
+    """Four steps of 0.1 s wait for the first batch only: two samples of 0.03 s.
+
+    0.1 s of that wait is the start of workers, and 0.9 s pass after the loop.
+    """
     modelled = model_program(described(), [made()], [made()], sizes(), NO_TIMES)
     training = modelled.description.training
     assert training.compute_time_s == pytest.approx(0.1)
