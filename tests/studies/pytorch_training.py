@@ -15,7 +15,7 @@ DECODE_ROUNDS, COMPUTE_S = 20, 0.02  # of a sample, of a step
 
 
 class Files(Dataset):
-    """Files of a folder; a sample is the first byte of one that was decoded."""
+    """Files of a folder; a sample is the first bytes of one that was decoded."""
 
     def __init__(self, folder: str):
         self.paths = sorted(path for path in Path(folder).rglob("*") if path.is_file())
@@ -23,12 +23,12 @@ class Files(Dataset):
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __getitem__(self, index: int) -> int:
+    def __getitem__(self, index: int) -> torch.Tensor:
         with open(self.paths[index], "rb", buffering=0) as file:
             content = file.read()
         for _ in range(DECODE_ROUNDS):
             zlib.adler32(content)
-        return content[0]
+        return torch.frombuffer(bytearray(content[:1024]), dtype=torch.uint8) / 255
 
 
 options = argparse.ArgumentParser(description=__doc__)
