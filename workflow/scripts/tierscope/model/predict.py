@@ -112,11 +112,15 @@ def predict(
 
 def models_of(description: RunDescription, models: Iterable[str]) -> list[str]:
     """Return those of some models that know a scenario's training and storage."""
-    needs_simulation = (
-        workload_of(description).needs_steps
-        or "limit_bytes_per_s" in description.system.devices["gfs"]
-    )
-    return [one for one in models if one == SIMULATION or not needs_simulation]
+    return [
+        one for one in models if one == SIMULATION or not _needs_simulation(description)
+    ]
+
+
+def _needs_simulation(description: RunDescription) -> bool:
+    """Return whether only the simulation knows a scenario's training and storage."""
+    has_limit = "limit_bytes_per_s" in description.system.devices["gfs"]
+    return workload_of(description).needs_steps or has_limit
 
 
 def predict_times(
