@@ -12,6 +12,7 @@ import sessions
 import yaml
 from integration.conftest import TINY_SYSTEM, Project
 from tierscope.core.tables import read_table
+from tierscope.storage.parallel.glusterfs import find_bricks
 
 SCRIPT = Path(__file__).parents[2] / "resources" / "realfs" / "realfs.sh"
 TOOLS = ("glusterfsd", "fusermount3", "mkfs.ext4", "losetup", "setfattr")
@@ -114,16 +115,15 @@ def test_every_file_lies_on_one_of_several_bricks(folder):
     (folder / "gfs" / "spread").mkdir()
     for name in names:
         (folder / "gfs" / "spread" / name).write_bytes(b"x")
-    found = [
-        path.name
+    found = {
+        path.name: int(path.parts[-3])
         for path in (folder / "bricks").glob("*/spread/*")
         if path.stat().st_size
-    ]
-    assert sorted(found) == names
-    bricks = {
-        path.parts[-3] for path in (folder / "bricks").glob("*/spread/*.tfrecord")
     }
-    assert len(bricks) > 1
+    assert sorted(found) == names
+    assert len(set(found.values())) > 1
+    told = find_bricks(folder / "gfs" / "spread", names, 4)
+    assert told == [found[name] - 1 for name in names]
 
 
 @needs_mounts

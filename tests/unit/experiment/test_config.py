@@ -934,6 +934,10 @@ def test_calibrations_follow_the_osts_of_the_sweep(config):
     assert (plan.name, plan.scenario.n_osts) == ("all-osts", 24)
     assert plan.probed_n_osts == (24, 3)
     assert plan.parameters is None
+    assert plan.tries_structures
+    config["model"]["calibrations"]["all-osts"] = {"structures": "none"}
+    plan = read_experiment(config, RESOURCES).calibration("all-osts")
+    assert not plan.tries_structures
     (reason,) = experiment.left_out_calibrations.values()
     assert "one-ost.scenario: got small-1ost-pinning-tensorflow, expected" in reason
 

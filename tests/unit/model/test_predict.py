@@ -15,6 +15,7 @@ from tierscope.experiment.config import read_experiment
 from tierscope.experiment.system import read_system
 from tierscope.model.analytic.bounds import asymptotic_bounds
 from tierscope.model.analytic.fixed_point import Stations, solve_fixed_point
+from tierscope.model.calibration.starting_values import with_values
 from tierscope.model.demands import file_demand
 from tierscope.model.predict import (
     ANALYTIC,
@@ -397,6 +398,13 @@ class TestBadInput:
         assert models_of(description(), MODELS) == list(MODELS)
         with pytest.raises(ModelError, match="only the simulation knows them"):
             predict(described, POINTS, "mva")
+
+    def test_rate_limits_are_known_to_the_simulation_only(self):
+        limited = with_values(description(), {"gfs.limit_bytes_per_s": 1e8})
+        assert models_of(limited, MODELS) == ["simulation"]
+        machine = replace(MACHINE, gfs=replace(GFS, limit_bytes_per_s=1e8))
+        with pytest.raises(ModelError, match=r"devices\.gfs\.limit_bytes_per_s: got a"):
+            predict_times(machine, WORKLOAD, 50, "mva")
 
     @pytest.mark.parametrize(
         ("section", "changes", "words"),

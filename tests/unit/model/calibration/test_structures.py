@@ -14,6 +14,7 @@ from tierscope.experiment.config import read_experiment
 from tierscope.model.calibration import structures
 from tierscope.model.calibration.probe_times import probe_times
 from tierscope.model.calibration.result import (
+    BOUND,
     FITTED,
     FURTHER_PARAMETERS,
     JOINED,
@@ -182,8 +183,11 @@ class TestChoice:
 
     def test_limit_that_the_data_do_not_determine_is_left_out(self, fits, description):
         squares, _, status = fits
-        squares |= {"": 0.2, "random": 0.2, "limit": 0.05}
+        squares |= {"": 0.2, "random": 0.2, "limit": 0.05, "random limit": 0.05}
         status["limit"] = JOINED
+        found = fit_structure(description, None, None)
+        assert structure_of(found.description) == "limit"
+        status["limit"] = BOUND
         found = fit_structure(description, None, None)
         assert structure_of(found.description) == ""
         assert "do not determine" in found.left_out["gfs.limit_bytes_per_s"]

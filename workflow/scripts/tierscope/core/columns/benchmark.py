@@ -273,8 +273,8 @@ _MANIFEST: Columns = {
     "path": text("Path of the file below the root of the GFS."),
     "size_bytes": size("Size of the file, or of the record."),
     "ost": count(
-        "OST, brick of GlusterFS, or emulated object server with the file; -1 if "
-        "unknown or several. Bricks are numbered in the order of host and folder.",
+        "OST, brick of GlusterFS (in the order of host and folder), or emulated object "
+        "server with the file; -1 if unknown or several.",
         least=-1,
     ),
 }

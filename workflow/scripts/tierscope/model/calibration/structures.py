@@ -223,10 +223,10 @@ def _is_told(structure: _Structure, before: Calibration, after: float) -> bool:
 
 
 def _are_known(names: Sequence[str], found: Calibration) -> bool:
-    """Return whether the data determine some parameters."""
+    """Return whether the data determine some parameters, or a factor of each."""
     findings = zip(found.parameters, found.findings, strict=True)
     status = {one.name: finding.status for one, finding in findings}
-    return all(status[name] == FITTED for name in names)
+    return all(status[name] in {FITTED, JOINED} for name in names)
 
 
 def _sum_of_squares(found: Calibration) -> float:
