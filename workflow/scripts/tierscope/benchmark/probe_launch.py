@@ -27,6 +27,7 @@ from tierscope.benchmark.run_folder import scheduler_job, software_versions
 from tierscope.core.description import ProbeDescription
 from tierscope.core.files import write_text
 from tierscope.core.machine import TierError
+from tierscope.core.scenario import UserDataset
 from tierscope.storage.emulated.library import Emulation
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.probes import (
@@ -44,6 +45,10 @@ Files = GeneratedFiles | UserFiles
 TABLE, SUMMARY = "probes.parquet", "probes.json"
 # Processes of a machine leave a barrier within about this time of each other.
 _POLL_S = 0.00005
+_ADVICE = (
+    " The probes of a program need MPI; where job.launcher starts none, set "
+    "model.calibrations.NAME.probed_n_osts: [] to predict without them."
+)
 
 
 @dataclass
@@ -267,7 +272,8 @@ def run_probes(arguments: argparse.Namespace) -> None:
     """Run all probes, as one of the ranks; arguments are those of `run_probes.py`."""
     description = ProbeDescription.read(arguments.description)
     emulation = _emulation_of(arguments, description)
-    processes = join_launch(description.system, arguments.launch)
+    advice = _ADVICE if isinstance(description.dataset, UserDataset) else ""
+    processes = join_launch(description.system, arguments.launch, advice)
     files = probed_files(description, arguments.manifest)
     probes = ProbeLaunch(
         description, files, processes, emulation, lambda line: say(processes, line)
