@@ -56,10 +56,7 @@ rule plot_accelerators:
     conda:
         "../../environment.yml"
     params:
-        provenance=(
-            f"simulated, system {STUDY.system.name} ({STUDY.system.description}), "
-            f"devices {STUDY.system.devices['origin']}"
-        ),
+        provenance=STUDY.provenance,
         sources={workload.name: workload.source for workload in STUDY.workloads},
     message:
         "Drawing how many accelerators the storage feeds."

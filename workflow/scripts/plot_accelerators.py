@@ -13,8 +13,9 @@ if __name__ == "__main__":
     fit = None
     if snakemake.input.fit:
         fit = read_table(snakemake.input.fit, "accelerators_fit")
-    figure = plot_accelerators(table, provenance=snakemake.params.provenance)
+    provenance = snakemake.params.provenance
+    figure = plot_accelerators(table, provenance=provenance)
     save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])
-    text = summary_text(table, fit, snakemake.params.sources)
+    text = summary_text(table, fit, snakemake.params.sources, provenance)
     write_text(snakemake.output.text, f"{text}\n")
     print(text)

@@ -78,14 +78,14 @@ def test_room_of_the_lfs_is_named_where_it_is_missing():
 
 
 def test_the_summary_says_what_was_simulated_and_whose_numbers_it_has():
-    text = summary_text(rows(100, 99), None, SOURCES)
-    assert text.startswith("Simulated: a model of the whole system")
+    text = summary_text(rows(100, 99), None, SOURCES, "made up")
+    assert text.startswith("Source: made up.\nSimulated: a model of the whole")
     assert "net on pencil: 0.500 s of computation a step, goal AU 90 %" in text
     assert "50 of 500 steps of an epoch were simulated" in text
     assert text.endswith("Workload: made up.")
-    whole = summary_text(rows(100, n_simulated_steps=500), None, SOURCES)
+    whole = summary_text(rows(100, n_simulated_steps=500), None, SOURCES, "made up")
     assert "All steps of each epoch were simulated." in whole
-    mixed = summary_text(rows(100, 99, n_steps=[500, 50]), None, SOURCES)
+    mixed = summary_text(rows(100, 99, n_steps=[500, 50]), None, SOURCES, "made up")
     assert "At most 50 of 50 to 500 steps" in mixed
 
 
@@ -104,7 +104,7 @@ def test_predictions_of_a_fit_have_their_bands():
             "deviation_points": 4.0,
         }
     )
-    text = summary_text(rows(54, limit_at=1, **band), fit, SOURCES)
+    text = summary_text(rows(54, limit_at=1, **band), fit, SOURCES, "made up")
     assert "gfs.read_latency_s = 0.002 s (0.001 to 0.003), which gives 1 acc" in text
     assert text.endswith(
         "  1 accelerator: AU 54.0 %, 50.0 to 58.0 %; 54.00 (20.00 to 24.00) samples a "

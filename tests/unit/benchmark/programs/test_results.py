@@ -282,10 +282,17 @@ def test_steps_of_a_loop_are_those_of_its_rank_and_epoch():
     epochs = pd.DataFrame(
         {"rank": [3, 3], "epoch": [0, 1], "execution_time_s": [11.0, 9.0]}
     )
-    known, unknown = with_steps(epochs, told).to_dict("records")
+    known, unknown = with_steps(epochs, told, [{"in_steps": False}]).to_dict("records")
     assert (known["compute_time_s"], known["stall_s"], known["rest_s"]) == (4, 5, 2)
     assert known["utilisation_percent"] == pytest.approx(100 * 3 / 6)
     assert all(math.isnan(unknown[name]) for name in ("stall_s", "rest_s"))
+
+
+def test_of_ranks_that_meet_in_steps_no_computation_is_told():
+    epochs = pd.DataFrame({"rank": [0], "epoch": [0], "execution_time_s": [11.0]})
+    loop = {"rank": 0, "epoch": 0} | LOOP | TIMES
+    (row,) = with_steps(epochs, [loop], [{"in_steps": True}]).to_dict("records")
+    assert math.isnan(row["compute_time_s"])
 
 
 @pytest.mark.parametrize(
@@ -295,6 +302,6 @@ def test_steps_of_a_loop_are_those_of_its_rank_and_epoch():
 def test_utilisation_needs_one_loop_of_several_steps(loops, is_known):
     epochs = pd.DataFrame({"rank": [0], "epoch": [0], "execution_time_s": [11.0]})
     loops = [{"rank": 0, "epoch": 0} | loop for loop in loops]
-    (row,) = with_steps(epochs, loops).to_dict("records")
+    (row,) = with_steps(epochs, loops, []).to_dict("records")
     assert math.isnan(row["utilisation_percent"])
     assert math.isnan(row["stall_s"]) != is_known

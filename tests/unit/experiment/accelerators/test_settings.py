@@ -27,7 +27,15 @@ def test_what_is_not_given_has_its_default():
 def test_a_compute_time_of_the_configuration_goes_before_the_workloads():
     found = study(compute_time_s={"unet3d_h100": 2})
     assert found.workload("unet3d_h100").compute_time_s == 2
-    assert study().workload("unet3d_h100").compute_time_s == 0.323
+    others = study(compute_time_s={"paper_small": 2})
+    assert others.workload("unet3d_h100").compute_time_s == 0.323
+
+
+def test_fitted_devices_are_named_in_place_of_the_systems(tmp_path):
+    assert study().provenance.endswith("768 nodes), devices: reconstructed")
+    path = tmp_path / "devices.yaml"
+    path.touch()
+    assert study(devices=str(path)).provenance.endswith(f"devices: {path}")
 
 
 @pytest.mark.parametrize("path", ["accelerators", "accelerators-nvme", "unet3d-study"])
@@ -46,7 +54,8 @@ def test_a_configuration_of_the_project_is_one_of_accelerators(path):
             "workloads: got 'resnet', expected some of paper_s",
         ),
         ({"workloads": ["paper_small"]}, "compute_time_s: got none of paper_small"),
-        ({"compute_time_s": {"paper_small": 1}}, "compute_time_s: got 'paper_small'"),
+        ({"compute_time_s": {"small": 1}}, "compute_time_s: got 'small', expected som"),
+        ({"fit": {}}, "fit: got {}, expected null or a mapping of parameter, acceler"),
         ({"system": "scale-model"}, "got scale-model, whose emulated devices are"),
         ({"system": "laptop"}, "got laptop, which has no devices"),
         ({"system": "fugaku-9216"}, "missing key job.memory_gib_per_node: the dataset"),

@@ -1,5 +1,7 @@
 """Lack of fit of made-up residuals whose pure error and structure are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,6 +21,7 @@ from tierscope.model.calibration.replicates import (
     PROBE,
     REPETITIONS,
     SLOWEST,
+    Block,
     observations_of,
 )
 
@@ -98,18 +101,30 @@ def test_parameters_take_up_what_they_can_explain():
     assert found.p_value < 0.05  # these are the terms after the fit: not explained
 
 
+def drawn(form, runs):
+    """Return observations with the runs' terms: shape (rate, repetition, class)."""
+    n = runs.shape[1]
+    blocks = [
+        Block(3 * rate + np.arange(3), np.cov(part, rowvar=False) / n, n - 1.0)
+        for rate, part in enumerate(runs)
+    ]
+    return replace(form, terms=runs.mean(axis=1).ravel(), blocks=tuple(blocks))
+
+
 @pytest.mark.parametrize(("deviation", "common"), [(0.03, 0.0), (0.01, 0.03)])
 def test_false_alarms_are_as_rare_as_the_level_says(deviation, common):
-    """400 fits of two parameters to 9 observations of three correlated terms."""
-    labels, generator = labels_of(), np.random.default_rng(3)
-    directions = generator.standard_normal((9, 2))
+    """400 fits of two parameters to 9 observations, three of each run."""
+    generator = np.random.default_rng(3)
+    labels = labels_of(RATES, 3, 1)
     numbers = labels.groupby(["rate_percent", "what"], sort=False).ngroup().to_numpy()
-    jacobian, alarms = directions[numbers], 0
+    directions = generator.standard_normal((9, 2))
+    form = observed(labels, np.zeros(27), directions[numbers])
+    left, alarms = visible(form), 0
     for _ in range(400):
-        terms = of_runs(labels, generator, deviation, common)
-        best, *_ = np.linalg.lstsq(jacobian, terms, rcond=None)
-        found = lack_of_fit(observed(labels, terms - jacobian @ best, jacobian))
-        alarms += found.is_reported
+        runs = deviation * generator.standard_normal((3, 3, 3))
+        runs += common * generator.standard_normal((3, 3, 1))
+        found = drawn(form, runs)
+        alarms += lack_of_fit(replace(found, terms=left @ found.terms)).is_reported
     assert 2 <= alarms <= 32  # 20 are expected at 5 %; few replicates are cautious
 
 
@@ -162,6 +177,9 @@ def reads(ratio, rate, what="gfs_read"):
     return Disagreement(what, what if what != SLOWEST else "", rate, 4, ratio)
 
 
+ALONE = "gfs_file_read_latency"
+
+
 def probe(ratio, name="gfs_read_rate"):
     return Disagreement(name, "gfs_read", PROBE, 4, ratio)
 
@@ -184,6 +202,8 @@ def test_sentence_names_direction_size_and_cause():
         ((reads(0.8, 0), reads(1.2, 65)), ""),
         ((reads(1.2, 0), probe(0.7)), "faster in probes than in runs"),
         ((reads(0.8, 65), probe(1.3)), "slower in probes than in runs"),
+        ((probe(0.7, ALONE), probe(1.3)), "faster when one process is alone"),
+        ((probe(0.7, ALONE), reads(1.2, 0)), "lie unequally on the servers"),
         (
             (reads(0.8, 0, "lfs_read"), reads(1.2, 100, "lfs_read")),
             "when there are few",

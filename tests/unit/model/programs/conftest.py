@@ -27,7 +27,14 @@ PIPELINE = {
     "prefetch_batches": 3,
 }
 # Each epoch has four batches and eight samples on each rank.
-LOOP = {"stream": 0, "evaluation": False, "batches": 4, "wait_s": 0.06, "use_s": 0.4}
+LOOP = {
+    "stream": 0,
+    "evaluation": False,
+    "batches": 4,
+    "first_wait_s": 0.16,
+    "wait_s": 0.16,
+    "use_s": 0.4,
+}
 FETCH = {"samples": 8, "fetch_s": 0.24}
 
 

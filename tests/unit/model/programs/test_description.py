@@ -21,7 +21,7 @@ DEVICES = {
         "open_s": 0.1,
         "close_s": 0.1,
         "metadata_latency_s": 0.1,
-        "n_osts": 1,
+        "n_osts": 4,
         "ost_bandwidth_bytes_per_s": 100.0,
         "read_latency_s": 0.1,
         "link_bytes_per_s": 100.0,
@@ -49,7 +49,10 @@ def described(devices=DEVICES):
 
 
 def test_times_come_from_ideal_runs(made):
-    """Four steps of 0.1 s wait for the first batch only: two samples of 0.03 s."""
+    """Four steps of 0.1 s wait for the first batch only: two samples of 0.03 s.
+
+    0.1 s of that wait is the start of workers, and 0.9 s pass after the loop.
+    """
     modelled = model_program(described(), [made()], [made()], sizes(), NO_TIMES)
     training = modelled.description.training
     assert training.compute_time_s == pytest.approx(0.1)
@@ -97,8 +100,8 @@ def test_workload_is_that_of_the_loader_that_loads_alike(made, tmp_path):
         2,
         2,
     )
-    table = pd.DataFrame({"loader": ["program"]})
-    assert program.measured(table)["loader"].tolist() == ["pytorch"]
+    table = pd.DataFrame({"loader": ["program"], "n_osts": [0]})
+    assert program.measured(table).to_numpy().tolist() == [["pytorch", 4]]
 
 
 def test_our_loaders_have_a_description_and_no_program():

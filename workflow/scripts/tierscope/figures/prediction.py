@@ -245,4 +245,5 @@ def _time_handles(
     if predictions["predicted_low_s"].notna().any():
         words = f"{LEVEL_PERCENT} % interval of\nthe simulation's mean"
         handles.append(Patch(**_INTERVAL, label=words))
-    return [*handles, Patch(**_SPREAD, label="that interval,\nbeside the errors")]
+    spread = f"interval of what is\n{truth}, at the errors"
+    return [*handles, Patch(**_SPREAD, label=spread)]

@@ -112,11 +112,13 @@ def predict(
 
 def models_of(description: RunDescription, models: Iterable[str]) -> list[str]:
     """Return those of some models that know a scenario's training and storage."""
-    needs_simulation = (
-        workload_of(description).needs_steps
-        or "limit_bytes_per_s" in description.system.devices["gfs"]
-    )
-    return [one for one in models if one == SIMULATION or not needs_simulation]
+    return [one for one in models if one == SIMULATION or _is_analytic(description)]
+
+
+def _is_analytic(description: RunDescription) -> bool:
+    """Return whether the analytic models know a scenario."""
+    limited = "limit_bytes_per_s" in description.system.devices["gfs"]
+    return not (limited or workload_of(description).needs_steps)
 
 
 def predict_times(

@@ -17,7 +17,10 @@ STATEMENTS = (
 
 
 def summary_text(
-    table: pd.DataFrame, fit: pd.DataFrame | None, sources: Mapping[str, str]
+    table: pd.DataFrame,
+    fit: pd.DataFrame | None,
+    sources: Mapping[str, str],
+    provenance: str,
 ) -> str:
     """Return in words how many accelerators reach their goal.
 
@@ -29,11 +32,16 @@ def summary_text(
         Table ``accelerators_fit``, of one row.
     sources : mapping of str to str
         Where the numbers of each workload come from.
+    provenance : str
+        Source and system, in words.
     """
-    lines = [STATEMENTS, *([] if fit is None else [fit_words(fit.iloc[0])])]
+    lines = [f"Source: {provenance}.", STATEMENTS]
+    if fit is not None:
+        lines.append(fit_words(fit.iloc[0]))
     for name, rows in table.groupby("workload", sort=False):
         lines += ["", *workload_lines(rows, sources[name])]
-        lines += [] if fit is None else map(row_words, rows.to_dict("records"))
+        if fit is not None:
+            lines += map(row_words, rows.to_dict("records"))
     return "\n".join(lines)
 
 

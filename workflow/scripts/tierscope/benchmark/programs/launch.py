@@ -224,7 +224,11 @@ class ProgramLaunch:
         filled = {node.number: node.facts["filled"] for node in nodes}
         sizes = manifest["size_bytes"].to_numpy()
         epochs = epochs_table(opens, marks, sizes, filled)
-        epochs = with_steps(_with_page_cache(epochs, nodes), hook_times(nodes, "loop"))
+        epochs = with_steps(
+            _with_page_cache(epochs, nodes),
+            hook_times(nodes, "loop"),
+            hook_times(nodes, "loader"),
+        )
         epochs = epochs[list(TABLES["run_epochs"])]
         write_table(opens, folder / "opens.parquet", "opens")
         write_table(marks, folder / "marks.parquet", "marks")

@@ -245,11 +245,14 @@ def hook_times(nodes: Iterable[NodeNotes], kind: str) -> list[dict[str, Any]]:
 
 
 def with_steps(
-    epochs: pd.DataFrame, loops: Iterable[Mapping[str, Any]]
+    epochs: pd.DataFrame,
+    loops: Iterable[Mapping[str, Any]],
+    loaders: Iterable[Mapping[str, Any]],
 ) -> pd.DataFrame:
     """Return table `run_epochs` with what the ranks did, where the hook has seen it.
 
-    It has if a rank trained in one loop, to its end. Utilisation is of that loop.
+    It has if a rank trained in one loop, to its end. Utilisation is of that loop. Of
+    ranks that meet in each step nobody tells computation from waits for others.
 
     Parameters
     ----------
@@ -257,7 +260,11 @@ def with_steps(
         Output of `epochs_table`.
     loops : iterable of mapping
         The notes of loops (`hook_times`).
+    loaders : iterable of mapping
+        The notes of loaders.
     """
+    if any(one.get("in_steps") for one in loaders):
+        loops = []
     by_epoch: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for loop in loops:
         if not loop["evaluation"]:

@@ -395,9 +395,9 @@ TABLES: dict[str, Columns] = {
             may_be_missing=True,
         ),
         "status": text(
-            "Whether the data tell the value (`fitted`), tell it with another one "
-            "(`joined`), or tell a limit (`bound`); the system file's value (`kept`); "
-            "or no such parameter (`left out`).",
+            "Whether the data tell the value (`fitted`), only together with another "
+            "(`joined`), or a limit (`bound`), it is the system file's (`kept`), or "
+            "not needed (`left out`).",
             words=("fitted", "joined", "bound", "kept", "left out"),
         ),
         "reason": text("Why the parameter has this status."),

@@ -42,6 +42,15 @@ class AcceleratorStudy:
     seed: int
     fit: Mapping[str, Any] | None
 
+    @property
+    def provenance(self) -> str:
+        """Return where the numbers come from, in words."""
+        origin = self.devices or self.system.devices["origin"]
+        return (
+            f"simulated, system {self.system.name} ({self.system.description}), "
+            f"devices: {origin}"
+        )
+
     def workload(self, name: str) -> Workload:
         """Return a workload by its name."""
         return next(one for one in self.workloads if one.name == name)

@@ -102,7 +102,7 @@ def read_workloads(
     names : iterable of str
         Their names.
     compute_time_s : mapping of str to float
-        Compute times of steps that replace those of the files.
+        Compute times of steps, of any workloads, that replace those of the files.
     folders : iterable of path
         Earlier folders take precedence.
 
@@ -114,11 +114,10 @@ def read_workloads(
     """
     names, known = list(names), _read_files(folders)
     for where, given in (("workloads", names), ("compute_time_s", compute_time_s)):
-        wanted = known if where == "workloads" else names
-        if unknown := [name for name in given if name not in wanted]:
+        if unknown := [name for name in given if name not in known]:
             raise ConfigError(
                 f"config: accelerators.{where}: got {unknown[0]!r}, expected some of "
-                f"{', '.join(wanted)}"
+                f"{', '.join(known)}"
             )
     return tuple(_workload(name, known[name], compute_time_s) for name in names)
 

@@ -82,18 +82,8 @@ def row_of(
     goal : float
         Utilisation to reach, in percent.
     """
-    paces = [simulate_pace(plan, n, one) for one in points]
-    others = [simulate_pace(end, n, one) for end in ends for one in points]
-    dataset, rate = plan.description.dataset, points[0].cache_rate_percent
+    rate = points[0].cache_rate_percent
     room_percent = plan.lfs_rate_percent(n)
-    used, used_low, used_high = _band(
-        [one.utilisation_percent for one in paces],
-        [one.utilisation_percent for one in others],
-    )
-    samples, samples_low, samples_high = _band(
-        [_samples_per_s(plan, n, one) for one in paces],
-        [_samples_per_s(plan, n, one) for one in others],
-    )
     return {
         "cache_rate_percent": rate,
         "n_accelerators": n,
@@ -104,16 +94,28 @@ def row_of(
         "n_repetitions": len(points),
         "compute_time_s": plan.description.training.compute_time.mean_s,
         "goal_percent": float(goal),
-        "utilisation_percent": used,
-        "utilisation_low_percent": used_low,
-        "utilisation_high_percent": used_high,
-        "samples_per_second": samples,
-        "samples_per_second_low": samples_low,
-        "samples_per_second_high": samples_high,
-        "throughput": samples * dataset.file_size_bytes,
+        **_results(plan, ends, n, points),
         "lfs_rate_percent": np.nan if room_percent is None else room_percent,
         "fits_lfs": room_percent is None or rate <= room_percent,
         "limit": NOT_ASKED,
+    }
+
+
+def _results(
+    plan: Plan, ends: Sequence[Plan], n: int, points: Sequence[Point]
+) -> dict[str, float]:
+    """Return the columns of a row that were simulated; parameters as of `row_of`."""
+    paces = [[simulate_pace(one, n, p) for p in points] for one in (plan, *ends)]
+    used = _band([[one.utilisation_percent for one in some] for some in paces])
+    samples = _band([[_samples_per_s(plan, n, one) for one in some] for some in paces])
+    return {
+        "utilisation_percent": used[0],
+        "utilisation_low_percent": used[1],
+        "utilisation_high_percent": used[2],
+        "samples_per_second": samples[0],
+        "samples_per_second_low": samples[1],
+        "samples_per_second_high": samples[2],
+        "throughput": samples[0] * plan.description.dataset.file_size_bytes,
     }
 
 
@@ -132,11 +134,10 @@ def _samples_per_s(plan: Plan, n: int, pace: Pace) -> float:
     return n * plan.batch_size * (plan.n_steps(n) - 1) / pace.later_s
 
 
-def _band(
-    values: Sequence[float], others: Sequence[float]
-) -> tuple[float, float, float]:
-    """Return the mean of values, and the least and the largest of all, if several."""
-    everything = [*values, *others]
+def _band(values: Sequence[Sequence[float]]) -> tuple[float, float, float]:
+    """Return the mean of the first values, and the ends of all if there are several."""
+    everything = [one for some in values for one in some]
+    mean = float(np.mean(values[0]))
     if len(everything) == 1:
-        return values[0], np.nan, np.nan
-    return float(np.mean(values)), min(everything), max(everything)
+        return mean, np.nan, np.nan
+    return mean, min(everything), max(everything)

@@ -18,6 +18,9 @@ from tierscope.model.calibration.replicates import Observations, means
 from tierscope.model.calibration.uncertainty import Source, Uncertainty
 
 UNTOLD = 1.0  # standard error of a logarithm that no data limit
+# Lack of fit above this p value is taken for pure error: the level that Bancroft
+# (Biometrics 20, 1964) recommends for a decision whether to pool.
+POOLED = 0.25
 
 
 def judge(objective: Objective, found: Minimum) -> tuple[LackOfFit, Uncertainty]:
@@ -36,8 +39,9 @@ def judge(objective: Objective, found: Minimum) -> tuple[LackOfFit, Uncertainty]
     # Roughness of the simulator looks like information, so it is subtracted twice.
     told = _inverse(jacobian.T @ jacobian - 2 * np.diag(noise), prior)
     untold = Source("untold", told @ told * (prior * UNTOLD) ** 2, np.inf)
-    sources = (untold, *_sources(observations, gain))
-    return lack_of_fit(observations), Uncertainty(tuple(objective.names), sources)
+    test = lack_of_fit(observations)
+    sources = (untold, *_sources(observations, gain, test.p_value > POOLED))
+    return test, Uncertainty(tuple(objective.names), sources)
 
 
 def _inverse(information: np.ndarray, prior: float) -> np.ndarray:
@@ -46,7 +50,9 @@ def _inverse(information: np.ndarray, prior: float) -> np.ndarray:
     return directions / (np.maximum(eigenvalues, 0) + prior) @ directions.T
 
 
-def _sources(observations: Observations, gain: np.ndarray) -> Iterator[Source]:
+def _sources(
+    observations: Observations, gain: np.ndarray, is_pooled: bool
+) -> Iterator[Source]:
     """Yield the sources of errors that the observations show.
 
     `gain` is what errors of observations do to the parameters: (n_parameters, n).
@@ -55,6 +61,8 @@ def _sources(observations: Observations, gain: np.ndarray) -> Iterator[Source]:
         part = gain[:, block.members]
         covariance = part @ block.covariance @ part.T
         yield Source("pure error", covariance, block.degrees)
+    if is_pooled:
+        return
     deviation, degrees = discrepancy(observations)
     moved = deviation * gain * observations.spread
     covariance = moved @ moved.T

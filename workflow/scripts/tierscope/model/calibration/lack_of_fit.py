@@ -159,11 +159,20 @@ def hint_of(disagreements: tuple[Disagreement, ...]) -> str:
         fast = [one for one in runs if one.ratio < 1]
         slow = [one for one in runs if one.ratio > 1]
         probes = [one for one in mine if one.is_probe]
+        alone = [one for one in probes if one.what.endswith("latency")]
         cause = "a cache, or a rate limit whose credit is not used up"
         if fast and slow:
             order = fast[0].rate_percent > slow[0].rate_percent
             if order == few_at_high_rates:
                 return f"{_NOUNS[name]} are faster when there are few of them: {cause}?"
+        together = [*runs, *(one for one in probes if one not in alone)]
+        if any(one.ratio < 1 for one in alone) and any(
+            one.ratio > 1 for one in together
+        ):
+            return (
+                f"{_NOUNS[name]} are faster when one process is alone: {cause}, or "
+                "files that lie unequally on the servers?"
+            )
         if slow and any(one.ratio < 1 for one in probes):
             return f"{_NOUNS[name]} are faster in probes than in runs: {cause}?"
         if fast and any(one.ratio > 1 for one in probes):

@@ -1,7 +1,7 @@
 """The data of a calibration: five times per epoch, and the time of each probe."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -91,6 +91,20 @@ def class_of_probe(probe: Probe) -> str:
     return f"{probe.tier}_{'read' if probe.operation == 'read' else 'meta'}"
 
 
+# Factors of the median distance to the median of few values.
+_OF_FEW = {
+    1: 1.0,
+    2: 1.196,
+    3: 1.495,
+    4: 1.363,
+    5: 1.206,
+    6: 1.200,
+    7: 1.140,
+    8: 1.129,
+    9: 1.107,
+}
+
+
 @dataclass(frozen=True)
 class ProbeTime:
     """A probe's time: median of the repeats in seconds, and its relative error."""
@@ -107,7 +121,9 @@ def measured_probes(
     The error is that of a median of normally distributed logarithms of times: sqrt(pi /
     2) times their standard deviation over the root of the number of repeats. The
     standard deviation is 1.4826 times the median distance to the median, so one
-    disturbed repeat has no effect.
+    disturbed repeat has no effect. Of few repeats it is too small; that is corrected
+    (Croux and Rousseeuw, Computational Statistics 1, 1992). By chance it may still be
+    far too small, so no probe counts as more exact than half of those of its tier.
 
     Raises
     ------
@@ -139,17 +155,32 @@ def measured_probes(
                 f"probe {worst['probe']} on {n_osts} OSTs: got {worst['time_s']} s, "
                 "expected more than 0 s."
             )
-        found[int(n_osts)] = {
-            name: _probe_time(repeats.to_numpy())
-            for name, repeats in part.groupby("probe", sort=False)["time_s"]
-        }
+        found[int(n_osts)] = {}
+        for _, of_tier in part.groupby("tier", sort=False):
+            times = {
+                name: _probe_time(repeats.to_numpy())
+                for name, repeats in of_tier.groupby("probe", sort=False)["time_s"]
+            }
+            found[int(n_osts)] |= _not_too_exact(times)
     return found
+
+
+def _not_too_exact(times: Mapping[str, ProbeTime]) -> dict[str, ProbeTime]:
+    """Return probes of a tier, none more exact than half of them are.
+
+    The scatter of one probe's few repeats is small by chance now and then.
+    """
+    typical = float(np.median([one.error for one in times.values()]))
+    return {
+        name: replace(one, error=max(one.error, typical)) for name, one in times.items()
+    }
 
 
 def _probe_time(times_s: np.ndarray) -> ProbeTime:
     """Return the median of the repeats of a probe with its error."""
     logarithms = np.log(times_s)
     distances = np.abs(logarithms - np.median(logarithms))
-    deviation = 1.4826 * np.median(distances)
+    n = len(times_s)
+    deviation = 1.4826 * np.median(distances) * _OF_FEW.get(n, n / (n - 0.8))
     error = np.sqrt(np.pi / 2 / len(times_s)) * deviation
     return ProbeTime(float(np.median(times_s)), float(error))

@@ -16,6 +16,7 @@ import pandas as pd
 SLOWEST = "slowest"  # the I/O time of the slowest process, beside the I/O classes
 PROBE = -1  # cache rate of a probe
 LABELS = ["rate_percent", "repetition", "epoch", "what", "n_osts", "io_class"]
+_OF_REPEATS = 2.2  # degrees of freedom of the scatter of seven repeats, by its median
 REPETITIONS, EPOCHS, NOTHING = "repetitions", "epochs", "nothing"
 
 
@@ -133,6 +134,8 @@ def pure_error(
 ) -> list[Block]:
     """Return the pure error of each cache rate; members are numbers of observations.
 
+    That of probes is `error_of_probes`.
+
     Parameters
     ----------
     labels : DataFrame
@@ -148,12 +151,13 @@ def pure_error(
     unit = "epoch" if kind == EPOCHS else "repetition"
     floor = np.asarray(floor)
     frame = labels.assign(term=terms)
-    for rate, part in frame.groupby("rate_percent"):
+    points = frame[frame["rate_percent"] != PROBE]
+    for _, part in points.groupby("rate_percent"):
         values = part.pivot_table(index=unit, columns="observation", values="term")
         values = values.fillna(values.mean())  # a class that one replicate lacks
         members, n = values.columns.to_numpy(), len(values)
         least = floor[members] ** 2 / n
-        if rate == PROBE or n < 2:
+        if n < 2:
             blocks.append(Block(members, np.diag(least), np.inf))
             continue
         covariance = np.cov(values.to_numpy(), rowvar=False, ddof=1) / n
@@ -162,6 +166,29 @@ def pure_error(
         lacking = np.maximum(least - np.diag(covariance), 0)
         blocks.append(Block(members, np.diag(lacking), np.inf))
     return blocks
+
+
+def error_of_probes(members: np.ndarray, own: np.ndarray, noise: float) -> list[Block]:
+    """Return the pure error of probes: each has a block.
+
+    The weight of a probe's term gives it the deviation `noise`, whatever its repeats
+    do. How well that is known depends on which part of it comes from the repeats.
+
+    Parameters
+    ----------
+    members : ndarray of int, shape (n_probes,)
+        Numbers of their observations.
+    own : ndarray of float, shape (n_probes,)
+        Weights of their terms.
+    noise : float
+        Standard deviation of a weighted term.
+    """
+    covariance = np.array([[noise**2]])
+    degrees = _OF_REPEATS / np.maximum((1 - own**2) ** 2, 1e-9)
+    return [
+        Block(np.array([member]), covariance, float(known))
+        for member, known in zip(members, degrees, strict=True)
+    ]
 
 
 def observations_of(
@@ -188,10 +215,9 @@ def observations_of(
     of_terms = labels["observation"].to_numpy()
     firsts = labels.drop_duplicates("observation")
     own, kind = means(own, of_terms), kind_of_replicates(labels)
-    # The weight of a probe's term gives it this deviation, whatever its repeats do.
-    is_probe = firsts["rate_percent"].to_numpy() == PROBE
-    floor = noise * np.where(is_probe, 1.0, own)
-    blocks = pure_error(labels, terms, floor, kind)
+    probes = np.flatnonzero(firsts["rate_percent"].to_numpy() == PROBE)
+    blocks = pure_error(labels, terms, noise * own, kind)
+    blocks += error_of_probes(probes, own[probes], noise)
     return Observations(
         firsts[keys[:3]].reset_index(drop=True),
         firsts["io_class"].to_numpy(),

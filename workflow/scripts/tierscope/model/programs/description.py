@@ -1,14 +1,15 @@
 """The description of a program for the models: that of the loader that loads alike.
 
 The order of a program's files is not known in advance, so the models draw one from the
-seed. All files have the mean size. What else a run takes its time for comes from ideal
+seed. All files have the mean size, and lie on all OSTs that the system's devices have.
+What else a run takes its time for comes from ideal
 runs, whose files are all in memory:
 
 - computation a step: from when the program got a batch to when it asked for the next;
 - processor time a sample: fetching a batch as PyTorch's `DataLoader` does it, less its
   I/O time; or from the open of a file to the next open, less the I/O time between;
-- the rest of an epoch: what the ideal run takes longer than its simulation, such as the
-  start of workers, and validation.
+- the rest of an epoch: what passes outside of the loop, such as validation, and what
+  the first batch takes longer than its samples, such as the start of workers.
 """
 
 import json
@@ -20,10 +21,9 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from tierscope.core.columns import CLASSES
 from tierscope.core.description import EPOCH, STEP, LoaderSettings, RunDescription
 from tierscope.core.machine import Machine
-from tierscope.core.scenario import Dataset, Point
+from tierscope.core.scenario import Dataset
 from tierscope.core.words import in_seconds, size_words
 from tierscope.model.programs.facts import (
     ProgramFacts,
@@ -31,8 +31,7 @@ from tierscope.model.programs.facts import (
     program_facts,
     refuse,
 )
-from tierscope.model.simulator.run import simulate_reads
-from tierscope.storage.queueing_network import ModelError, network_of
+from tierscope.storage.queueing_network import ModelError
 
 _TOLD = 0.9  # of the samples, whose fetches must have been timed
 _VARY_PERCENT = 10  # sizes that differ less are not worth a sentence
@@ -76,7 +75,8 @@ class ModelledProgram:
 
     def measured(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table of the program's runs, as of the loader that loads alike."""
-        return table.assign(loader=self.description.scenario.loader)
+        scenario = self.description.scenario
+        return table.assign(loader=scenario.loader, n_osts=scenario.n_osts)
 
 
 def model_program(
@@ -110,11 +110,13 @@ def model_program(
     dataset = Dataset(
         described.dataset.name, len(sizes), round(sizes.mean()), facts.batch_size
     )
+    system = _machine(described.system, facts, sample_s, ideal[0])
+    n_osts = system.devices["gfs"]["n_osts"]
     description = replace(
         described,
-        system=_machine(described.system, facts, sample_s, ideal[0]),
+        system=system,
         dataset=dataset,
-        scenario=replace(described.scenario, loader=facts.loader),
+        scenario=replace(described.scenario, loader=facts.loader, n_osts=n_osts),
         training=replace(
             described.training,
             epochs=facts.n_epochs,
@@ -129,7 +131,7 @@ def model_program(
         ),
         program=None,
     )
-    rest_s = _rest_s(description, ideal)
+    rest_s = _rest_s(ideal, facts.batch_size, sample_s)
     words = (
         f"The program {facts.words}. By its ideal runs it computes for "
         f"{in_seconds(compute_s)} a step, takes {in_seconds(sample_s)} of processor "
@@ -179,23 +181,26 @@ def _sample_s(ideal: Sequence[SeenRun], between_s: np.ndarray) -> tuple[float, s
     return float(between_s.mean()), "between its reads"
 
 
-def _rest_s(description: RunDescription, ideal: Sequence[SeenRun]) -> tuple[float, ...]:
-    """Return what each epoch of the ideal runs takes longer than its simulation.
+def _rest_s(
+    ideal: Sequence[SeenRun], batch_size: int, sample_s: float
+) -> tuple[float, ...]:
+    """Return what each epoch of the ideal runs takes that no simulation knows.
 
-    In the simulation the reads from memory are processor time.
+    That is what passes outside of the loop, and what the first batch takes longer than
+    its samples.
     """
     n_samples = sum(int(seen.epochs["samples"].sum()) for seen in ideal)
     read_s = sum(seen.io_time_s for seen in ideal) / n_samples
-    network = network_of(description.system, description.scenario.n_osts)
-    network = network.without(CLASSES)
-    network = replace(network, sample_s=network.sample_s + read_s)
-    simulated = simulate_reads(description, Point(100, 0), network=network)
-    execution_s = [seen.epochs.groupby("epoch")["execution_time_s"] for seen in ideal]
-    measured_s = pd.concat([one.max() for one in execution_s]).groupby("epoch").mean()
-    return tuple(
-        max(float(of_epoch) - reads.epoch.execution_time_s, 0.0)
-        for of_epoch, reads in zip(measured_s, simulated, strict=True)
-    )
+    first_s = batch_size * (sample_s + read_s)
+    by_epoch: dict[int, list[float]] = {}
+    for seen in ideal:
+        execution_s = seen.epochs.set_index(["rank", "epoch"])["execution_time_s"]
+        for one in seen.loops:
+            outside_s = execution_s[one["rank"], one["epoch"]]
+            outside_s -= one["wait_s"] + one["use_s"]
+            start_s = max(one["first_wait_s"] - first_s, 0.0)
+            by_epoch.setdefault(one["epoch"], []).append(float(outside_s + start_s))
+    return tuple(float(np.mean(by_epoch[epoch])) for epoch in sorted(by_epoch))
 
 
 def _size_words(sizes: np.ndarray) -> str:

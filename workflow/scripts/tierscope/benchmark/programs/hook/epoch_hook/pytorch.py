@@ -233,4 +233,4 @@ def _has_peers() -> bool:
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available():
         return False
-    return bool(distributed.is_initialized())
+    return distributed.is_initialized() and distributed.get_world_size() > 1
