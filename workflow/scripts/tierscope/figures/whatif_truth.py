@@ -121,7 +121,7 @@ def _draw_cuts(ax: Axes, points: pd.DataFrame, row: Mapping) -> None:
     ax.errorbar(
         rates,
         cuts,
-        [cuts - low, high - cuts],
+        distances(cuts, low, high),
         label=f"{_truth_word(row)}, with {LEVEL_PERCENT} %\nconfidence interval",
         **_MEASURED,
     )
