@@ -14,7 +14,7 @@ from tierscope.analysis.nodes import hit_law, per_record
 from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.policies import terminal_lines
-from tierscope.figures.style import new_figure, styled, titled
+from tierscope.figures.style import distances, new_figure, styled, titled
 
 # The Monarch paper's number of epochs.
 PAPER_EPOCHS = 3
