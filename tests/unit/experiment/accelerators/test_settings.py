@@ -100,6 +100,20 @@ def test_a_fit_is_to_whole_nodes_and_steps():
         study(fit=fit | {"accelerators": 24}, dataset="fixed", most=8, steps=24)
 
 
+def test_the_least_size_is_not_above_the_mean(tmp_path):
+    text = "file_size_least_bytes: 1048576"
+    changed = (RESOURCES / "workloads.yaml").read_text().replace(text, f"{text}000")
+    (tmp_path / "workloads.yaml").write_text(changed)
+    config = {
+        "experiment": "mine",
+        "system": "fugaku",
+        "accelerators": {"workloads": ["unet3d_h100"], "most": 4},
+    }
+    words = "h100: file_size_least_bytes: got 1048576000, expected at most the mean"
+    with pytest.raises(ConfigError, match=words):
+        read_study(DEFAULTS | config, DEFAULTS, tmp_path, RESOURCES)
+
+
 def test_only_an_interleave_of_single_samples_is_known(tmp_path):
     text = (RESOURCES / "workloads.yaml").read_text()
     changed = text.replace("batch_size: 1\n", "batch_size: 2\n")
