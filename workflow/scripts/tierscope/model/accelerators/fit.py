@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,7 @@ def fit_parameter(
         values = {parameter.name: value}
         return replace(plan, description=with_values(plan.description, values))
 
+    @cache  # the searches begin with the same values
     def utilisation(value: float) -> float:
         found = changed(value)
         paces = [simulate_pace(found, fit["accelerators"], one) for one in points]
