@@ -925,6 +925,18 @@ def test_calibration_takes_rates_of_the_sweep_and_leaves_some(config, rates, fit
     assert experiment.methods == ("rule", "model")
 
 
+def test_calibration_takes_all_repetitions_of_measured_runs(config):
+    config["sweep"]["repetitions"] = 3
+    config["sweep"]["cache_rates_percent"] = [0, 50, 100]
+    plan = read_experiment(config, RESOURCES).calibration("all-osts")
+    assert plan.points == (Point(0, 0), Point(100, 0))  # emulated
+    config["system"], config["sweep"]["n_osts"] = "realfs", [4]
+    config["figures"]["scenario"]["n_osts"] = 4
+    plan = read_experiment(config, RESOURCES).calibration("all-osts")
+    assert plan.points == tuple(Point(rate, n) for rate in (0, 100) for n in range(3))
+    assert plan.calibrated_percent == (0, 100)
+
+
 def test_calibrations_follow_the_osts_of_the_sweep(config):
     config = changed(config, "sweep.n_osts", [24, 3])
     config = changed(config, "figures.scenario.n_osts", 24)

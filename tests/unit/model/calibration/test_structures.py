@@ -6,12 +6,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+from calibrate_devices import devices_text
 from snakemake.utils import update_config
+from tierscope.core.columns import POINT
 from tierscope.core.description import ProbeDescription
 from tierscope.core.scenario import Point, Scenario
-from tierscope.core.validation import read_yaml
+from tierscope.core.validation import check, read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.model.calibration import structures
+from tierscope.model.calibration.fit import calibrated
 from tierscope.model.calibration.probe_times import probe_times
 from tierscope.model.calibration.result import (
     BOUND,
@@ -34,6 +38,11 @@ from tierscope.storage.queueing_network import ModelError
 
 ROOT = Path(__file__).parents[4]
 N_FILES = 240
+RUNS = pd.DataFrame(
+    [(rate, repetition) for rate in (0, 50, 100) for repetition in range(3)],
+    columns=POINT,
+)
+PROBES = pd.DataFrame({"n_osts": 4, "probe": [f"probe {i}" for i in range(12)]})
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +84,14 @@ class TestServers:
     def test_one_file_that_is_not_known_leaves_the_plain_structure(self, description):
         assert with_observed_servers(description, manifest([3, 1, -1])).servers is None
 
-    def test_what_the_devices_say_goes_before_them(self, description):
-        stated = placed(description, "random")
+    def test_that_files_lie_in_turn_goes_before_them(self, description):
+        stated = placed(description, "modulo")
         assert with_observed_servers(stated, manifest([3, 1])).servers is None
+
+    def test_they_go_before_random_ones(self, description):
+        stated = placed(description, "random")
+        found = with_observed_servers(stated, manifest([3, 1]))
+        assert found.servers.tolist() == [1, 0]
 
     def test_emulated_ones_are_as_modelled(self, emulated):
         assert with_observed_servers(emulated, manifest([0, 0])).servers is None
@@ -140,14 +154,18 @@ def fits(monkeypatch):
 
 
 class TestChoice:
-    """100 terms; a deviation of 2 % is a sum of squares of about 0.04."""
+    """100 terms of 21 runs and probes; two parameters are fitted without structures.
+
+    A limit must divide the sum of squares by 1 + 2 / 17 * 6.11 = 1.72, random places by
+    1 + 8.29 / 18 = 1.46: the F distribution at a level of 1 %.
+    """
 
     def test_nothing_is_tried_where_the_fit_is_as_good_as_the_data(
         self, fits, description
     ):
         squares, asked, _ = fits
         squares[""] = 100 * 0.0095**2
-        found = fit_structure(description, None, None)
+        found = fit_structure(description, RUNS, PROBES)
         assert asked == [""]
         assert found.left_out == dict.fromkeys(LIMIT_PARAMETERS, NOT_TRIED)
         assert f"Files at random servers: {NOT_TRIED}." in found.note
@@ -155,15 +173,19 @@ class TestChoice:
     def test_emulated_devices_are_not_tried(self, fits, emulated):
         squares, _, _ = fits
         squares[""] = 1.0
-        found = fit_structure(emulated, None, None)
+        found = fit_structure(emulated, RUNS, PROBES)
         assert not found.left_out
         assert found.note == ""
 
     def test_little_gain_is_chance(self, fits, description):
         squares, asked, _ = fits
-        squares |= {"": 0.0407, "random": 0.0377, "limit": 0.0347}  # 7.7, 16 s^2
-        found = fit_structure(description, None, None)
+        squares |= {"": 0.04, "random": 0.04 / 1.45, "limit": 0.04 / 1.71}
+        found = fit_structure(description, RUNS, PROBES)
         assert asked == [""]
+        squares["limit"] = 0.04 / 1.73
+        squares["random limit"] = squares["limit"]
+        taken = fit_structure(description, RUNS, PROBES)
+        assert structure_of(taken.description) == "limit"
         assert "do not tell" in found.left_out["gfs.limit_bytes_per_s"]
         assert "Files at random servers: these data do not tell" in found.note
 
@@ -172,12 +194,12 @@ class TestChoice:
     ):
         squares, asked, _ = fits
         squares |= {"": 0.2, "random": 0.1, "limit": 0.05, "random limit": 0.049}
-        found = fit_structure(description, None, None)
+        found = fit_structure(description, RUNS, PROBES)
         assert asked == ["", "limit"]
         assert structure_of(found.description) == "limit"
         assert not found.left_out
         squares["random limit"] = 0.02
-        found = fit_structure(description, None, None)
+        found = fit_structure(description, RUNS, PROBES)
         assert structure_of(found.description) == "random limit"
         assert found.note == structures._AT_RANDOM.words
 
@@ -185,10 +207,10 @@ class TestChoice:
         squares, _, status = fits
         squares |= {"": 0.2, "random": 0.2, "limit": 0.05, "random limit": 0.05}
         status["limit"] = JOINED
-        found = fit_structure(description, None, None)
+        found = fit_structure(description, RUNS, PROBES)
         assert structure_of(found.description) == "limit"
         status["limit"] = BOUND
-        found = fit_structure(description, None, None)
+        found = fit_structure(description, RUNS, PROBES)
         assert structure_of(found.description) == ""
         assert "do not determine" in found.left_out["gfs.limit_bytes_per_s"]
 
@@ -198,14 +220,24 @@ class TestChoice:
         squares, _, _ = fits
         observed = with_observed_servers(description, manifest([0, 1, 1, 0]))
         squares |= {"observed": 0.05, "modulo": 0.049, "observed limit": 0.05}
-        found = fit_structure(observed, None, None)
+        found = fit_structure(observed, RUNS, PROBES)
         assert structure_of(found.description) == "observed"
         assert "Files lie on the servers on which they were observed." in found.text()
+        fitted = calibrated(description, found.devices())
+        assert fitted.system.devices["gfs"]["placement"] == "random"
+        again = with_observed_servers(fitted, manifest([0, 1, 1, 0]))
+        assert again.servers.tolist() == [0, 1, 1, 0]
         squares |= {"modulo": 0.02, "modulo limit": 0.02}
-        found = fit_structure(observed, None, None)
+        found = fit_structure(observed, RUNS, PROBES)
         assert structure_of(found.description) == "modulo"
         assert "The data fit clearly better with file i on server i" in found.text()
         assert found.devices()["gfs"]["placement"] == "modulo"
+
+
+def test_the_devices_are_those_of_a_system_file(description, emulated):
+    for one in (description, emulated):
+        text = devices_text(calibration(one, 0.04).devices(), "fitted")
+        check(yaml.safe_load(text), "system", "devices.yaml", "devices")
 
 
 def test_parameters_of_what_is_left_out_stand_in_table_and_text(description):

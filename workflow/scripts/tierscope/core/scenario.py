@@ -190,4 +190,4 @@ class CalibrationPlan:
     @property
     def calibrated_percent(self) -> tuple[int, ...]:
         """Return the cache rates of the fitted runs."""
-        return tuple(point.cache_rate_percent for point in self.points)
+        return tuple(sorted({point.cache_rate_percent for point in self.points}))

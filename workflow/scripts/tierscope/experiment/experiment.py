@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
 
 from tierscope.core.columns import MODEL
@@ -450,12 +450,24 @@ class Experiment:
     def _calibrated_points(
         self, wanted: Mapping[str, Any], scenario: Scenario
     ) -> tuple[Point, ...]:
-        """Return the points whose runs are fitted, sorted by cache rate."""
+        """Return the points whose runs are fitted, sorted by cache rate.
+
+        Of measured runs these are all repetitions. The model knows the seeds of
+        emulated ones, so one of them tells as much as several.
+        """
         rates = wanted.get("cache_rates_percent", AUTO)
         if rates == AUTO:
             first = [one for one in self.sweep[scenario] if one.repetition == 0]
             rates = fitted_rates([one.cache_rate_percent for one in first])
-        return tuple(Point(rate, 0) for rate in sorted(rates))
+        fitted = [Point(rate, 0) for rate in sorted(rates)]
+        if self.source != "measured":
+            return tuple(fitted)
+        repeated = [
+            one
+            for one in self.sweep[scenario]
+            if one.cache_rate_percent in rates and one.repetition > 0
+        ]
+        return tuple(sorted([*fitted, *repeated], key=astuple))
 
     @property
     def _wanted_calibrations(self) -> Mapping[str, Mapping[str, Any]]:

@@ -43,7 +43,7 @@ from tierscope.storage.probes import plan
 from tierscope.storage.queueing_network import ModelError, network_of
 
 NOISE = 0.01  # relative precision of any time, at best
-CLEARLY = 3.0  # standard errors by which any other solution must be worse
+_CLEARLY = 3.0  # standard errors by which any other solution must be worse
 # The simulator is not smooth: a small change can reorder two ranks and so change all
 # later events. So it is averaged over neighbours at this distance (logarithms). Their
 # number gives `_READS` reads in total, so it is small for a run with many reads.
@@ -383,7 +383,7 @@ class Objective:
         if (other := self.exchanged(found.x)) is None:
             return False
         space = Space(found.space.offset + other - found.x, found.space.directions)
-        limit = found.sum_of_squares + (CLEARLY * found.s) ** 2
+        limit = found.sum_of_squares + (_CLEARLY * found.s) ** 2
         terms = self.residuals(space, found.z)
         return bool((terms**2).sum() < limit)
 

@@ -22,10 +22,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from scipy.special import fdtrc
 
+from tierscope.core.columns import POINT
 from tierscope.core.description import RunDescription
 from tierscope.model.calibration.automatic import fit_what_data_tell
-from tierscope.model.calibration.objective import CLEARLY, NOISE, Objective, Space
+from tierscope.model.calibration.objective import NOISE, Objective, Space
 from tierscope.model.calibration.result import (
     FITTED,
     FURTHER_PARAMETERS,
@@ -36,6 +38,7 @@ from tierscope.model.calibration.result import (
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.storage.queueing_network import MODULO, RANDOM, ModelError
 
+CHANCE = 0.01  # probability of taking a structure that is not there
 NOT_TRIED = "not tried, as the model without it meets these data within their noise"
 _UNTOLD = "these data do not tell it from the model without it"
 _UNKNOWN = "the data fit better with it, but do not determine its parameters"
@@ -50,8 +53,8 @@ def with_observed_servers(
     Parameters
     ----------
     description : RunDescription
-        As `Experiment.model_description` returns it. If its devices say where files lie
-        (`gfs.placement`), that holds.
+        As `Experiment.model_description` returns it. If its devices say that files lie
+        in turn (`gfs.placement`), that holds.
     manifest : DataFrame
         Table ``manifest`` of the scenario's dataset.
 
@@ -61,7 +64,8 @@ def with_observed_servers(
         If the files lie on more servers than the scenario has.
     """
     n_osts = description.scenario.n_osts
-    if n_osts < 2 or not _is_real(description) or _placement(description):
+    is_in_turn = _placement(description) == MODULO
+    if n_osts < 2 or is_in_turn or not _is_real(description):
         return description
     osts = manifest.sort_values("file_id")["ost"].to_numpy()
     found, servers = np.unique(osts, return_inverse=True)
@@ -89,19 +93,19 @@ def fit_structure(
 
     Parameters and errors are those of `tierscope.model.calibration.fit.calibrate`.
     """
-    data = io_time, probes
+    data, n_units = (io_time, probes), _n_units(io_time, probes)
     found, taken = fit_what_data_tell(description, *data), []
     reasons = dict.fromkeys(_structures_of(description), NOT_TRIED)
     while misfits(found):
         left = {one: _left(one, found, *data) for one in reasons if one not in taken}
         reasons |= dict.fromkeys(left, _UNTOLD)
-        better = [one for one in left if _is_told(one, found, left[one][0])]
+        better = [one for one in left if _is_told(one, found, left[one][0], n_units)]
         if not better:
             break
         best = min(better, key=lambda one: left[one][0])
         described = best.make(found.description)
         after = fit_what_data_tell(described, *data, start=left[best][1])
-        if not _is_told(best, found, _sum_of_squares(after)):
+        if not _is_told(best, found, _sum_of_squares(after), n_units):
             break
         if not _are_known(best.parameters, after):
             reasons[best] = _UNKNOWN
@@ -113,7 +117,8 @@ def fit_structure(
 
 def misfits(found: Calibration) -> bool:
     """Return whether a fit is worse than the noise of its data allows."""
-    return _deviation(found) > NOISE
+    n_free = found.n_observations - int(np.isfinite(found.standard_errors).sum())
+    return _sum_of_squares(found) > max(n_free, 1) * NOISE**2
 
 
 @dataclass(frozen=True)
@@ -211,15 +216,32 @@ def _left(
     return least, values | dict(zip(objective.names, np.exp(x), strict=True))
 
 
-def _is_told(structure: _Structure, before: Calibration, after: float) -> bool:
+def _n_units(io_time: pd.DataFrame, probes: pd.DataFrame | None) -> int:
+    """Return how many runs and probes err independently of each other.
+
+    All epochs and classes of a run may be slow together.
+    """
+    n_runs = len(io_time[POINT].drop_duplicates())
+    if probes is None or probes.empty:
+        return n_runs
+    return n_runs + len(probes[["n_osts", "probe"]].drop_duplicates())
+
+
+def _is_told(
+    structure: _Structure, before: Calibration, after: float, n_units: int
+) -> bool:
     """Return whether the sum of squares falls by more than chance would have it.
 
-    It must fall by that of `CLEARLY` standard deviations of a term for each parameter
-    that the structure adds, and for one if it adds none.
+    This is an F test with one parameter at least. Its degrees of freedom are those of
+    independent runs and probes, as their terms err together.
     """
     n_added = max(len(structure.parameters), 1)
-    deviation = _deviation(before, after)
-    return _sum_of_squares(before) - after > n_added * (CLEARLY * deviation) ** 2
+    n_free = n_units - int(np.isfinite(before.standard_errors).sum()) - n_added
+    if n_free < 1:
+        return False
+    least = max(after, before.n_observations * NOISE**2)
+    gain = (_sum_of_squares(before) - least) / n_added / (least / n_free)
+    return bool(gain > 0 and fdtrc(n_added, n_free, gain) < CHANCE)
 
 
 def _are_known(names: Sequence[str], found: Calibration) -> bool:
@@ -232,18 +254,6 @@ def _are_known(names: Sequence[str], found: Calibration) -> bool:
 def _sum_of_squares(found: Calibration) -> float:
     """Return the sum of squares of a fit."""
     return found.n_observations * (found.rms_percent / 100) ** 2
-
-
-def _deviation(found: Calibration, sum_of_squares: float | None = None) -> float:
-    """Return the standard deviation of a term, at least `NOISE`.
-
-    `sum_of_squares` may be that of a fit with another structure.
-    """
-    if sum_of_squares is None:
-        sum_of_squares = _sum_of_squares(found)
-    n_fitted = int(np.isfinite(found.standard_errors).sum())
-    n_free = max(found.n_observations - n_fitted, 1)
-    return max(float(np.sqrt(sum_of_squares / n_free)), NOISE)
 
 
 def _explained(
