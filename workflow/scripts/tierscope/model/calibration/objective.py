@@ -182,8 +182,10 @@ class Objective:
         self.bounds = bounds[:, 0], bounds[:, 1]
         self.signs = np.array([one.sign for one in parameters], dtype=float)
         self.measured = measured_epochs(description, io_time)
+        # With a rate limit among the parameters, epochs depend on each other.
+        described = self.at(self.bounds[1])
         self.planned = {
-            point: list(planned_reads(description, point)) for point in self.measured
+            point: list(planned_reads(described, point)) for point in self.measured
         }
         self.workload = workload_of(description)
         self.measured_probes = measured_probes(description, probes)
