@@ -19,7 +19,14 @@ def fed(finished):
         "request_bytes": 1048576,
     }
     devices = finished.folder / "devices of a calibration.yaml"
-    devices.write_text(yaml.safe_dump({"devices": {"gfs": gfs}}))
+    lfs = {
+        "request_bytes": 1048576,
+        "request_s": 0.0,
+        "latency_s": 0.0,
+        "processes_per_server": 16,
+    }
+    parts = {"origin": "calibrated", "gfs": gfs, "lfs": lfs}
+    devices.write_text(yaml.safe_dump({"devices": parts}))
     config = {
         "experiment": "fed",
         "system": "fugaku",

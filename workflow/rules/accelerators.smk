@@ -16,7 +16,6 @@ wildcard_constraints:
 
 rule simulate_accelerators:
     input:
-        devices=STUDY.devices or [],
         library=library("simulate_accelerators"),
     output:
         **({"fit": f"{FED}/{{workload}}/fit-{{rate}}.parquet"} if STUDY.fit else {}),

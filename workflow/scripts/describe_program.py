@@ -57,4 +57,5 @@ if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
-        sys.exit(f"tierscope: predict: {error}")
+        instead = "Without predict, report and figures can be made of these runs."
+        sys.exit(f"tierscope: predict: {error} {instead}")

@@ -1,7 +1,6 @@
 """Simulate 1, 2, 4 ... accelerators of a workload at a cache rate."""
 
 import sys
-from dataclasses import replace
 
 import pandas as pd
 from tierscope.core.columns import TABLES
@@ -17,7 +16,6 @@ from tierscope.model.accelerators.search import (
     find_rows,
     row_of,
 )
-from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.storage.queueing_network import ModelError
 
 
@@ -45,9 +43,6 @@ def main() -> None:
     """Fit a parameter if one is given, then simulate, with a line about each number."""
     params = snakemake.params
     plan, ends = Plan.from_json(params.plan), ()
-    if snakemake.input.devices:
-        described = calibrated(plan.description, read_devices(snakemake.input.devices))
-        plan = replace(plan, description=described)
     points = [Point(params.rate, one) for one in range(params.repetitions)]
     if params.fit:
         fitted = fit_parameter(plan, params.fit, points)

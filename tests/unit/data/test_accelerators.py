@@ -1,6 +1,8 @@
 """What some accelerators read: 4 processes a node, batches of 2 files of 1 GiB."""
 
 import json
+import math
+from dataclasses import replace
 
 import pytest
 from descriptions import describe_scenario
@@ -91,6 +93,18 @@ def test_one_link_is_shared_by_all():
 
 def test_requests_are_those_of_the_smaller_ones():
     assert plan().n_requests(3) == 50 * 2 * 3 * (GIB >> 18)
+
+
+def test_files_are_as_large_as_their_sizes_are_on_average():
+    """Half of the sizes are normal, the others 1 GiB: their mean is 1.4 GiB."""
+    sizes = FileSizes(GIB, GIB, GIB)
+    found = replace(plan(memory_gib=4000.0, lfs_gib=4000), sizes=sizes)
+    larger = 1 + 1 / math.sqrt(2 * math.pi)
+    assert found.mean_file_bytes == pytest.approx(larger * GIB, rel=1e-3)
+    assert found.n_files(1) == pytest.approx(5 * 4000 / larger, rel=1e-3)
+    assert found.lfs_rate_percent(4) == pytest.approx(20, rel=1e-3)
+    n_requests = plan().n_requests(3)
+    assert found.n_requests(3) == pytest.approx(larger * n_requests, rel=1e-3)
 
 
 def test_a_plan_passes_through_json():

@@ -36,7 +36,7 @@ from tierscope.figures.cheapest_combination import (
 )
 from tierscope.figures.execution_and_io_time import plot_execution_and_io_time
 from tierscope.figures.improvement import plot_improved_utilisation, plot_improvement
-from tierscope.figures.style import save_figure
+from tierscope.figures.style import distances, save_figure
 from tierscope.figures.sufficient_combinations import plot_sufficient_combinations
 
 PROVENANCE = "emulated · system scale-model · 2 processes"
@@ -910,3 +910,10 @@ def test_cheapest_improvement_for_a_utilisation_says_cost_and_steps():
     none = draw(shown, UTILISATION_GOAL, None)
     assert none.get_suptitle().startswith("No improvements of the grid")
     assert none.axes[0].get_title().startswith("even after")
+
+
+def test_equal_repetitions_whose_ends_differ_by_rounding_have_no_negative_bar():
+    mean = pd.Series([0.1 + 0.2, 1.0])
+    below, above = distances(mean, pd.Series([0.3, 0.5]), pd.Series([0.3, 2.0]))
+    assert below.tolist() == [pytest.approx(0, abs=1e-15), 0.5]
+    assert above.tolist() == [0.0, 1.0]

@@ -63,7 +63,7 @@ def test_if_all_reach_it_the_number_is_where_the_simulation_ends():
 def test_smaller_numbers_that_miss_the_goal_are_named():
     words = rate_words(rows(100, 80, 95, 30, limit_at=8))
     assert "4 accelerators" in words
-    assert words.endswith("Fewer miss the goal where few links serve them: 2.")
+    assert words.endswith("Fewer miss the goal: 2.")
 
 
 def test_room_of_the_lfs_is_named_where_it_is_missing():

@@ -85,3 +85,12 @@ def test_steps_that_follow_from_the_reads_are_those_of_the_simulator(
     wanted = reads.epoch.steps.columns()["utilisation_percent"].mean()
     assert 10 < wanted < 100
     assert pace.utilisation_percent == pytest.approx(wanted, rel=1e-9)
+
+
+def test_last_batch_of_each_reader_does_not_count():
+    """While it is read, other readers have ended, so it is ready too early."""
+    busy = list(range(0, 80, 2))
+    early = [busy[-1] + 0.5 * i for i in range(1, 5)]
+    pace = pace_of(ready(*busy, *early), 1, 1000, n_readers=4)
+    assert pace.utilisation_percent == pytest.approx(50, abs=0.5)
+    assert pace_of(ready(*busy, *early), 1, 1000).utilisation_percent > 52

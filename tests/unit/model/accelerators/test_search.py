@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from descriptions import describe_scenario
@@ -9,8 +10,8 @@ from tierscope.core.description import STEP
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.data.accelerators import Plan
+from tierscope.model.accelerators import fit
 from tierscope.model.accelerators.feeding import limit_of, simulate_pace
-from tierscope.model.accelerators.fit import fit_parameter
 from tierscope.model.accelerators.search import accelerators_table, find_rows, row_of
 from tierscope.storage.queueing_network import ModelError
 
@@ -119,13 +120,13 @@ def test_rows_are_a_table():
 
 
 def fit_of(percent, parameter="gfs.ost_bandwidth_bytes_per_s", deviation=0):
-    fit = {
+    given = {
         "parameter": parameter,
         "accelerators": 4,
         "utilisation_percent": percent,
         "deviation_points": deviation,
     }
-    return fit_parameter(plan(), fit, POINTS)
+    return fit.fit_parameter(plan(), given, POINTS)
 
 
 def test_a_rate_is_fitted_to_what_was_measured():
@@ -148,9 +149,24 @@ def test_a_latency_of_each_reader_is_fitted_and_more_readers_are_fed_as_well():
 
 
 def test_a_utilisation_that_no_value_gives_is_refused():
-    words = "lfs.latency_s: got utilisations from 99.99 to 99.99 %"
+    words = (
+        "utilisation_percent 50 and deviation_points 2, expected 48 to 52 % between "
+        "99.99 and 99.99 %, which lfs.latency_s gives"
+    )
     with pytest.raises(ModelError, match=words):
-        fit_of(50, "lfs.latency_s")
+        fit_of(50, "lfs.latency_s", deviation=2)
+
+
+@pytest.mark.parametrize(("percent", "deviation"), [(5, 4), (99, 2)])
+def test_an_end_that_no_value_gives_is_refused_before_a_search(
+    monkeypatch, percent, deviation
+):
+    """The slowest rate feeds 1 of 40 files a second."""
+    simulated = Mock(wraps=simulate_pace)
+    monkeypatch.setattr(fit, "simulate_pace", simulated)
+    with pytest.raises(ModelError, match=f"deviation_points {deviation}, expected"):
+        fit_of(percent, deviation=deviation)
+    assert simulated.call_count == 2
 
 
 def test_a_limit_is_the_processor_where_storage_costs_nothing():

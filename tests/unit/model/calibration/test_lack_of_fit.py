@@ -237,4 +237,10 @@ def test_a_good_structure_is_said_in_a_sentence():
         "The structure of the model describes this storage as far as"
     )
     assert "pure error 1.5 %" in said
-    assert "epochs of one repetition know less" in said
+    assert "tested against the epochs of one repetition" in said
+
+
+def test_large_differences_that_may_be_chance_confirm_nothing():
+    said = LackOfFit(0.11, 9.0, 10.9, (), REPETITIONS).sentence()
+    assert said.startswith("These data cannot tell whether the structure of the model")
+    assert "leaves 10.9 % of the I/O time beyond the pure error of 9.0 %" in said

@@ -6,13 +6,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+from calibrate_devices import devices_text
 from snakemake.utils import update_config
 from tierscope.core.columns import POINT
 from tierscope.core.description import ProbeDescription
 from tierscope.core.scenario import Point, Scenario
-from tierscope.core.validation import read_yaml
+from tierscope.core.validation import check, read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.model.calibration import structures
+from tierscope.model.calibration.fit import calibrated
 from tierscope.model.calibration.probe_times import probe_times
 from tierscope.model.calibration.result import (
     BOUND,
@@ -82,9 +85,14 @@ class TestServers:
     def test_one_file_that_is_not_known_leaves_the_plain_structure(self, description):
         assert with_observed_servers(description, manifest([3, 1, -1])).servers is None
 
-    def test_what_the_devices_say_goes_before_them(self, description):
-        stated = placed(description, "random")
+    def test_that_files_lie_in_turn_goes_before_them(self, description):
+        stated = placed(description, "modulo")
         assert with_observed_servers(stated, manifest([3, 1])).servers is None
+
+    def test_they_go_before_random_ones(self, description):
+        stated = placed(description, "random")
+        found = with_observed_servers(stated, manifest([3, 1]))
+        assert found.servers.tolist() == [1, 0]
 
     def test_emulated_ones_are_as_modelled(self, emulated):
         assert with_observed_servers(emulated, manifest([0, 0])).servers is None
@@ -233,11 +241,21 @@ class TestChoice:
         found = fit_structure(observed, RUNS, PROBES)
         assert structure_of(found.description) == "observed"
         assert "Files lie on the servers on which they were observed." in found.text()
+        fitted = calibrated(description, found.devices())
+        assert fitted.system.devices["gfs"]["placement"] == "random"
+        again = with_observed_servers(fitted, manifest([0, 1, 1, 0]))
+        assert again.servers.tolist() == [0, 1, 1, 0]
         squares |= {"modulo": 0.02, "modulo limit": 0.02}
         found = fit_structure(observed, RUNS, PROBES)
         assert structure_of(found.description) == "modulo"
         assert "The data fit clearly better with file i on server i" in found.text()
         assert found.devices()["gfs"]["placement"] == "modulo"
+
+
+def test_the_devices_are_those_of_a_system_file(description, emulated):
+    for one in (description, emulated):
+        text = devices_text(calibration(one, 0.04).devices(), "fitted")
+        check(yaml.safe_load(text), "system", "devices.yaml", "devices")
 
 
 def test_parameters_of_what_is_left_out_stand_in_table_and_text(description):

@@ -60,6 +60,11 @@ OTHER = LOADER | {"stream": 1, "batch_size": 4}
         (LOADER | {"framework": "keras"}, {}, "got loops of keras, expected those of"),
         (LOADER, {"loaders": [LOADER, PIPELINE]}, "got pytorch and tensorflow, "),
         (LOADER, {"loops": LOOPS[:1]}, "got 0 loops that took all batches in epoch 1"),
+        (
+            LOADER,
+            {"loops": [*LOOPS, LOOP | {"rank": 0, "epoch": 2}]},
+            "a loop in epoch 2",
+        ),
         (LOADER, {"loops": [*LOOPS, SECOND]}, "got 2 loops that took all batches in"),
         (LOADER, {"loaders": [LOADER, OTHER | {"stream": 0}]}, "batch_size 2 and 4"),
         (LOADER, {"loops": [LOOPS[0], LOOPS[1] | {"batches": 3}]}, "got 3 batches in"),

@@ -172,6 +172,13 @@ class TestOneStation:
         assert np.mean(sizes.values()) == pytest.approx(drawn.mean(), rel=0.005)
         assert np.std(sizes.values()) == pytest.approx(drawn.std(), rel=0.02)
 
+    @pytest.mark.parametrize("n_files", [4, 28, 350])
+    def test_any_number_of_files_has_the_mean_of_the_sizes(self, n_files):
+        sizes = FileSizes(mean_bytes=100, deviation_bytes=40)
+        tier = TierModel(bandwidth_bytes_per_s=1)
+        read_s = simulate(tier, files_per_rank=n_files, sizes=sizes).read_time_ns / 1e9
+        assert read_s.mean() == pytest.approx(100, rel=0.005)
+
     def test_workers_read_files_of_their_own_sizes_as_well(self):
         sizes = FileSizes(mean_bytes=100, deviation_bytes=40, least_bytes=50)
         tier = TierModel(bandwidth_bytes_per_s=1)

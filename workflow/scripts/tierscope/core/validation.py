@@ -128,7 +128,9 @@ def _bounds(schema: Mapping[str, Any]) -> str:
     return ""
 
 
-def check(value: Any, schema_name: str, origin: str) -> None:
+def check(
+    value: Any, schema_name: str, origin: str, section: str | None = None
+) -> None:
     """Check a value against one of our schemas.
 
     Parameters
@@ -139,6 +141,8 @@ def check(value: Any, schema_name: str, origin: str) -> None:
         ``config``, ``datasets``, ``system``, ``claims`` or ``policy_claims``.
     origin : str
         File or thing named in the message.
+    section : str, optional
+        The one key that is needed and known; default: as the schema says.
 
     Raises
     ------
@@ -146,6 +150,9 @@ def check(value: Any, schema_name: str, origin: str) -> None:
         One line: origin, key path, value, expectation.
     """
     schema = read_schema(schema_name)
+    if section is not None:
+        known = {section: schema["properties"][section]}
+        schema = {**schema, "required": [section], "properties": known}
     for path, key in _keys_of_other_kinds(value, schema):
         where = ".".join(map(str, path)) or "top level"
         raise ConfigError(f"{origin}: {where}: got key {key}, expected text: '{key}'")

@@ -9,6 +9,7 @@ these are a dataset of their own.
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import Any, Self
 
 from tierscope.core.description import FileSizes, RunDescription
@@ -65,6 +66,13 @@ class Plan:
         return self.description.system
 
     @property
+    def mean_file_bytes(self) -> float:
+        """Return the mean size of a file."""
+        if self.sizes is None:
+            return float(self.description.dataset.file_size_bytes)
+        return fmean(self.sizes.values())
+
+    @property
     def batch_size(self) -> int:
         """Return the samples that an accelerator takes per step."""
         return self.description.dataset.batch_size
@@ -102,7 +110,7 @@ class Plan:
         if not self.grows:
             return dataset.n_files
         memory_bytes = self.n_nodes(n) * self.memory_gib_per_node * _GIB
-        by_memory = math.ceil(MEMORY_FACTOR * memory_bytes / dataset.file_size_bytes)
+        by_memory = math.ceil(MEMORY_FACTOR * memory_bytes / self.mean_file_bytes)
         return max(LEAST_STEPS * self.batch_size * n, by_memory)
 
     def n_steps(self, n: int) -> int:
@@ -120,16 +128,16 @@ class Plan:
         """
         if self.lfs_gib_per_node is None:
             return None
-        dataset_bytes = self.n_files(n) * self.description.dataset.file_size_bytes
+        dataset_bytes = self.n_files(n) * self.mean_file_bytes
         return min(100.0, 100 * self.lfs_gib_per_node * _GIB / dataset_bytes)
 
     def n_requests(self, n: int) -> int:
         """Return the requests of a simulation, of the tier with the smaller ones."""
-        devices, dataset = self.machine.devices, self.description.dataset
+        devices = self.machine.devices
         request_bytes = min(devices[tier]["request_bytes"] for tier in ("gfs", "lfs"))
         if buffer_bytes := self.description.loader.buffer_bytes:
             request_bytes = min(request_bytes, buffer_bytes)
-        a_file = -(-dataset.file_size_bytes // request_bytes)
+        a_file = math.ceil(self.mean_file_bytes / request_bytes)
         return self.n_simulated_steps(n) * self.batch_size * n * a_file
 
     def described(self, n: int) -> RunDescription:

@@ -14,7 +14,7 @@ from tierscope.analysis.nodes import hit_law, per_record
 from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.policies import terminal_lines
-from tierscope.figures.style import new_figure, styled, titled
+from tierscope.figures.style import distances, new_figure, styled, titled
 
 # The Monarch paper's number of epochs.
 PAPER_EPOCHS = 3
@@ -142,7 +142,7 @@ def _draw_savings(ax: Axes, savings: pd.DataFrame, name: str) -> None:
         ax.bar(at, part[name], 0.9 * width, label=label, **_BARS[place])
         if is_time and part["time_cut_low_percent"].notna().all():
             low, high = part["time_cut_low_percent"], part["time_cut_high_percent"]
-            ends = [part[name] - low, high - part[name]]
+            ends = distances(part[name], low, high)
             ax.errorbar(at, part[name], ends, ls="", color="#222222", capsize=2.5)
         words = "I/O time of the slowest process" if is_time else "by the law"
         ax.plot(at, part[marked], label="" if place else words, **look)

@@ -24,6 +24,7 @@ from tierscope.core.studies import AS_WRITTEN
 from tierscope.core.words import scenario_titles
 from tierscope.figures.style import (
     class_handles,
+    distances,
     set_cache_rate_axis,
     styled,
     titled,
@@ -156,6 +157,8 @@ def _draw_times(ax: Axes, points: pd.DataFrame, models: list[str]) -> None:
     rates = measured["cache_rate_percent"]
     mean_s = measured["measured_s"]
     ends_s = [mean_s - measured["measured_low_s"], measured["measured_high_s"] - mean_s]
+    low_s, high_s = measured["measured_low_s"], measured["measured_high_s"]
+    ends_s = distances(mean_s, low_s, high_s)
     ax.errorbar(rates, mean_s, ends_s, **_MEASURED, capsize=2.5, elinewidth=1.1)
     calibrated = measured[~measured["held_out"]]
     ax.plot("cache_rate_percent", "measured_s", data=calibrated, **_CALIBRATED)

@@ -271,6 +271,17 @@ def draw_error_bars(ax: Axes, sums: pd.DataFrame) -> None:
         ax.errorbar(means_s.index, means_s, ends_s, **line)
 
 
+def distances(
+    means: pd.Series, low: pd.Series, high: pd.Series
+) -> tuple[pd.Series, pd.Series]:
+    """Return how far the ends of intervals are from the means, for error bars.
+
+    Equal repetitions may have ends that differ from their mean by rounding, to the
+    wrong side.
+    """
+    return (means - low).clip(lower=0), (high - means).clip(lower=0)
+
+
 def undecided(mark: Mapping[str, Any], best: BestRates) -> dict[str, Any]:
     """Return the mark of a best point, hollow if other rates may be as good."""
     if best.is_decided:

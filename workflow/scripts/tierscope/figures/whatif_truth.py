@@ -18,7 +18,7 @@ from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.provenance import Origin
 from tierscope.core.verdict import HOLDS, UNDECIDED, judge
 from tierscope.core.words import CACHE_RATE_LABEL, improvement_words, scenario_titles
-from tierscope.figures.style import new_figure, source_notes, styled, titled
+from tierscope.figures.style import distances, new_figure, source_notes, styled, titled
 
 # A model's cut is good enough if it differs by at most this from the measured cut.
 GOAL_POINTS = 3
@@ -121,7 +121,7 @@ def _draw_cuts(ax: Axes, points: pd.DataFrame, row: Mapping) -> None:
     ax.errorbar(
         rates,
         cuts,
-        [cuts - low, high - cuts],
+        distances(cuts, low, high),
         label=f"{_truth_word(row)}, with {LEVEL_PERCENT} %\nconfidence interval",
         **_MEASURED,
     )

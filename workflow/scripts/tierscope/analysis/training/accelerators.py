@@ -112,7 +112,7 @@ def lost_words(rows: pd.DataFrame, largest: int) -> str:
     if lost.empty:
         return ""
     numbers = ", ".join(map(str, lost["n_accelerators"]))
-    return f". Fewer miss the goal where few links serve them: {numbers}"
+    return f". Fewer miss the goal: {numbers}"
 
 
 def row_words(row: Mapping[str, Any]) -> str:

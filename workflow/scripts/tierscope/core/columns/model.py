@@ -246,6 +246,11 @@ _PREDICTION_ERRORS: Columns = {
         "prediction.",
         may_be_missing=True,
     ),
+    "prediction_interval_percent": percent(
+        "How far the interval of a prediction reaches above it, median over the "
+        "held-out cache rates; missing without such intervals.",
+        may_be_missing=True,
+    ),
     "mape_percent": percent(
         "Absolute error of the predicted I/O time of the slowest process, mean over "
         "the held-out cache rates."
@@ -350,6 +355,7 @@ LATER: dict[str, tuple[str, ...]] = {
     "prediction_errors": (
         "n_with_prediction_interval",
         "n_held",
+        "prediction_interval_percent",
         "execution_mape_percent",
         "execution_largest_error_percent",
         "utilisation_error_points",

@@ -1,11 +1,16 @@
 """The configuration of target `accelerators`: read, check, complete."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tierscope.core.validation import ConfigError, check, without_defaults
+from tierscope.core.validation import (
+    ConfigError,
+    check,
+    read_yaml,
+    without_defaults,
+)
 from tierscope.data.accelerators import MOST_REQUESTS, Plan
 from tierscope.experiment.accelerators.workloads import Workload, read_workloads
 from tierscope.experiment.system import System, read_system
@@ -102,19 +107,16 @@ def read_study(
     check(own, ACCELERATORS, "config")
     values = _DEFAULTS | own[ACCELERATORS]
     system = _system(own["system"], resources)
+    if values["devices"] is not None:
+        system = _with_devices(system, values["devices"])
     names, times_s = values.pop("workloads"), values.pop("compute_time_s")
     workloads = read_workloads(names, times_s, resources)
     if values["most"] is None:
         values["most"] = system.n_processes
     study = AcceleratorStudy(system=system, workloads=workloads, **values)
-    _check_fit(study)
-    if study.devices is not None and not Path(study.devices).is_file():
-        raise ConfigError(
-            f"config: accelerators.devices: got {study.devices!r}, expected a file "
-            "devices.yaml that target calibrate wrote"
-        )
     for workload in workloads:
         _check_size(study, workload)
+    _check_fit(study)
     return study
 
 
@@ -136,6 +138,18 @@ def _system(name: str, resources: Sequence[str | Path]) -> System:
     return system
 
 
+def _with_devices(system: System, path: str) -> System:
+    """Return a system with the devices of a file that target `calibrate` wrote."""
+    if not Path(path).is_file():
+        raise ConfigError(
+            f"config: accelerators.devices: got {path!r}, expected a file "
+            "devices.yaml that target calibrate wrote"
+        )
+    content = read_yaml(path)
+    check(content, "system", path, "devices")
+    return replace(system, devices={**system.devices, **content["devices"]})
+
+
 def _check_fit(study: AcceleratorStudy) -> None:
     """Refuse a fit to more than one curve, or to a number that is not simulated."""
     if study.fit:
@@ -149,7 +163,7 @@ def _check_fit(study: AcceleratorStudy) -> None:
 
 
 def _check_fitted_number(plan: Plan, fit: Mapping[str, Any]) -> None:
-    """Refuse a number that is not one of whole nodes, or whose epoch is too short."""
+    """Refuse a number that cannot be simulated, and a utilisation that none has."""
     n = fit["accelerators"]
     if n != plan.whole(n):
         raise ConfigError(
@@ -161,11 +175,19 @@ def _check_fitted_number(plan: Plan, fit: Mapping[str, Any]) -> None:
             f"config: accelerators.fit.accelerators: got {n}, whose epoch has fewer "
             "than 2 steps, expected fewer accelerators"
         )
+    _check_requests(plan, n, "fit.accelerators")
+    percent, points = fit["utilisation_percent"], fit["deviation_points"]
+    if not 0 < percent - points <= percent + points <= 100:
+        raise ConfigError(
+            f"config: accelerators.fit.deviation_points: got {points:g} with "
+            f"utilisation_percent {percent:g}, which is {percent - points:g} to "
+            f"{percent + points:g} %, expected both ends above 0 and at most 100 %"
+        )
 
 
 def _check_size(study: AcceleratorStudy, workload: Workload) -> None:
     """Refuse a workload of which too little is known, or too much to simulate."""
-    plan, most = study.plan(workload.name), study.most
+    plan = study.plan(workload.name)
     if plan.grows and plan.memory_gib_per_node is None:
         raise ConfigError(
             f"system {study.system.name}: missing key job.memory_gib_per_node: the "
@@ -183,10 +205,15 @@ def _check_size(study: AcceleratorStudy, workload: Workload) -> None:
             f"workload {workload.name}: got {workload.n_files} files, expected at "
             f"least two batches of {workload.batch_size}"
         )
-    if (n_requests := plan.n_requests(plan.whole(most))) > MOST_REQUESTS:
+    _check_requests(plan, study.most, "most")
+
+
+def _check_requests(plan: Plan, n: int, key: str) -> None:
+    """Refuse a number of accelerators that make too many requests to simulate."""
+    if (n_requests := plan.n_requests(plan.whole(n))) > MOST_REQUESTS:
         raise ConfigError(
-            f"config: accelerators.most: got {most} accelerators of {workload.name}, "
-            f"which make {n_requests:.2g} requests in {plan.steps} steps, expected at "
-            f"most {MOST_REQUESTS:.2g}: give fewer accelerators, fewer steps, or "
-            "larger request_bytes in the system's devices"
+            f"config: accelerators.{key}: got {n} accelerators of "
+            f"{plan.description.dataset.name}, which make {n_requests:.2g} requests in "
+            f"{plan.steps} steps, expected at most {MOST_REQUESTS:.2g}: give fewer "
+            "accelerators, fewer steps, or larger request_bytes in the system's devices"
         )

@@ -146,6 +146,12 @@ def _workload(
             "of a step in seconds: its utilisation is 0 if it computes nothing"
         )
     workload = Workload(name=name, **values)
+    if workload.file_size_least_bytes > workload.file_size_bytes:
+        raise ConfigError(
+            f"workload {name}: file_size_least_bytes: got "
+            f"{workload.file_size_least_bytes}, expected at most the mean size "
+            f"{workload.file_size_bytes}"
+        )
     is_interleave = workload.loader == TF_DATA and workload.workers > 1
     if is_interleave and workload.batch_size > 1:
         raise ConfigError(

@@ -14,7 +14,9 @@ from tierscope.figures.style import BAND, new_figure, shades, styled
 _HOLLOW = {"markerfacecolor": "white"}
 _MOST_TICKS = 8
 _NO_ROOM = "Hollow: the LFS of a node has no room for this cache rate of the dataset"
-_BAND_NOTE = "Bands: least and largest of repetitions, and of a fitted parameter's ends"
+_BAND_NOTE = (
+    "Bands: least and largest of the repetitions, and of the ends of what was fitted"
+)
 
 
 @styled

@@ -43,7 +43,8 @@ def simulate_pace(
     (planned,) = planned_reads(description, point, [0])
     reads = planned.simulate(network.without(list(without)), workload)
     ready_ns = ready_times_ns(reads.epoch, workload, n, network.sample_s)
-    return pace_of(ready_ns, workload.compute_time_s, plan.n_steps(n))
+    n_readers = workload.workers or 1
+    return pace_of(ready_ns, workload.compute_time_s, plan.n_steps(n), n_readers)
 
 
 def limit_of(plan: Plan, n: int, points: Sequence[Point]) -> str:

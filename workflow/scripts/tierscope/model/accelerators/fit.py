@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -70,18 +71,59 @@ def fit_parameter(
         values = {parameter.name: value}
         return replace(plan, description=with_values(plan.description, values))
 
+    @cache  # the searches begin with the same values
     def utilisation(value: float) -> float:
         found = changed(value)
         paces = [simulate_pace(found, fit["accelerators"], one) for one in points]
         return float(np.mean([one.utilisation_percent for one in paces]))
 
-    middle, half = fit["utilisation_percent"], fit["deviation_points"]
+    ends, given = curve_ends(utilisation, parameter), fit["utilisation_percent"]
+    half = fit["deviation_points"]
+    _check_reached(ends, parameter, given, half)
     low, value, high = (
         solve(utilisation, wanted, parameter)
-        for wanted in (middle - half, middle, middle + half)
+        for wanted in (given - half, given, given + half)
     )
-    ends = changed(low), changed(high)
-    return Fitted(parameter, value, low, high, changed(value), ends)
+    return Fitted(
+        parameter, value, low, high, changed(value), (changed(low), changed(high))
+    )
+
+
+def curve_ends(
+    utilisation: Callable[[float], float], parameter: Parameter
+) -> tuple[float, float]:
+    """Return the least and the largest utilisation between a parameter's bounds."""
+    return tuple(utilisation(value) for value in _bounds(parameter))
+
+
+def _bounds(parameter: Parameter) -> tuple[float, float]:
+    """Return the bounds, that of the slower storage first.
+
+    The utilisation falls with a time and grows with a rate.
+    """
+    bounds = parameter.lower, parameter.upper
+    return bounds if parameter.sign < 0 else bounds[::-1]
+
+
+def _check_reached(
+    ends: tuple[float, float], parameter: Parameter, given: float, half: float
+) -> None:
+    """Refuse a utilisation, less and plus its deviation, that no value gives.
+
+    Raises
+    ------
+    ModelError
+        If the utilisations at the parameter's bounds do not enclose it.
+    """
+    if ends[0] <= given - half and given + half <= ends[1]:
+        return
+    raise ModelError(
+        f"config: accelerators.fit: got utilisation_percent {given:g} and "
+        f"deviation_points {half:g}, expected {given - half:g} to {given + half:g} % "
+        f"between {ends[0]:.2f} and {ends[1]:.2f} %, which {parameter.name} gives from "
+        f"{parameter.lower:g} to {parameter.upper:g} {parameter.unit}: fit another "
+        "parameter, or check the system's other values."
+    )
 
 
 def solve(
@@ -89,23 +131,9 @@ def solve(
 ) -> float:
     """Return the value of a parameter that gives a utilisation, by bisection.
 
-    The utilisation falls with a time and grows with a rate.
-
-    Raises
-    ------
-    ModelError
-        If the bounds of the parameter do not enclose it.
+    The bounds of the parameter enclose it.
     """
-    bounds = (parameter.lower, parameter.upper)
-    least, most = np.log(bounds if parameter.sign < 0 else bounds[::-1])
-    ends = utilisation(float(np.exp(least))), utilisation(float(np.exp(most)))
-    if not ends[0] <= wanted_percent <= ends[1]:
-        raise ModelError(
-            f"{parameter.name}: got utilisations from {ends[0]:.2f} to {ends[1]:.2f} % "
-            f"between its bounds {parameter.lower:g} and {parameter.upper:g} "
-            f"{parameter.unit}, expected one of {wanted_percent:.2f} %: fit another "
-            "parameter, or check the system's other values."
-        )
+    least, most = np.log(_bounds(parameter))
     while abs(most - least) > _NEAR:
         middle = (least + most) / 2
         found = utilisation(float(np.exp(middle)))

@@ -74,7 +74,9 @@ def step_ends_ns(
     return ends_ns, ready_ns[:, 0] + compute_ns
 
 
-def pace_of(ready_ns: np.ndarray, compute_time_s: float, n_steps: int) -> Pace:
+def pace_of(
+    ready_ns: np.ndarray, compute_time_s: float, n_steps: int, n_readers: int = 1
+) -> Pace:
     """Return the pace of an epoch of `n_steps` steps, of which the first are known.
 
     Parameters
@@ -85,20 +87,29 @@ def pace_of(ready_ns: np.ndarray, compute_time_s: float, n_steps: int) -> Pace:
         Computation of a step.
     n_steps : int
         Steps of the epoch, at least two.
+    n_readers : int
+        Readers of a process, each of which reads a batch.
     """
     compute_ns = compute_time_s * NS_PER_S
     ends_ns, first_ns = step_ends_ns(ready_ns, compute_ns)
     n_left = n_steps - len(ends_ns)
-    end_ns = ends_ns[-1] + (n_left * _later_step_ns(ready_ns, ends_ns) if n_left else 0)
+    end_ns = ends_ns[-1] + (
+        n_left * _later_step_ns(ready_ns, ends_ns, n_readers) if n_left else 0
+    )
     later_ns = end_ns - first_ns
     utilisation = (n_steps - 1) * compute_ns / later_ns
     return Pace(float(utilisation.mean() * 100), float(later_ns.mean()) / NS_PER_S)
 
 
-def _later_step_ns(ready_ns: np.ndarray, ends_ns: np.ndarray) -> float:
-    """Return what a step takes after the known ones."""
+def _later_step_ns(ready_ns: np.ndarray, ends_ns: np.ndarray, n_readers: int) -> float:
+    """Return what a step takes after the known ones.
+
+    The last batch of each reader is left out, if others are left: while it is read,
+    other readers have ended, so the storage is less busy than it would be.
+    """
     half = len(ends_ns) // 2
-    step_ns = (ends_ns[-1] - ends_ns[half - 1]) / (len(ends_ns) - half)
-    second_ns = ready_ns[:, half:].mean(axis=0)
+    end = max(len(ends_ns) - n_readers, half + 2)
+    step_ns = (ends_ns[end - 1] - ends_ns[half - 1]) / (end - half)
+    second_ns = ready_ns[:, half:end].mean(axis=0)
     slope_ns = np.polyfit(np.arange(len(second_ns)), second_ns, 1)[0]
     return float(max(step_ns, slope_ns))

@@ -115,7 +115,7 @@ def _results(
         "samples_per_second": samples[0],
         "samples_per_second_low": samples[1],
         "samples_per_second_high": samples[2],
-        "throughput": samples[0] * plan.description.dataset.file_size_bytes,
+        "throughput": samples[0] * plan.mean_file_bytes,
     }
 
 

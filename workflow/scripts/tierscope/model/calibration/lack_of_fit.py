@@ -122,7 +122,14 @@ class LackOfFit:
             )
         test = f"p = {self.p_value:.2g}"
         if self.of == EPOCHS:
-            test += "; epochs of one repetition know less than repetitions"
+            test += "; tested against the epochs of one repetition"
+        if not self.is_reported and self.lack_of_fit_percent > _TOO_LARGE_PERCENT:
+            return (
+                "These data cannot tell whether the structure of the model describes "
+                f"this storage: the fit leaves {self.lack_of_fit_percent:.1f} % of the "
+                f"I/O time beyond the pure error of {self.pure_error_percent:.1f} %, "
+                f"which may be chance ({test})."
+            )
         if not self.is_reported:
             return (
                 "The structure of the model describes this storage as far as these "
@@ -140,6 +147,7 @@ class LackOfFit:
         )
 
 
+_TOO_LARGE_PERCENT = 5  # of the I/O time; a model that errs as much is not confirmed
 _WHY_NOT = {
     True: "nothing was repeated; take two repetitions or more",
     False: "the fit has as many parameters as observations",

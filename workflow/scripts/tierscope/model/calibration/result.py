@@ -15,7 +15,7 @@ from tierscope.model.calibration.identifiability import LARGEST_ERROR, NOTHING_K
 from tierscope.model.calibration.lack_of_fit import LackOfFit
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.model.calibration.uncertainty import Uncertainty
-from tierscope.storage.queueing_network import ModelError
+from tierscope.storage.queueing_network import RANDOM, ModelError
 
 IN_SERIES = ("gfs.ost_bandwidth_bytes_per_s", "gfs.link_bytes_per_s")
 _SUMMED = ("gfs.open_s", "gfs.close_s")
@@ -156,6 +156,8 @@ class Calibration:
         devices = dict(system.devices)
         for name in ("n_processes", "processes_per_node"):
             devices.pop(name, None)  # of an emulation, which sets them itself
+        if self.description.servers is not None:  # those of other files are not known
+            devices["gfs"] = {**devices["gfs"], "placement": RANDOM}
         if "sources" in devices:
             devices["sources"] = self._sources(devices["sources"])
         return {**devices, "origin": "calibrated"}
@@ -289,7 +291,10 @@ class Calibration:
             "(root mean square)"
         )
         if self.description.servers is not None:
-            lines.append("Files lie on the servers on which they were observed.")
+            lines.append(
+                "Files lie on the servers on which they were observed. For other files "
+                "the devices say placement random."
+            )
         if self.lack_of_fit is not None:
             lines += textwrap.wrap(self.lack_of_fit.sentence(), _WIDTH)
         return "\n".join([*lines, self.note] if self.note else lines)

@@ -54,8 +54,8 @@ def with_observed_servers(
     Parameters
     ----------
     description : RunDescription
-        As `Experiment.model_description` returns it. If its devices say where files lie
-        (`gfs.placement`), that holds.
+        As `Experiment.model_description` returns it. If its devices say that files lie
+        in turn (`gfs.placement`), that holds.
     manifest : DataFrame
         Table ``manifest`` of the scenario's dataset.
 
@@ -65,7 +65,8 @@ def with_observed_servers(
         If the files lie on more servers than the scenario has.
     """
     n_osts = description.scenario.n_osts
-    if n_osts < 2 or not _is_real(description) or _placement(description):
+    is_in_turn = _placement(description) == MODULO
+    if n_osts < 2 or is_in_turn or not _is_real(description):
         return description
     osts = manifest.sort_values("file_id")["ost"].to_numpy()
     found, servers = np.unique(osts, return_inverse=True)

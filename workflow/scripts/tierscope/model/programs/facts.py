@@ -157,10 +157,11 @@ def _check_loops(seen: SeenRun) -> None:
         (rank, epoch): 0
         for rank, epoch in zip(seen.epochs["rank"], seen.epochs["epoch"], strict=True)
     }
-    for loop in seen.loops:
-        n_loops[loop["rank"], loop["epoch"]] = (
-            n_loops.get((loop["rank"], loop["epoch"]), 0) + 1
-        )
+    for rank, epoch in ((one["rank"], one["epoch"]) for one in seen.loops):
+        if (rank, epoch) not in n_loops:
+            got = f"a loop in epoch {epoch} of rank {rank}"
+            refuse(seen, got, "loops in epochs in which this rank read")
+        n_loops[rank, epoch] += 1
     for (rank, epoch), n in n_loops.items():
         if n != 1:
             got = f"{n} loops that took all batches in epoch {epoch} of rank {rank}"

@@ -222,7 +222,8 @@ def _rows(
 def _random_sizes(n_files: int, seed: int) -> np.ndarray:
     """Return which of the sizes each file of a dataset has, drawn at random."""
     generator = np.random.default_rng((seed, _SIZES))
-    return generator.permutation(np.arange(n_files) * FileSizes.N_SIZES // n_files)
+    middles = 2 * np.arange(n_files) + 1  # of equal parts, in halves of a part
+    return generator.permutation(middles * FileSizes.N_SIZES // (2 * n_files))
 
 
 def _rules_of(
