@@ -131,3 +131,20 @@ def test_a_program_that_loads_as_ours_is_predicted(results):
         f"The program loads as tensorflow: batches of 4, one reader, 2 batches ahead, "
         f"{N_RANKS} ranks, {N_EPOCHS} epochs."
     ) in words
+
+
+def test_probes_of_its_dataset_are_made_and_used(results):
+    """Per rank and tier: as many files as there are, at most 32."""
+    folder = results["program"]
+    probes = read_table(folder / "probes/tiny-0ost/probes.parquet", "probes")
+    reads = probes[probes["probe"].str.endswith("_read_rate")]
+    assert set(reads["tier"]) == {"gfs", "lfs"}
+    assert set(reads["operations"]) == {N_FILES}
+    manifest = folder / "datasets/tiny-0ost-files.parquet"
+    sizes = read_table(manifest, "user_manifest")["size_bytes"]
+    assert set(reads["bytes"]) == {sizes.sum()}
+    (table,) = folder.glob("model/*/calibration.parquet")
+    # Of rates 0 and 100 the slowest process and two classes of each of two epochs. Of
+    # the LFS no small reads count, and no closes, which take no time in the model.
+    calibration = read_table(table, "calibration")
+    assert set(calibration["n_observations"]) == {2 * 2 * 3 + 7 + 4}

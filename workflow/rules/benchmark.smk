@@ -50,7 +50,8 @@ checkpoint run_benchmark:
     message:
         MEASURING
     shell:
-        f"{LAUNCH} --staging {{params.staging:q}} --runs {{params.runs:q}}"
+        f"{LAUNCH}{STARTS_RANKS}"
+        " --staging {params.staging:q} --runs {params.runs:q}"
         f" --marker {{output.marker:q}} -- {RANKS}"
         " --staging {params.staging:q} --runs {params.runs:q}"
         " --native {resources.native:q} {resources.launch}"

@@ -37,13 +37,13 @@ LAUNCH = (
     " --setup {resources.setup:q} --mpi {resources.mpi:q} --tasks {resources.tasks}"
 )
 # A program is started once a point, by a script that is not a rank itself.
-RANKS = "run_benchmark {input.scenario:q}"
+RANKS, STARTS_RANKS = "run_benchmark {input.scenario:q}", ""
 if EXPERIMENT.runs_program:
     RANKS = (
         "run_program {input.scenario:q} --manifest {input.manifest:q}"
         f" --minutes {SETTINGS['loader']['minutes']}"
     )
-    LAUNCH += " --starts-ranks"
+    STARTS_RANKS = " --starts-ranks"
 
 
 def staging(wildcards):
@@ -165,7 +165,5 @@ def what_to_list(wildcards):
 
 def listed_folder(wildcards):
     """Return the folder of a dataset that programs of the user read."""
-    dataset = EXPERIMENT.datasets[wildcards.dataset]
-    if isinstance(dataset, UserDataset):
-        return dataset.path
-    return str(SYSTEM.gfs.data_root() / dataset.directory(int(wildcards.n_osts)))
+    dataset, n_osts = wildcards.dataset, int(wildcards.n_osts)
+    return EXPERIMENT.listed_dataset(dataset, n_osts).path

@@ -20,7 +20,7 @@ rule describe_probes:
 rule probe_storage:
     input:
         description=f"{PROBES}/description.json",
-        manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost.parquet",
+        manifest=probed_manifest,
     output:
         probes=f"{PROBES}/probes.parquet",
         summary=f"{PROBES}/probes.json",
@@ -37,8 +37,8 @@ rule probe_storage:
     message:
         f"Probing the storage, n_osts {{wildcards.n_osts}}{JOB_SIZE}."
     shell:
-        f"{LAUNCH} -- run_probes {{input.description:q}} --output {{params.folder:q}}"
-        " --native {resources.native:q}"
+        f"{LAUNCH} -- run_probes {{input.description:q}} --manifest {{input.manifest:q}}"
+        " --output {params.folder:q} --native {resources.native:q}"
 
 
 use rule compare_run_facts as compare_calibration_facts with:

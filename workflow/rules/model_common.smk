@@ -1,7 +1,6 @@
 """Shared by the rules of models: inputs of probes, calibrations and studies."""
 
 from tierscope.core.studies import holds_out, studied_pairs, written_pairs
-from tierscope.storage.probes import lfs_rate_percent
 from tierscope.experiment.checks import require_improvable_devices
 
 PROBES = f"{RESULTS}/probes/{{dataset}}-{{n_osts}}ost"
@@ -17,8 +16,14 @@ def probe_description(wildcards):
 
 def probe_job(wildcards):
     """Return the job of the probes."""
-    rate = lfs_rate_percent(probe_description(wildcards))
-    return EXPERIMENT.probe_job(wildcards.dataset, Point(rate, 0))
+    return EXPERIMENT.probe_job(wildcards.dataset, int(wildcards.n_osts))
+
+
+def probed_manifest(wildcards):
+    """Return the manifest of the dataset whose files are probed."""
+    kind = "-files" if EXPERIMENT.runs_program else ""
+    name = f"{wildcards.dataset}-{wildcards.n_osts}ost{kind}.parquet"
+    return f"{RESULTS}/datasets/{name}"
 
 
 def calibration(wildcards):

@@ -21,16 +21,21 @@ def devices_text(devices: Mapping[str, Any], comment: str) -> str:
 def main() -> None:
     """Fit the devices, and write table, devices and a summary."""
     name = snakemake.wildcards.calibration
-    probes = snakemake.input.probes
     description, program = read_model_description(
         snakemake.params.description, snakemake.input.program
     )
     description = as_fitted(description, [], snakemake.input.manifest)
-    io_time = read_tables(snakemake.input.io_time, "io_time")
+    tables = {
+        key: read_tables(snakemake.input[key], key)
+        for key in ("io_time", "probes")
+        if snakemake.input[key]
+    }
+    if program:
+        tables = {key: program.measured(table) for key, table in tables.items()}
     result = calibrate(
         description,
-        program.measured(io_time) if program else io_time,
-        read_tables(probes, "probes") if probes else None,
+        tables["io_time"],
+        tables.get("probes"),
         snakemake.params.parameters,
         snakemake.params.tries_structures,
     )

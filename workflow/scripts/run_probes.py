@@ -1,7 +1,7 @@
 """Run the micro-probes of a machine's storage under MPI.
 
-    command=(python run_probes.py DESCRIPTION_JSON --output DIR --native DIR
-        --launch NAME)
+    command=(python run_probes.py DESCRIPTION_JSON --manifest FILE --output DIR
+        --native DIR --launch NAME)
     start=$("${command[@]}" --prepare) &&
         mpiexec -n N /bin/sh -c "$start" tierscope "${command[@]}"
 
@@ -22,6 +22,7 @@ def parse_arguments() -> argparse.Namespace:
         description="Run the micro-probes of a machine's storage under MPI."
     )
     parser.add_argument("description", type=Path, help="what to probe, JSON")
+    parser.add_argument("--manifest", type=Path, required=True, help="of the dataset")
     parser.add_argument("--output", type=Path, required=True, help="folder of results")
     parser.add_argument("--native", type=Path, required=True, help="compiled libraries")
     parser.add_argument("--launch", required=True, help="name of this launch")

@@ -71,7 +71,7 @@ def test_every_rank_keeps_memory_and_starts_no_threads_and_no_hooks(capsys):
     "command",
     [
         "run_benchmark.py x.json --staging s --runs r cache-000/rep-0",
-        "run_probes.py x.json --output o",
+        "run_probes.py x.json --manifest m --output o",
     ],
 )
 def test_rank_that_was_started_directly_is_refused_in_one_line(command):

@@ -153,7 +153,10 @@ def test_programs_are_named_by_the_modules_that_are_imported():
 def test_no_module_of_the_benchmark_is_missing_from_its_digest():
     found = {*imported_modules(SCRIPTS / "run_benchmark.py")}
     package = SCRIPTS / "tierscope" / "benchmark"
-    of_other_scripts = {package / "probe_launch.py", package / "accuracy_study.py"}
+    of_other_scripts = {
+        package / name
+        for name in ("probe_launch.py", "probed_files.py", "accuracy_study.py")
+    }
     of_other_scripts |= {*(package / "programs").rglob("*.py")}
     assert {*package.rglob("*.py")} - found == of_other_scripts
 

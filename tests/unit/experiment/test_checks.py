@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from descriptions import describe_scenario
 from snakemake.utils import update_config
+from tierscope.core.scenario import UserDataset
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment.checks import check_n_osts, require_improvable_devices
 from tierscope.experiment.config import defaults_of_programs, read_experiment
@@ -25,6 +26,35 @@ def with_program(**own):
     for one in (defaults_of_programs([own]), own):
         update_config(config, one)
     return read_experiment(config, ROOT / "resources")
+
+
+def test_storage_of_a_program_is_probed_with_files_of_its_dataset():
+    experiment = with_program()
+    (plan,) = experiment.calibrations.values()
+    assert plan.probed_n_osts == (0,)
+    probed = experiment.probe_description("mine", 0)
+    assert (probed.dataset, probed.buffer_bytes) == (
+        UserDataset("mine", "/data/mine"),
+        0,
+    )
+    # Of one process 32 files, 4 MiB of each, and ten percent.
+    assert experiment.probe_job("mine", 0).lfs_mib == 141
+
+
+def test_generated_dataset_of_a_program_is_probed_as_its_own(tmp_path):
+    datasets = {"datasets": {}, "sweep": {"datasets": ["small"]}}
+    experiment = with_program(**datasets, roots={"gfs": str(tmp_path)})
+    probed = experiment.probe_description("small", 0)
+    folder = experiment.datasets["small"].directory(0)
+    assert probed.dataset.path == str(tmp_path / "data" / folder)
+
+
+def test_no_other_osts_of_a_program_are_probed():
+    other = {"calibrations": {"all-osts": {"probed_n_osts": [1]}}}
+    with pytest.raises(
+        ConfigError, match=r"probed_n_osts: got 1, expected some of \[0\]"
+    ):
+        with_program(model=other).calibration("all-osts")
 
 
 def system(gfs="emulated", lfs="emulated"):

@@ -11,10 +11,13 @@ from tierscope.storage.probes import (
     Client,
     Probe,
     Timing,
+    choose_files,
+    largest_probed,
     lfs_rate_percent,
     plan,
     probe_files,
     probe_row,
+    why_not_probed,
 )
 
 DEVICES = {
@@ -136,6 +139,50 @@ class TestFiles:
 @pytest.mark.parametrize(("n_files", "percent"), [(4, 50), (12, 50), (6400, 1)])
 def test_node_holds_the_files_of_its_two_processes(n_files, percent):
     assert lfs_rate_percent(describe(n_files)) == percent
+
+
+class TestChosenFiles:
+    @pytest.mark.parametrize(
+        ("sizes", "n_processes", "ids", "size"),
+        [
+            ([7, 7, 7], 1, [0, 1, 2], 7),
+            ([0, 10, 50, 10], 1, [1, 2, 3], 10),
+            ([9, 1, 8, 2, 7], 1, [0, 2, 4], 7),
+            ([9, 1, 8, 2, 7], 4, [0, 2, 3, 4], 2),
+            ([2**23, 2**22, 2**23, 1], 1, [0, 1, 2], 2**22),
+        ],
+    )
+    def test_half_of_the_files_or_one_for_each_process_are_as_large(
+        self, sizes, n_processes, ids, size
+    ):
+        chosen = choose_files("mine", np.array(sizes), n_processes)
+        assert sorted(chosen.file_ids.tolist()) == ids
+        assert chosen.dataset.file_size_bytes == size
+        assert chosen.dataset.n_files == len(ids)
+
+    def test_neighbours_are_of_anywhere(self):
+        file_ids = choose_files("mine", np.ones(1000, int), 1).file_ids
+        assert sorted(file_ids.tolist()) == list(range(1000))
+        assert np.abs(np.diff(file_ids)).mean() > 100
+
+    def test_fewer_files_than_processes_are_not_probed(self):
+        sizes = np.array([0, 5, 5])
+        assert choose_files("mine", sizes, 3) is None
+        assert why_not_probed(sizes, 3) == (
+            "got 2 files that are not empty, expected at least 3, one for each process"
+        )
+
+    def test_no_dataset_needs_more_room_than_the_largest(self):
+        largest = largest_probed("mine", 4)
+        chosen = choose_files("mine", np.full(10**4, 2**30), 4).dataset
+        for tier in ("gfs", "lfs"):
+            used = [
+                probe_of(describe(one.n_files, one.file_size_bytes, 0), name)
+                for one in (largest, chosen)
+                for name in (f"{tier}_read_rate",)
+            ]
+            assert used[0] == used[1]
+            assert used[0].n_bytes == largest.n_files * largest.file_size_bytes
 
 
 class TestClient:

@@ -5,13 +5,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from descriptions import describe_scenario
-from tierscope.core.description import RunDescription
+from tierscope.benchmark.probed_files import probed_files
+from tierscope.core.description import ProbeDescription, RunDescription
+from tierscope.core.scenario import Dataset
+from tierscope.core.tables import write_table
 from tierscope.model.programs.description import (
     ModelledProgram,
     model_program,
     read_model_description,
 )
 from tierscope.model.simulator.run import workload_of
+from tierscope.storage.probes import plan
 from tierscope.storage.queueing_network import ModelError
 from unit.model.programs.conftest import FILE_BYTES, LOADER, N_FILES, PIPELINE
 
@@ -102,6 +106,41 @@ def test_workload_is_that_of_the_loader_that_loads_alike(made, tmp_path):
     )
     table = pd.DataFrame({"loader": ["program"], "n_osts": [0]})
     assert program.measured(table).to_numpy().tolist() == [["pytorch", 4]]
+    probes = pd.DataFrame({"n_osts": [0]})
+    assert program.measured(probes).to_dict("list") == {"n_osts": [4]}
+
+
+def test_probes_of_a_modelled_program_are_those_that_are_made(made, tmp_path):
+    """The program starts two ranks; the system's one process probes 14 files."""
+    mixed, runs = sizes(n_ranks=2), [made(n_ranks=2)]
+    mixed[:2] = FILE_BYTES - 5
+    modelled = model_program(described(), runs, runs, mixed, NO_TIMES).description
+    manifest = {
+        "file_id": range(len(mixed)),
+        "path": [str(number) for number in range(len(mixed))],
+        "size_bytes": mixed,
+    }
+    rest = {"ost": -1, "mtime_ns": 0, "is_link": False}
+    path = tmp_path / "files.parquet"
+    write_table(pd.DataFrame(manifest).assign(**rest), path, "user_manifest")
+    files = probed_files(ProbeDescription.of(described()), path)
+    assert files.description.dataset == Dataset("mine", 14, FILE_BYTES, 1)
+    content = json.loads(json.dumps(modelled.as_json()))
+    probed = ProbeDescription.of(RunDescription.from_json(content))
+    assert plan(probed) == plan(files.description)
+    assert (modelled.system.n_processes, probed.system.n_processes) == (2, 1)
+    assert probed.system.devices["lfs"]["processes_per_server"] == 1
+
+
+def test_storage_that_cannot_be_probed_is_said(made):
+    runs, one = [made()], described()
+    one = replace(one, system=replace(one.system, processes_per_node=9))
+    modelled = model_program(one, runs, runs, sizes(), NO_TIMES)
+    assert modelled.description.probed is None
+    assert modelled.words.endswith(
+        " The storage is not probed: got 8 files that are not empty, expected at least "
+        "9, one for each process."
+    )
 
 
 def test_our_loaders_have_a_description_and_no_program():

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from tierscope.benchmark.processes import GRACE_S, Processes
+from tierscope.core.files import overlap
 from tierscope.core.machine import TierError
 from tierscope.core.scenario import Dataset
+from tierscope.core.words import printable
 from tierscope.data.tfrecord import generate_files
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.room import check_memory
@@ -24,6 +26,15 @@ def check_is_there(folder: Path) -> None:
         raise TierError(
             f"{folder}: no such dataset, but its manifest exists; make it again: "
             "snakemake ... --forcerun generate_dataset --until generate_dataset"
+        )
+
+
+def check_apart(dataset: str | Path, lfs: Path) -> None:
+    """Refuse a user's dataset that holds the root of the LFS, or lies in it."""
+    if overlap(dataset, lfs):
+        raise TierError(
+            f"{lfs}: got dataset {printable(str(dataset))}, expected two folders of "
+            "which none holds the other."
         )
 
 

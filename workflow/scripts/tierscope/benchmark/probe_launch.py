@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.benchmark.node_storage import (
-    check_is_there,
     check_room,
     claim_storage,
     release_storage,
@@ -21,13 +20,14 @@ from tierscope.benchmark.node_storage import (
 from tierscope.benchmark.observations.launch_facts import gather_facts
 from tierscope.benchmark.observations.page_cache import names_can_be_dropped
 from tierscope.benchmark.preparation import announce
+from tierscope.benchmark.probed_files import GeneratedFiles, UserFiles, probed_files
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
 from tierscope.benchmark.run_folder import scheduler_job, software_versions
 from tierscope.core.description import ProbeDescription
 from tierscope.core.files import write_text
 from tierscope.core.machine import TierError
-from tierscope.data.tfrecord import generate_files
+from tierscope.core.scenario import UserDataset
 from tierscope.storage.emulated.library import Emulation
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.probes import (
@@ -41,34 +41,36 @@ from tierscope.storage.probes import (
 )
 from tierscope.trace.runtime import OVERRIDES
 
+Files = GeneratedFiles | UserFiles
 TABLE, SUMMARY = "probes.parquet", "probes.json"
 # Processes of a machine leave a barrier within about this time of each other.
 _POLL_S = 0.00005
+_ADVICE = (
+    " The probes of a program need MPI; where job.launcher starts none, set "
+    "model.calibrations.NAME.probed_n_osts: [] to predict without them."
+)
 
 
 @dataclass
 class ProbeLaunch:
-    """Runs all probes of a dataset on one OST count; `emulation` may be None."""
+    """Runs all probes of a dataset on one OST count; `emulation` may be None.
+
+    `files` are those that are probed, None if the dataset has too few.
+    """
 
     description: ProbeDescription
+    files: Files | None
     processes: Processes
     emulation: Any
     say: Callable[[str], None]
 
     def __post_init__(self):
-        self.dataset = self.description.dataset
-        self.folder_name = self.dataset.directory(self.description.n_osts)
         self.storage = LocalStorage(
             self.description.system.lfs.data_root(),
             self.processes.node,
             0,
             self.processes.launch,
         )
-        self.folders = {
-            "gfs": self.description.system.gfs.data_root() / self.folder_name,
-            "lfs": self.storage.folder / self.folder_name,
-        }
-        self.plan = plan(self.description)
         self._drops_names = False
         self._facts: dict[str, Any] = {}
 
@@ -80,15 +82,14 @@ class ProbeLaunch:
     def run(self, folder: Path) -> None:
         """Run the probes and write table and summary into a folder."""
         processes = self.processes
-        self.say(
-            f"{processes.size} processes probe the storage under {self.folder_name}"
-        )
-        if processes.rank == 0:
-            check_is_there(self.folders["gfs"])
-        self._fill()
-        self._drops_names = not self.emulation and names_can_be_dropped(processes)
         started = datetime.now(UTC)
-        rows = self._measure()
+        if self.files is None:
+            name = self.description.dataset.name
+            self.say(
+                f"nothing is probed: dataset {name} has fewer files that are not empty "
+                f"than the {processes.size} processes that probe"
+            )
+        rows = self._rows(self.files) if self.files else []
         if processes.rank == 0:
             self._write(folder, rows, started)
         self.release()
@@ -103,31 +104,46 @@ class ProbeLaunch:
         """Remove this node's LFS contents."""
         release_storage(self.processes, self.storage, self.emulation)
 
-    def _fill(self) -> None:
-        """Generate the files that this process will read on its node's LFS."""
-        probe = next(one for one in self.plan if one.tier == "lfs")
-        mine = probe_files(self.description, probe, self.processes.rank, repeat=0)
-        names = [self.dataset.file_name(file_id) for file_id in mine]
-        size = self.dataset.file_size_bytes
+    def _rows(self, files: Files) -> list[dict[str, Any]]:
+        """Fill the LFS, run the probes, and return the rows (on rank 0)."""
+        processes, dataset = self.processes, files.description.dataset
+        self.say(
+            f"{processes.size} processes probe the storage under {files.title}: "
+            f"{dataset.n_files} files, {dataset.file_size_bytes} bytes of each"
+        )
+        if processes.rank == 0:
+            files.check()
+        probes = plan(files.description)
+        self._fill(files, probes)
+        self._drops_names = not self.emulation and names_can_be_dropped(processes)
+        return self._measure(files, probes)
+
+    def _fill(self, files: Files, probes: list[Probe]) -> None:
+        """Let this node's LFS hold the files that this process will read."""
+        probe = next(one for one in probes if one.tier == "lfs")
+        mine = probe_files(files.description, probe, self.processes.rank, repeat=0)
+        size = files.description.dataset.file_size_bytes
         part = (self.processes.node_size * len(mine), size)
         check_room(self.processes, self.storage, [part])
-        claim_storage(self.processes, self.storage, self.folder_name)
-        generate_files(self.folders["lfs"], names, mine, size)
+        claim_storage(self.processes, self.storage, files.title)
+        files.fill(self.storage.folder / files.title, mine)
         self.processes.barrier()
 
-    def _measure(self) -> list[dict[str, Any]]:
+    def _measure(self, files: Files, probes: list[Probe]) -> list[dict[str, Any]]:
         """Run all repeats of all probes and return the rows (on rank 0)."""
         rows = []
         for repeat in range(REPEATS):
-            for _, probes in groupby(self.plan, key=lambda one: (one.tier, one.kind)):
-                rows += self._run_together(list(probes), repeat)
+            for _, some in groupby(probes, key=lambda one: (one.tier, one.kind)):
+                rows += self._run_together(files, list(some), repeat)
             self.say(f"  repeat {repeat + 1} of {REPEATS}")
         return rows
 
-    def _run_together(self, probes: list[Probe], repeat: int) -> list[dict[str, Any]]:
+    def _run_together(
+        self, files: Files, probes: list[Probe], repeat: int
+    ) -> list[dict[str, Any]]:
         """Run the probes that share files, from open to close."""
         processes, rows = self.processes, []
-        paths = self._paths(probes[0], repeat)
+        paths = self._paths(files, probes[0], repeat)
         client = (
             Client(paths, self.emulation.clock.now_s)
             if self.emulation
@@ -144,7 +160,7 @@ class ProbeLaunch:
                     names_can_be_dropped(processes)
                 processes.barrier()  # this one polls slowly, the next one fast
                 processes.barrier(_POLL_S)
-                timing = client.run(probe) if takes_part else None
+                timing = _run_on_real_tiers(client, probe) if takes_part else None
             timings = processes.gather(timing)
             if processes.rank == 0:
                 one_clock = len(set(processes.hosts)) == 1
@@ -169,27 +185,32 @@ class ProbeLaunch:
         clock.barrier()
         return timing
 
-    def _paths(self, probe: Probe, repeat: int) -> list[str]:
+    def _paths(self, files: Files, probe: Probe, repeat: int) -> list[str]:
         """Return this process's files for an open probe and those that follow it."""
         if self.processes.rank >= probe.n_clients:
             return []
-        files = probe_files(self.description, probe, self.processes.rank, repeat)
-        folder = self.folders[probe.tier]
-        return [os.path.join(folder, self.dataset.file_name(i)) for i in files]
+        mine = probe_files(files.description, probe, self.processes.rank, repeat)
+        folders = {"gfs": files.root, "lfs": self.storage.folder / files.title}
+        folder = folders[probe.tier]
+        return [os.path.join(folder, files.name(probe.tier, i)) for i in mine]
 
     def _write(
         self, folder: Path, rows: list[dict[str, Any]], started: datetime
     ) -> None:
         """Write the table, then the summary."""
-        from tierscope.core.tables import write_rows  # only rank 0 loads it
+        # Only rank 0 loads them.
+        from tierscope.core.tables import empty_table, write_rows, write_table
 
         keys = {
             "source": self.description.source,
             "system": self.description.system.name,
-            "dataset": self.dataset.name,
+            "dataset": self.description.dataset.name,
             "n_osts": self.description.n_osts,
         }
-        write_rows([row | keys for row in rows], folder / TABLE, "probes")
+        if rows:
+            write_rows([row | keys for row in rows], folder / TABLE, "probes")
+        else:
+            write_table(empty_table("probes"), folder / TABLE, "probes")
         devices = None
         if self.emulation:
             devices = {"devices": self.emulation.describe()["devices"]}
@@ -206,6 +227,17 @@ class ProbeLaunch:
             **self._facts,
         }
         write_text(folder / SUMMARY, json.dumps(summary, indent=1) + "\n")
+
+
+def _run_on_real_tiers(client: Client, probe: Probe) -> Timing:
+    """Run a probe, or say which one failed."""
+    try:
+        return client.run(probe)
+    except OSError as error:
+        raise TierError(
+            f"probe {probe.name}: {error}. If the dataset has changed since it was "
+            "listed, delete its manifest and start again."
+        ) from error
 
 
 def _emulation_of(
@@ -240,9 +272,11 @@ def run_probes(arguments: argparse.Namespace) -> None:
     """Run all probes, as one of the ranks; arguments are those of `run_probes.py`."""
     description = ProbeDescription.read(arguments.description)
     emulation = _emulation_of(arguments, description)
-    processes = join_launch(description.system, arguments.launch)
+    advice = _ADVICE if isinstance(description.dataset, UserDataset) else ""
+    processes = join_launch(description.system, arguments.launch, advice)
+    files = probed_files(description, arguments.manifest)
     probes = ProbeLaunch(
-        description, processes, emulation, say=lambda line: say(processes, line)
+        description, files, processes, emulation, lambda line: say(processes, line)
     )
     processes.keep(probes.storage)
 

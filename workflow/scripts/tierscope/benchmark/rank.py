@@ -36,8 +36,11 @@ _EXPLAINED = (
 )
 
 
-def join_launch(system: dict[str, Any], launch: str) -> Processes:
-    """Start MPI and return the processes of a launch of this name."""
+def join_launch(system: dict[str, Any], launch: str, advice: str = "") -> Processes:
+    """Start MPI and return the processes of a launch of this name.
+
+    `advice` is what to do if they are others than the system has.
+    """
     try:
         keeper = Keeper(launch)  # before MPI, which may not allow new processes
     except OSError as error:
@@ -47,7 +50,7 @@ def join_launch(system: dict[str, Any], launch: str) -> Processes:
     try:
         return Processes(MPI.COMM_WORLD, system, launch, keeper)
     except BenchmarkError as error:  # all ranks get the same error
-        sys.exit(f"tierscope: {error}" if MPI.COMM_WORLD.rank == 0 else 1)
+        sys.exit(f"tierscope: {error}{advice}" if MPI.COMM_WORLD.rank == 0 else 1)
 
 
 def leave_launch(processes: Processes) -> None:

@@ -8,7 +8,7 @@ runs have the same settings. `run.json` holds one as well, with facts about the 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -203,6 +203,34 @@ class ProgramSettings:
     in_place: bool
 
 
+@dataclass(frozen=True)
+class ProbedStorage:
+    """What the probes of a program's storage have that its modelled runs have not.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The probed files (`tierscope.storage.probes.choose_files`).
+    processes_per_node : int
+        Processes that probe; a program may start others.
+    processes_per_lfs_server : int
+        How many of them share a server of the LFS.
+    """
+
+    dataset: Dataset
+    processes_per_node: int
+    processes_per_lfs_server: int
+
+    def of(self, system: Machine) -> Machine:
+        """Return a modelled system with the processes that probe it."""
+        lfs = system.devices["lfs"]
+        lfs = {**lfs, "processes_per_server": self.processes_per_lfs_server}
+        devices = {**system.devices, "lfs": lfs}
+        return replace(
+            system, processes_per_node=self.processes_per_node, devices=devices
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunDescription:
     """All settings that determine the measurements of a scenario.
@@ -231,6 +259,8 @@ class RunDescription:
     program : ProgramSettings, optional
         The program, if one of the user reads. Of `training` it depends on seed and
         `cold` only; `training.epochs` is 0, as the program decides.
+    probed : ProbedStorage, optional
+        Of a program for models, if its storage can be probed.
     servers : ndarray of int, shape (n_files,), optional
         The object server of each file, for models, where it was observed. It is no
         setting, so it is in no JSON.
@@ -246,6 +276,7 @@ class RunDescription:
     policy_options: Mapping[str, Any] = field(default_factory=dict)
     lmdb: LmdbSettings | None = None
     program: ProgramSettings | None = None
+    probed: ProbedStorage | None = None
     servers: "np.ndarray | None" = field(default=None, compare=False, repr=False)
 
     @classmethod
@@ -293,6 +324,8 @@ class RunDescription:
             content["policy"] = dict(self.policy_options)
         if self.lmdb:
             content["lmdb"] = asdict(self.lmdb)
+        if self.probed:
+            content["probed"] = asdict(self.probed)
         if self.program:
             content["program"] = asdict(self.program)
             content["training"] = {name: training[name] for name in _OF_PROGRAMS}
@@ -382,8 +415,10 @@ class ProbeDescription:
 
     Parameters
     ----------
-    source, system, dataset
+    source, system
         As for `RunDescription`.
+    dataset : Dataset or UserDataset
+        The dataset; one that programs read is the user's, until its files are chosen.
     n_osts : int
         OSTs over which the dataset is spread.
     buffer_bytes : int
@@ -394,7 +429,7 @@ class ProbeDescription:
 
     source: str
     system: Machine
-    dataset: Dataset
+    dataset: Dataset | UserDataset
     n_osts: int
     buffer_bytes: int
     servers: "np.ndarray | None" = field(default=None, compare=False, repr=False)
@@ -402,10 +437,11 @@ class ProbeDescription:
     @classmethod
     def of(cls, run: RunDescription) -> Self:
         """Return the description of the probes for a scenario's runs."""
+        probed = run.probed
         return cls(
             source=run.source,
-            system=run.system,
-            dataset=run.dataset,
+            system=probed.of(run.system) if probed else run.system,
+            dataset=probed.dataset if probed else run.dataset,
             n_osts=run.scenario.n_osts,
             buffer_bytes=run.loader.buffer_bytes,
             servers=run.servers,
@@ -425,7 +461,7 @@ class ProbeDescription:
             return cls(
                 source=_section(content, "source"),
                 system=_machine(_section(content, "system")),
-                dataset=_built(Dataset, content, "dataset"),
+                dataset=_dataset(content),
                 n_osts=_key(content, "scenario", "n_osts"),
                 buffer_bytes=_key(content, "loader", "buffer_bytes"),
             )
@@ -490,17 +526,29 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 def _sections(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `RunDescription` from its JSON."""
-    has_path = "path" in content.get("dataset", {})
     return {
         "source": _section(content, "source"),
         "system": _machine(_section(content, "system")),
-        "dataset": _built(UserDataset if has_path else Dataset, content, "dataset"),
+        "dataset": _dataset(content),
         "scenario": _built(Scenario, content, "scenario"),
         "runtime": _key(content, "darshan", "runtime"),
         "policy_options": content.get("policy", {}),
         "lmdb": _built(LmdbSettings, content, "lmdb") if "lmdb" in content else None,
+        "probed": _probed(content["probed"]) if "probed" in content else None,
         **_training_sections(content),
     }
+
+
+def _dataset(content: Mapping[str, Any]) -> Dataset | UserDataset:
+    """Return a generated dataset, or one that the user has."""
+    has_path = "path" in content.get("dataset", {})
+    return _built(UserDataset if has_path else Dataset, content, "dataset")
+
+
+def _probed(content: Mapping[str, Any]) -> ProbedStorage:
+    """Return what the storage of a program is probed with."""
+    further = {**content, "dataset": _built(Dataset, content, "dataset")}
+    return _built(ProbedStorage, {"probed": further}, "probed")
 
 
 def _training_sections(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from tierscope.experiment.system import System
 from tierscope.policies import FILES, PEERS, kind_of, of_kind, policy_options
 from tierscope.storage.emulated.library import DEVICES_VERSION
 from tierscope.storage.emulated.scale import not_emulated
+from tierscope.storage.probes import largest_probed, lfs_rate_percent
 from tierscope.storage.queueing_network import ModelError, network_of
 
 AUTO = "auto"  # what the configuration leaves to tierscope
@@ -340,24 +341,42 @@ class Experiment:
         system = replace(description.system, devices=self.system.devices)
         return replace(description, system=system)
 
+    def listed_dataset(self, dataset: str, n_osts: int) -> UserDataset:
+        """Return a dataset as a program of the user sees it: any files in a folder."""
+        found = self.datasets[dataset]
+        if isinstance(found, UserDataset):
+            return found
+        folder = self.system.gfs.data_root() / found.directory(n_osts)
+        return UserDataset(dataset, str(folder))
+
     def probe_description(self, dataset: str, n_osts: int) -> ProbeDescription:
-        """Return all settings that determine probes."""
+        """Return all settings that determine probes.
+
+        Of a program, the models take each file for one call.
+        """
+        found, buffer_bytes = self.datasets[dataset], self.loader.buffer_bytes
+        if self.runs_program:
+            found, buffer_bytes = self.listed_dataset(dataset, n_osts), 0
         return ProbeDescription(
             source=self.source,
             system=self._machine(self.system),
-            dataset=self.datasets[dataset],
+            dataset=found,
             n_osts=n_osts,
-            buffer_bytes=self.loader.buffer_bytes,
+            buffer_bytes=buffer_bytes,
         )
 
-    def probe_job(self, dataset: str, point: Point) -> BenchmarkJob:
-        """Return the job of the probes, with the needs of a run of a point."""
+    def probe_job(self, dataset: str, n_osts: int) -> BenchmarkJob:
+        """Return the job of the probes, with the needs of a run that reads as much."""
+        probed = self.probe_description(dataset, n_osts)
+        if self.runs_program:
+            largest = largest_probed(dataset, self.system.n_processes)
+            probed = replace(probed, dataset=largest)
         return BenchmarkJob(
-            self.datasets[dataset],
+            probed.dataset,
             self.system,
             self.training,
             self.loader,
-            (point,),
+            (Point(lfs_rate_percent(probed), 0),),
             "pinning",
         )
 
@@ -395,8 +414,10 @@ class Experiment:
                 f"expected some of {rates}, which {scenario.name} runs"
             )
         swept = {one.n_osts for one in self.sweep if one.dataset == scenario.dataset}
+        if self.runs_program:  # the models know no other OSTs of its files
+            swept = {scenario.n_osts}
         probed = wanted.get("probed_n_osts", AUTO)
-        probed = self._probed_by_default(swept) if probed == AUTO else set(probed)
+        probed = {min(swept), max(swept)} if probed == AUTO else set(probed)
         if unknown := sorted(probed - swept):
             raise ConfigError(
                 f"{where}.probed_n_osts: got {unknown[0]}, expected some of "
@@ -462,13 +483,6 @@ class Experiment:
             if one.cache_rate_percent in rates and one.repetition > 0
         ]
         return tuple(sorted([*fitted, *repeated], key=astuple))
-
-    def _probed_by_default(self, swept: set[int]) -> set[int]:
-        """Return on how many OSTs the storage is probed if nobody says it.
-
-        A dataset of a user has no files that probes may use up.
-        """
-        return set() if self.runs_program else {min(swept), max(swept)}
 
     @property
     def _wanted_calibrations(self) -> Mapping[str, Mapping[str, Any]]:

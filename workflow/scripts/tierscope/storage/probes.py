@@ -11,6 +11,8 @@ dropped before it is read (``posix_fadvise(DONTNEED)``, kinds `directory` and `l
 a tmpfs cannot drop pages). Names and inodes are dropped before files are opened, which
 only root can do. So on the GFS each repeat uses other files, if the dataset has enough.
 An emulated device charges every call, cached or not.
+
+Of a user's dataset some files are probed, and the same number of bytes of each.
 """
 
 import os
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tierscope.core.description import ProbeDescription
+from tierscope.core.scenario import Dataset
 from tierscope.storage.page_cache import drop_opened
 
 if TYPE_CHECKING:
@@ -80,6 +83,65 @@ class Probe:
     def n_bytes(self) -> int:
         """Return the number of bytes that all processes read together."""
         return self.n_clients * self.files_per_client * self.file_bytes
+
+
+@dataclass(frozen=True)
+class ProbedFiles:
+    """The files of a user's dataset that probes use.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        As if it were generated: the number of these files, and what is read of each.
+    file_ids : ndarray of int, shape (n_files,)
+        Number of each of them in the dataset's manifest.
+    """
+
+    dataset: Dataset
+    file_ids: "np.ndarray"
+
+
+def choose_files(
+    name: str, sizes: "np.ndarray", n_processes: int
+) -> ProbedFiles | None:
+    """Return the files of a user's dataset that are probed, None if they are too few.
+
+    They are in random order, so files of a folder are seldom neighbours. What is read
+    of each is its first bytes: as many as half of the files that are not empty have, or
+    as many files as there are processes, but at most `BYTES_PER_CLIENT`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the dataset.
+    sizes : ndarray of int, shape (n_files,)
+        Bytes of each file.
+    n_processes : int
+        Processes that probe; each needs a file that is not empty.
+    """
+    import numpy as np
+
+    largest_first = np.sort(sizes[sizes > 0])[::-1]
+    n_files = len(largest_first)
+    if n_files < n_processes:
+        return None
+    size = int(largest_first[max(-(-n_files // 2), n_processes) - 1])
+    size = min(size, BYTES_PER_CLIENT)
+    file_ids = np.random.default_rng(0).permutation(np.flatnonzero(sizes >= size))
+    return ProbedFiles(Dataset(name, len(file_ids), size, 1), file_ids)
+
+
+def why_not_probed(sizes: "np.ndarray", n_processes: int) -> str:
+    """Return why no files of a user's dataset can be probed."""
+    return (
+        f"got {(sizes > 0).sum()} files that are not empty, expected at least "
+        f"{n_processes}, one for each process"
+    )
+
+
+def largest_probed(name: str, n_processes: int) -> Dataset:
+    """Return a dataset that needs as much room as the probes of any user's dataset."""
+    return Dataset(name, FILES_PER_CLIENT * n_processes, BYTES_PER_CLIENT, 1)
 
 
 def plan(probed: ProbeDescription) -> list[Probe]:

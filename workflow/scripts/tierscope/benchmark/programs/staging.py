@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tierscope.benchmark.node_storage import why_no_room
+from tierscope.benchmark.node_storage import check_apart, why_no_room
 from tierscope.benchmark.programs.page_cache import drop_files
-from tierscope.core.files import overlap
 from tierscope.core.machine import TierError
 from tierscope.core.words import printable
 from tierscope.data.listing import ABSENT, SAME, compare_files, is_as_listed
@@ -117,12 +116,7 @@ class StagedFiles:
         TierError
             As `LocalStorage.claim` does, or if the LFS and the dataset overlap.
         """
-        lfs = self._storage.data_root.parent
-        if overlap(self._root, lfs):
-            raise TierError(
-                f"{lfs}: got dataset {printable(self._root)}, expected two folders of "
-                "which none holds the other."
-            )
+        check_apart(self._root, self._storage.data_root.parent)
         if not self._storage.keep():
             self._storage.claim()
         shutil.rmtree(self.copying, ignore_errors=True)  # of a killed process

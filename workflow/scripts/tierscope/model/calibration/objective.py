@@ -22,6 +22,7 @@ from tierscope.model.calibration.observations import (
     measured_epochs,
     measured_probes,
     modelled_epochs,
+    probes_of_program,
 )
 from tierscope.model.calibration.probe_times import probe_times
 from tierscope.model.calibration.replicates import (
@@ -192,6 +193,10 @@ class Objective:
         }
         self.workload = workload_of(description)
         self.measured_probes = measured_probes(description, probes)
+        if description.probed:
+            self.measured_probes = probes_of_program(
+                description, self.measured, self.measured_probes, NOISE
+            )
 
     def start(self) -> np.ndarray:
         """Return the logarithms of the starting values."""

@@ -165,6 +165,62 @@ def measured_probes(
     return found
 
 
+def probes_of_program(
+    description: RunDescription,
+    measured: Mapping[Point, np.ndarray],
+    probes: Mapping[int, Mapping[str, ProbeTime]],
+    noise: float,
+) -> dict[int, dict[str, ProbeTime]]:
+    """Return the probes of a program's storage as far as they matter for its runs.
+
+    What a call takes is a part of the I/O time of a file, of which `noise` stays
+    unknown. So cheap calls, such as closes, count little. Small reads of the LFS are
+    left out: the program makes none, and in the model they take as long as large ones.
+
+    Parameters
+    ----------
+    description : RunDescription
+        The program as the models know it.
+    measured, probes : mapping
+        Results of `measured_epochs` and `measured_probes`.
+    noise : float
+        Relative deviation of a time, at best.
+    """
+    calls = {one.name: one for one in plan(ProbeDescription.of(description))}
+    unknown_s = {
+        tier: noise * file_s for tier, file_s in _file_s(description, measured).items()
+    }
+
+    def of_runs(one: ProbeTime, probe: Probe) -> ProbeTime:
+        call_s = one.time_s * probe.n_clients / probe.n_operations
+        error = np.hypot(one.error, unknown_s[probe.tier] / call_s)
+        return replace(one, error=float(error))
+
+    return {
+        n_osts: {
+            name: of_runs(one, calls[name])
+            for name, one in times.items()
+            if name != "lfs_small_read_latency"
+        }
+        for n_osts, times in probes.items()
+    }
+
+
+def _file_s(
+    description: RunDescription, measured: Mapping[Point, np.ndarray]
+) -> dict[str, float]:
+    """Return the I/O time of a file on each tier, 0 if the points have none there."""
+    n_files = description.dataset.n_files / description.system.n_processes
+    found = {}
+    for tier, point in (("gfs", min(measured)), ("lfs", max(measured))):
+        here = [name.startswith(tier) for name in CLASSES]
+        times_s = np.nansum(measured[point][:, : len(CLASSES)][:, here], axis=1)
+        share = point.cache_rate_percent / 100
+        n_here = n_files * (share if tier == "lfs" else 1 - share)
+        found[tier] = float(times_s.mean() / n_here) if n_here else 0.0
+    return found
+
+
 def _not_too_exact(times: Mapping[str, ProbeTime]) -> dict[str, ProbeTime]:
     """Return probes of a tier, none more exact than half of them are.
 

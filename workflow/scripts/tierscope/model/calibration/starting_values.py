@@ -116,7 +116,8 @@ def _stations_by_probes(
     description: RunDescription, probes: Mapping[int, Mapping[str, ProbeTime]]
 ) -> dict[str, float]:
     """Return the network's values from the probes."""
-    calls = {one.name: one for one in plan(ProbeDescription.of(description))}
+    probed = ProbeDescription.of(description)
+    calls = {one.name: one for one in plan(probed)}
     fewest, most = (
         {name: one.time_s for name, one in probes[n_osts].items()}
         for n_osts in (min(probes), max(probes))
@@ -128,7 +129,7 @@ def _stations_by_probes(
     def rate(times_s: Mapping[str, float]) -> float:
         return calls["gfs_read_rate"].n_bytes / times_s["gfs_read_rate"]
 
-    network = network_of(description.system, max(probes))
+    network = network_of(probed.system, max(probes))
     reads = calls["lfs_read_rate"]
     size = network.lfs.request_bytes
     requests = -(-reads.buffer_bytes // size) * reads.n_operations

@@ -21,7 +21,13 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from tierscope.core.description import EPOCH, STEP, LoaderSettings, RunDescription
+from tierscope.core.description import (
+    EPOCH,
+    STEP,
+    LoaderSettings,
+    ProbedStorage,
+    RunDescription,
+)
 from tierscope.core.machine import Machine
 from tierscope.core.scenario import Dataset
 from tierscope.core.words import in_seconds, size_words
@@ -31,6 +37,7 @@ from tierscope.model.programs.facts import (
     program_facts,
     refuse,
 )
+from tierscope.storage.probes import choose_files, why_not_probed
 from tierscope.storage.queueing_network import ModelError
 
 _TOLD = 0.9  # of the samples, whose fetches must have been timed
@@ -74,9 +81,11 @@ class ModelledProgram:
         }
 
     def measured(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return a table of the program's runs, as of the loader that loads alike."""
-        scenario = self.description.scenario
-        return table.assign(loader=scenario.loader, n_osts=scenario.n_osts)
+        """Return a table of runs or probes, as of the loader that loads alike."""
+        keys = self.description.scenario.keys
+        return table.assign(
+            **{key: keys[key] for key in ("loader", "n_osts") if key in table}
+        )
 
 
 def model_program(
@@ -111,6 +120,7 @@ def model_program(
         described.dataset.name, len(sizes), round(sizes.mean()), facts.batch_size
     )
     system = _machine(described.system, facts, sample_s, ideal[0])
+    probed, not_probed = _probed(described, sizes)
     n_osts = system.devices["gfs"]["n_osts"]
     description = replace(
         described,
@@ -130,13 +140,14 @@ def model_program(
             prefetch_factor=facts.prefetch_factor,
         ),
         program=None,
+        probed=probed,
     )
     rest_s = _rest_s(ideal, facts.batch_size, sample_s)
     words = (
         f"The program {facts.words}. By its ideal runs it computes for "
         f"{in_seconds(compute_s)} a step, takes {in_seconds(sample_s)} of processor "
         f"time a sample ({told_by}), and {in_seconds(float(np.mean(rest_s)))} an epoch "
-        f"for the rest.{_size_words(sizes)}"
+        f"for the rest.{_size_words(sizes)}{not_probed}"
     )
     return ModelledProgram(description, rest_s, words)
 
@@ -159,6 +170,19 @@ def _machine(
     if per_node != system.processes_per_node:  # as ranks of torchrun: all of a node
         devices["lfs"] = {**devices["lfs"], "processes_per_server": per_node}
     return replace(system, processes_per_node=per_node, devices=devices)
+
+
+def _probed(
+    described: RunDescription, sizes: np.ndarray
+) -> tuple[ProbedStorage | None, str]:
+    """Return what the storage is probed with, or a sentence that it cannot be."""
+    system = described.system
+    chosen = choose_files(described.dataset.name, sizes, system.n_processes)
+    if chosen is None:
+        reason = why_not_probed(sizes, system.n_processes)
+        return None, f" The storage is not probed: {reason}."
+    in_group = system.devices["lfs"]["processes_per_server"]
+    return ProbedStorage(chosen.dataset, system.processes_per_node, in_group), ""
 
 
 def _compute_s(ideal: Sequence[SeenRun]) -> float:
