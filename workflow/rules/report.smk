@@ -22,6 +22,9 @@ rule build_report:
     input:
         **{table: f"{TABLES}/{table}.parquet" for table in REPORT_TABLES},
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
+        calibration=(
+            f"{RESULTS}/model/{CALIBRATED}/calibration.parquet" if CALIBRATED else []
+        ),
         policy_claims=f"{COMPARISON}/policy_claims.parquet" if SCORES_CLAIMS else [],
         policy_summary=(
             f"{COMPARISON}/policy_summary.parquet" if "policies" in COMPARED else []

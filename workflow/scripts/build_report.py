@@ -33,6 +33,9 @@ if __name__ == "__main__":
         )
     ]
     estimates = read_table(given.estimates, "estimates") if given.estimates else None
+    calibration = None
+    if given.calibration:
+        calibration = read_table(given.calibration, "calibration")
     policy_claims = None
     if given.policy_claims:
         policy_claims = read_table(given.policy_claims, "policy_claims")
@@ -71,6 +74,7 @@ if __name__ == "__main__":
             for name in ("explorer", "scorecard")
         },
         estimates=estimates,
+        calibration=calibration,
         policy_claims=policy_claims,
         policy_summary=policy_summary,
         storage_time=storage_time,

@@ -21,7 +21,14 @@ from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import as_fitted
 from tierscope.model.calibration.uncertainty import Uncertainty
-from tierscope.model.predict import ANALYTIC, MODELS, SIMULATION, models_of, predict
+from tierscope.model.predict import (
+    ANALYTIC,
+    MODELS,
+    SIMULATION,
+    models_of,
+    places_words,
+    predict,
+)
 from tierscope.model.predicted_intervals import predicted_intervals
 from tierscope.model.programs.description import ModelledProgram
 from tierscope.storage.queueing_network import ModelError
@@ -110,7 +117,7 @@ def main() -> None:
     }
     # Simulated runs are not predicted by simulation.
     models = ANALYTIC if snakemake.params.simulated else MODELS
-    pairs, parts, studies = [], [], snakemake.params.studies
+    pairs, parts, places, studies = [], [], {}, snakemake.params.studies
     manifests = snakemake.input.manifests or [[]] * len(studies)
     for study, manifest in zip(studies, manifests, strict=True):
         pair = Pair(**study["pair"])
@@ -124,6 +131,8 @@ def main() -> None:
             uncertainty = Uncertainty.read(folder / "uncertainty.json")
         description = as_fitted(description, devices, manifest)
         pairs.append(pair)
+        known = places_words(description, models_of(description, models))
+        places |= {known: None} if known else {}
         parts += predict_scenario(
             pair, description, io_time, epochs, models, uncertainty, program
         )
@@ -137,6 +146,7 @@ def main() -> None:
     write_table(predictions, snakemake.output.predictions, "predictions")
     write_table(errors, snakemake.output.errors, "prediction_errors")
     words = f"{summary(errors)}\nSource: {origin_of(snakemake)}.\n"
+    words += "".join(f"{line}\n" for line in places)
     words += "".join(f"{program.words}\n" for program in programs.values())
     for name, folder in folders.items():
         found = read_table(folder / "calibration.parquet", "calibration")

@@ -971,6 +971,17 @@ def test_only_auto_is_a_word_for_what_a_calibration_takes(config, key):
         read_experiment(changed(config, path, "all"), RESOURCES)
 
 
+@pytest.mark.parametrize("name", ["limit_bytes_per_s", "limit_credit_bytes"])
+def test_calibration_of_emulated_devices_fits_no_rate_limit(config, name):
+    path = "model.calibrations.all-osts.parameters"
+    config = changed(config, path, ["gfs.open_s", f"gfs.{name}", "lfs.request_s"])
+    experiment = read_experiment(config, RESOURCES)
+    reason = experiment.left_out_calibrations["all-osts"]
+    assert f"{path}: got gfs.{name}, expected parameters of emulated" in reason
+    real = replace(experiment, system=replace(experiment.system, emulation=None))
+    assert len(real.calibration("all-osts").parameters) == 3
+
+
 @pytest.mark.parametrize("loader", ["lmdb", "lmdbio"])
 def test_databases_are_read_in_virtual_time_if_their_tokens_are_remembered(
     config, loader

@@ -21,6 +21,7 @@ from tierscope.model.predict import (
     ANALYTIC,
     MODELS,
     models_of,
+    places_words,
     predict,
     predict_times,
 )
@@ -405,6 +406,20 @@ class TestBadInput:
         machine = replace(MACHINE, gfs=replace(GFS, limit_bytes_per_s=1e8))
         with pytest.raises(ModelError, match=r"devices\.gfs\.limit_bytes_per_s: got a"):
             predict_times(machine, WORKLOAD, 50, "mva")
+
+    def test_models_that_do_not_know_where_files_lie_say_so(self):
+        machine = read_system("fugaku", ROOT / "resources" / "systems")
+        known = replace(description(), system=machine)
+        assert places_words(known, MODELS) == ""
+        observed = replace(known, servers=np.zeros(known.dataset.n_files, int))
+        random = with_values(known, {})
+        random.system.devices["gfs"]["placement"] = "random"
+        for placed in (observed, random):
+            words = places_words(placed, models_of(placed, MODELS))
+            assert words.startswith("bounds, mva, order-statistics: as if files lay ev")
+            assert places_words(placed, ["simulation"]) == ""
+            alone = changed(placed, scenario={"n_osts": 1})
+            assert places_words(alone, MODELS) == ""
 
     @pytest.mark.parametrize(
         ("section", "changes", "words"),

@@ -126,13 +126,16 @@ def test_file_of_the_system_is_no_source_of_fitted_values(experiment):
 
 def test_time_of_a_request_is_told_from_the_transfer(experiment):
     names = ["gfs.request_s", "gfs.ost_bandwidth_bytes_per_s", "gfs.read_latency_s"]
+    names += ["gfs.open_s", "lfs.request_s"]
     # 60 OSTs are one emulated server: 2 ms a request, and 128 KiB in about 0.6 ms.
     description = with_values(describe(experiment, 60), {"gfs.request_s": 3.2e-4})
+    others = [name for name in PARAMETERS if name not in names]
+    known = dict(zip(others, truth_of(description, others), strict=True))
     found = calibrate(
-        scrambled(description),
+        with_values(scrambled(description), known),
         io_time_of(description, noise=0.01),
         probes_of(description, (60, 1), noise=0.01),
-        [*names, "gfs.open_s", "lfs.request_s"],
+        names,
     )
     values = dict(
         zip((one.name for one in found.parameters), found.values, strict=True)

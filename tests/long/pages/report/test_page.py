@@ -209,6 +209,15 @@ def test_io_time_of_several_workers_is_called_their_sum(n_workers, is_said):
     assert ("execution time times the workers of a process" in text) == is_said
 
 
+def test_lack_of_fit_of_the_model_stands_above_its_estimates():
+    said = {"calibration": "all-osts", "lack_of_fit": "It does not describe this."}
+    page = page_of(io_time_of(), calibration=pd.DataFrame([said]))
+    words = "Calibration all-osts of the model: It does not describe this."
+    assert words in Page(page).text
+    untested = pd.DataFrame([said | {"lack_of_fit": ""}])
+    assert "of the model:" not in Page(page_of(io_time_of(), calibration=untested)).text
+
+
 def test_what_other_papers_say_stands_beside_what_is_found():
     claim = {
         "claim": "P1",

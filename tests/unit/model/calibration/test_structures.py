@@ -22,6 +22,7 @@ from tierscope.model.calibration.result import (
     FITTED,
     FURTHER_PARAMETERS,
     JOINED,
+    KEPT,
     LIMIT_PARAMETERS,
     PARAMETERS,
     Calibration,
@@ -110,7 +111,7 @@ class TestServers:
         assert without_structures(description) is description
 
 
-def calibration(description, squares, status=FITTED):
+def calibration(description, squares, status=FITTED, of_gfs=FITTED):
     """Return a fit of 100 terms with a sum of squares."""
     known = PARAMETERS | FURTHER_PARAMETERS
     names = ["gfs.open_s", "gfs.request_s"]
@@ -124,7 +125,7 @@ def calibration(description, squares, status=FITTED):
         n_observations=100,
         rms_percent=100 * np.sqrt(squares / 100),
         findings=tuple(
-            Finding(status if name in LIMIT_PARAMETERS else FITTED) for name in names
+            Finding(status if name in LIMIT_PARAMETERS else of_gfs) for name in names
         ),
     )
 
@@ -139,13 +140,15 @@ def structure_of(description):
 @pytest.fixture
 def fits(monkeypatch):
     """Return the sums of squares by structure that fits find, and those asked for."""
-    squares, asked, status = {}, [], {"limit": FITTED}
+    squares, asked, status = {}, [], {"limit": FITTED, "gfs": FITTED}
 
     def fit(description, io_time, probes, start=None):
         asked.append(structure_of(description))
-        return calibration(description, squares[asked[-1]], status["limit"])
+        of_all = squares[asked[-1]], status["limit"], status["gfs"]
+        return calibration(description, *of_all)
 
     def left(structure, found, io_time, probes):
+        assert status["gfs"] == FITTED or structure.parameters
         return squares[structure_of(structure.make(found.description))], {}
 
     monkeypatch.setattr(structures, "fit_what_data_tell", fit)
@@ -213,6 +216,21 @@ class TestChoice:
         found = fit_structure(description, RUNS, PROBES)
         assert structure_of(found.description) == ""
         assert "do not determine" in found.left_out["gfs.limit_bytes_per_s"]
+
+    @pytest.mark.parametrize("osts", [None, [0, 1, 1, 0]])
+    def test_places_are_not_tried_where_the_data_tell_nothing_of_the_gfs(
+        self, fits, description, osts
+    ):
+        squares, asked, status = fits
+        status["gfs"] = KEPT
+        if osts:
+            description = with_observed_servers(description, manifest(osts))
+        squares[structure_of(description)] = 0.2
+        squares[structure_of(structures._limited(description))] = 0.2
+        found = fit_structure(description, RUNS, PROBES)
+        assert len(asked) == 1
+        assert found.description is description
+        assert ("Files at random servers: these data do" in found.note) == (not osts)
 
     def test_observed_servers_hold_unless_files_in_turn_fit_clearly_better(
         self, fits, description

@@ -17,9 +17,15 @@ from tierscope.core.tables import check_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.system import read_system
+from tierscope.model.calibration.starting_values import with_values
 from tierscope.model.simulator.epoch import simulate_epoch
 from tierscope.model.simulator.log import simulated_run_json, write_simulated_log
-from tierscope.model.simulator.run import class_times, simulate_reads, tables_of
+from tierscope.model.simulator.run import (
+    class_times,
+    planned_reads,
+    simulate_reads,
+    tables_of,
+)
 from tierscope.storage.emulated.scale import emulated_machine, scale_lfs
 from tierscope.storage.queueing_network import (
     ModelError,
@@ -630,6 +636,15 @@ def fugaku_with(part, **changes):
     return replace(system, devices=devices)
 
 
+def test_emulated_system_with_what_only_simulated_ones_have_is_refused():
+    system = read_system("scale-model", RESOURCES / "systems")
+    gfs = system.devices["gfs"] | {"limit_bytes_per_s": 1e8}
+    limited = replace(system, devices=system.devices | {"gfs": gfs})
+    words = r"system scale-model: devices\.gfs\.limit_bytes_per_s: got 100000000\.0, ex"
+    with pytest.raises(ModelError, match=words):
+        network_of(limited, 60)
+
+
 @pytest.mark.parametrize("close_s", [4e-6, 0.0])
 def test_close_of_no_service_time_has_no_latency_as_on_emulated_devices(close_s):
     network = network_of(fugaku_with("gfs", close_s=close_s), 60)
@@ -759,6 +774,14 @@ class TestRun:
         (alone,) = simulate_reads(description, POINT, [1])
         assert alone.epoch.execution_time_s == second.epoch.execution_time_s
         assert second.epoch.execution_time_s > first.epoch.execution_time_s + 1
+
+    @pytest.mark.parametrize("description", ["pinning"], indirect=True)
+    def test_epochs_are_remembered_only_for_a_limit(self, description):
+        first, second = planned_reads(description, POINT)
+        assert second.before is first.before is None
+        limited = with_values(description, {"gfs.limit_bytes_per_s": 1e6})
+        first, second = planned_reads(limited, POINT)
+        assert second.before is first
 
     @pytest.mark.parametrize("description", ["pinning"], indirect=True)
     def test_cache_rate_changes_neither_order_nor_servers(self, description, reads):

@@ -96,7 +96,8 @@ RULE_NOTE = (
 METHOD_WORDS = {RULE: "by the rule", MODEL: "by the model"}
 _EVALUATIONS = {
     "simulation": "simulated event by event",
-    "order-statistics": "approximated by mean values and order statistics",
+    "order-statistics": "approximated by mean values and order statistics, as if files "
+    "lay evenly on the servers",
 }
 
 

@@ -32,6 +32,7 @@ from tierscope.experiment.job import BenchmarkJob, ProgramJob
 from tierscope.experiment.system import System
 from tierscope.policies import FILES, PEERS, kind_of, of_kind, policy_options
 from tierscope.storage.emulated.library import DEVICES_VERSION
+from tierscope.storage.emulated.scale import not_emulated
 from tierscope.storage.probes import largest_probed, lfs_rate_percent
 from tierscope.storage.queueing_network import ModelError, network_of
 
@@ -387,8 +388,8 @@ class Experiment:
         Raises
         ------
         ConfigError
-            If the system has no devices, runs are simulated, or the sweep lacks points
-            that the calibration needs.
+            If the system has no devices or lacks a parameter, runs are simulated, or
+            the sweep lacks points that the calibration needs.
         """
         where = f"config: model.calibrations.{name}"
         if self.simulated:
@@ -422,13 +423,12 @@ class Experiment:
                 f"{where}.probed_n_osts: got {unknown[0]}, expected some of "
                 f"{sorted(swept)}, on which the sweep has dataset {scenario.dataset}"
             )
-        parameters = wanted.get("parameters", AUTO)
         return CalibrationPlan(
             name,
             scenario,
             points,
             tuple(sorted(probed, reverse=True)),
-            None if parameters == AUTO else tuple(parameters),
+            self._calibrated_parameters(wanted, where),
             wanted.get("structures", AUTO) == AUTO,
         )
 
@@ -446,6 +446,21 @@ class Experiment:
             got = Scenario(**like).name
             raise ConfigError(f"{where}.scenario: got {got}, expected one of {names}")
         return max(fitting, key=lambda one: len(one.keys.items() & like.items()))
+
+    def _calibrated_parameters(
+        self, wanted: Mapping[str, Any], where: str
+    ) -> tuple[str, ...] | None:
+        """Return the parameters that a calibration lists, None if the data choose."""
+        if (listed := wanted.get("parameters", AUTO)) == AUTO:
+            return None
+        of_gfs = [name.removeprefix("gfs.") for name in listed if name[:3] == "gfs"]
+        if self.system.emulation is not None and (lacking := not_emulated(of_gfs)):
+            raise ConfigError(
+                f"{where}.parameters: got gfs.{lacking[0]}, expected parameters of "
+                f"emulated devices, as those of system {self.system.name}: only "
+                "simulated ones have it"
+            )
+        return tuple(listed)
 
     def _calibrated_points(
         self, wanted: Mapping[str, Any], scenario: Scenario

@@ -6,6 +6,9 @@ mixed mean, whose variation includes the mixture. First come, first served with
 different means has no product form. So waiting is computed with the mixed mean and
 variation:
 this is exact for an open M/G/1 queue and an approximation in a closed network.
+
+A tier's object servers share its reads evenly. Where files lie unequally, the fullest
+server has more to do, so times are too short.
 """
 
 from dataclasses import dataclass

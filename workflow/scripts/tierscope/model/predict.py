@@ -10,7 +10,8 @@
 
 Only the last one knows the order of files. The others give the same result for every
 repetition and epoch and for both kinds of shuffle (a local shuffle also deals files at
-random, but once for all epochs). All models assume one read thread per rank.
+random, but once for all epochs). Only it knows on which servers files lie; the others
+take them to lie evenly (`places_words`). All models assume one read thread per rank.
 """
 
 from collections.abc import Iterable
@@ -32,7 +33,13 @@ from tierscope.model.simulator.run import (
     slowest_class_times,
     workload_of,
 )
-from tierscope.storage.queueing_network import ModelError, Network, Workload, network_of
+from tierscope.storage.queueing_network import (
+    MODULO,
+    ModelError,
+    Network,
+    Workload,
+    network_of,
+)
 
 SIMULATION, ORDER_STATISTICS = "simulation", "order-statistics"
 ANALYTIC = ("bounds", "mva", ORDER_STATISTICS)
@@ -119,6 +126,19 @@ def _is_analytic(description: RunDescription) -> bool:
     """Return whether the analytic models know a scenario."""
     limited = "limit_bytes_per_s" in description.system.devices["gfs"]
     return not (limited or workload_of(description).needs_steps)
+
+
+def places_words(description: RunDescription, models: Iterable[str]) -> str:
+    """Return what some of the models leave out of places of files; may be empty."""
+    gfs = network_of(description.system, description.scenario.n_osts).gfs
+    is_even = description.servers is None and gfs.placement == MODULO
+    ignorant = [one for one in models if one in ANALYTIC]
+    if is_even or gfs.n_object_servers == 1 or not ignorant:
+        return ""
+    return (
+        f"{', '.join(ignorant)}: as if files lay evenly on {gfs.n_object_servers} "
+        "servers; the simulation knows where they lie."
+    )
 
 
 def predict_times(

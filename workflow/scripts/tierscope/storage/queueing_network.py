@@ -436,7 +436,10 @@ def _sample_s(devices: Mapping[str, Any]) -> float:
 
 def _emulated_network(system: Machine, n_osts: int, n_ranks: int) -> Network:
     """Return the network of a system's emulated devices."""
-    machine = emulated_machine(system, n_osts)
+    try:
+        machine = emulated_machine(system, n_osts)
+    except ValueError as error:
+        raise ModelError(f"system {system.name}: {error}.") from error
     groups = lfs_groups(machine, n_ranks)
     if len(sizes := {len(group) for group in groups}) > 1:
         raise ModelError(

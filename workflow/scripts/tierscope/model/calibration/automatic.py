@@ -45,9 +45,6 @@ _SURELY = 1.645  # standard errors of a limit: 95 % on one side
 _AT_END = 1.05  # factor to the end of a range below which a search is stuck
 _BAD_FIT_PERCENT = 20
 _FIRST_STEP, _BISECTIONS = 0.1, 4  # towards a limit, in logarithms
-# Factors of the starting rates of OSTs and links: a search may end where the wrong one
-# of the two limits the reads.
-_STARTS = ((1.0, 1.0), (4.0, 1.0), (1.0, 4.0))
 
 
 def fit_what_data_tell(
@@ -149,24 +146,7 @@ class _Search:
         alone = errors_alone(jacobian, np.zeros(n), NOISE)
         for i in np.flatnonzero(alone >= NOTHING_KNOWN):
             self._leave_out(self.groups.index([i]))
-        return self._best_start(x) if self.start is None else x
-
-    def _best_start(self, x: np.ndarray) -> np.ndarray:
-        """Return a start at which the probes are met; try others if they are not."""
-        objective, names = self.objective, self.objective.names
-        at = [names.index(name) for name in IN_SERIES]
-        best, least = x, np.inf
-        for factors in _STARTS:
-            start = x.copy()
-            start[at] += np.log(factors)
-            start = np.clip(start, *objective.bounds)
-            start = objective.fit_probes(self._space(start), start)
-            terms = objective.probe_residuals(start)
-            if (rest := (terms**2).sum()) < least:
-                best, least = start, rest
-            if least <= NOISE**2 * len(terms):
-                break
-        return best
+        return objective.best_start(self.groups, x) if self.start is None else x
 
     def _follow(self, step: LeaveOut | Join) -> None:
         """Leave out or join groups."""

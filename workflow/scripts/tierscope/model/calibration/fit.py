@@ -175,7 +175,7 @@ def _fit_all(objective: Objective) -> Calibration:
     start, names = objective.start(), objective.names
     groups = [[i] for i in range(len(names))]
     space = Space.of(start, groups, objective.signs)
-    found = objective.minimise(space, objective.fit_probes(space, start))
+    found = objective.minimise(space, objective.best_start(groups, start))
     refuse_unfinished(found, names)
     if len(found.terms) <= len(names):
         raise ModelError(

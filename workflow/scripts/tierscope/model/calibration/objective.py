@@ -51,6 +51,9 @@ _NEAR = 0.01
 _READS, _MOST_PAIRS = 16_000, 8
 # Factors of the starting credit: with too much credit a rate limit has no effect.
 _CREDITS = (1.0, 0.5, 0.2, 0.05)
+# Factors of the starting rates of OSTs and links: a search may end where the wrong one
+# of the two limits the reads.
+_STARTS = ((1.0, 1.0), (4.0, 1.0), (1.0, 4.0))
 _TOLERANCE = 1e-5
 _MOST_EVALUATIONS, _FEW_EVALUATIONS = 60, 12
 
@@ -183,8 +186,10 @@ class Objective:
         self.bounds = bounds[:, 0], bounds[:, 1]
         self.signs = np.array([one.sign for one in parameters], dtype=float)
         self.measured = measured_epochs(description, io_time)
+        # With a rate limit among the parameters, epochs depend on each other.
+        described = self.at(self.bounds[1])
         self.planned = {
-            point: list(planned_reads(description, point)) for point in self.measured
+            point: list(planned_reads(described, point)) for point in self.measured
         }
         self.workload = workload_of(description)
         self.measured_probes = measured_probes(description, probes)
@@ -323,7 +328,42 @@ class Objective:
         found, _ = self._search(residuals, space, best, _FEW_EVALUATIONS)
         return left(found), space.at(found)
 
-    def fit_probes(self, space: Space, x: np.ndarray) -> np.ndarray:
+    def best_start(self, groups: Sequence[Sequence[int]], x: np.ndarray) -> np.ndarray:
+        """Return a start at which the probes are met, of several the best one.
+
+        Probes on one OST count may be met with either the OSTs or the link as what
+        limits the reads. So other starts are tried until the points are met as well.
+
+        Parameters
+        ----------
+        groups : sequence of sequences of int
+            Parameters that are fitted (`Space.of`).
+        x : ndarray of float, shape (n_parameters,)
+            Logarithms of rough values of all parameters.
+        """
+        best, least = x, np.inf
+        for start in self._starts(x):
+            space = Space.of(start, groups, self.signs)
+            found = self._fit_probes(space, start)
+            terms = self.residuals(space, space.start(found))
+            if (left := float((terms**2).sum())) < least:
+                best, least = found, left
+            if least <= NOISE**2 * len(terms):
+                break
+        return best
+
+    def _starts(self, x: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield `x`, and the same with faster OSTs or links if both are fitted."""
+        if not set(IN_SERIES) <= set(self.names):
+            yield x
+            return
+        at = [self.names.index(name) for name in IN_SERIES]
+        for factors in _STARTS:
+            start = x.copy()
+            start[at] += np.log(factors)
+            yield np.clip(start, *self.bounds)
+
+    def _fit_probes(self, space: Space, x: np.ndarray) -> np.ndarray:
         """Return the parameters with which the probes alone are met best, if any."""
         z = space.start(x)
         if len(z) and self.measured_probes:

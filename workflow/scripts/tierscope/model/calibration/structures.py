@@ -34,6 +34,7 @@ from tierscope.model.calibration.result import (
     JOINED,
     LIMIT_PARAMETERS,
     Calibration,
+    Parameter,
 )
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.storage.queueing_network import MODULO, RANDOM, ModelError
@@ -97,8 +98,13 @@ def fit_structure(
     found, taken = fit_what_data_tell(description, *data), []
     reasons = dict.fromkeys(_structures_of(description), NOT_TRIED)
     while misfits(found):
-        left = {one: _left(one, found, *data) for one in reasons if one not in taken}
-        reasons |= dict.fromkeys(left, _UNTOLD)
+        others = [one for one in reasons if one not in taken]
+        reasons |= dict.fromkeys(others, _UNTOLD)
+        left = {
+            one: _left(one, found, *data)
+            for one in others
+            if one.parameters or _told_of_gfs(found)
+        }
         better = [one for one in left if _is_told(one, found, left[one][0], n_units)]
         if not better:
             break
@@ -194,17 +200,13 @@ def _left(
     The search begins at a fit without it. Parameters of the LFS and those that the data
     did not tell keep their values, so this takes a fraction of the time of a whole
     calibration.
+    There must be one parameter at least.
     """
     values = {
         one.name: value
         for one, value in zip(found.parameters, found.values, strict=True)
     }
-    findings = zip(found.parameters, found.findings, strict=True)
-    told = [
-        one
-        for one, finding in findings
-        if finding.status in {FITTED, JOINED} and one.name.startswith("gfs.")
-    ]
+    told = _told_of_gfs(found)
     added = [FURTHER_PARAMETERS[name] for name in structure.parameters]
     description = structure.make(with_values(found.description, values))
     objective = Objective(description, io_time, probes, (*told, *added))
@@ -214,6 +216,15 @@ def _left(
     space = Space.of(start, [[i] for i in range(len(start))], objective.signs)
     least, x = objective.least(space, (start, rough))
     return least, values | dict(zip(objective.names, np.exp(x), strict=True))
+
+
+def _told_of_gfs(found: Calibration) -> list[Parameter]:
+    """Return the parameters of the GFS that the data told."""
+    return [
+        one
+        for one, finding in zip(found.parameters, found.findings, strict=True)
+        if finding.status in {FITTED, JOINED} and one.name.startswith("gfs.")
+    ]
 
 
 def _n_units(io_time: pd.DataFrame, probes: pd.DataFrame | None) -> int:

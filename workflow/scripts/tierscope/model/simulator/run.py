@@ -101,7 +101,8 @@ class PlannedReads:
     servers : ndarray of int, shape (n_files,), optional
         Observed server of the GFS of each read (`simulate_epoch`).
     before : PlannedReads, optional
-        The epoch before, which may have used up a server's credit.
+        The epoch before, which may have used up a server's credit; only where the
+        devices have a rate limit.
     """
 
     files: np.ndarray
@@ -184,8 +185,9 @@ def planned_reads(
     rank_of = ranks_of_reads(n_files, n_ranks)
     servers = description.servers if servers is None else servers
     wanted = range(training.epochs) if epochs is None else list(epochs)
-    before = None
-    for epoch in _planned_epochs(description, wanted):
+    in_turn, before = _depend_on_each_other(description), None
+    # An epoch that depends on those before is planned with them.
+    for epoch in range(max(wanted) + 1) if in_turn else wanted:
         files = epoch_order(
             n_files,
             n_ranks,
@@ -195,23 +197,22 @@ def planned_reads(
             epoch=epoch,
             strata=strata(policy, on_lfs),
         )
-        before = PlannedReads(
+        planned = PlannedReads(
             files,
             rank_of,
             on_lfs[files],
             (seed, repetition, epoch),
             None if servers is None else servers[files],
-            before if epoch else None,
+            before,
         )
+        before = planned if in_turn else None
         if epoch in wanted:
-            yield before
+            yield planned
 
 
-def _planned_epochs(description: RunDescription, wanted: Sequence[int]) -> Sequence:
-    """Return the epochs that must be planned to simulate some."""
-    if "limit_bytes_per_s" in (description.system.devices or {}).get("gfs", {}):
-        return range(max(wanted) + 1)  # an epoch depends on those before
-    return wanted
+def _depend_on_each_other(description: RunDescription) -> bool:
+    """Return whether the time of an epoch depends on the epochs before."""
+    return "limit_bytes_per_s" in (description.system.devices or {}).get("gfs", {})
 
 
 def simulate_reads(

@@ -81,6 +81,7 @@ def report_context(
     statements: pd.DataFrame | None = None,
     certificate: pd.DataFrame | None = None,
     estimates: pd.DataFrame | None = None,
+    calibration: pd.DataFrame | None = None,
     policy_claims: pd.DataFrame | None = None,
     policy_summary: pd.DataFrame | None = None,
     background: pd.DataFrame | None = None,
@@ -122,6 +123,8 @@ def report_context(
         These tables, if a program of the user was run.
     estimates : DataFrame, optional
         Table ``estimates`` by the model.
+    calibration : DataFrame, optional
+        Table ``calibration`` of the model that estimates, if its devices were fitted.
     policy_claims : DataFrame, optional
         Table ``policy_claims``, where policies or loaders are compared.
     policy_summary : DataFrame, optional
@@ -187,6 +190,7 @@ def report_context(
         "warming": warming,
         "goal": goal_kind(goals, epoch),
         "utilisation_note": utilisation_note_of(goals),
+        "calibration": _calibration_words(calibration),
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
@@ -202,6 +206,13 @@ def report_context(
         "spread": spread_table(spread, titles, provenance),
         "spread_words": spread_words(spread),
     }
+
+
+def _calibration_words(calibration: pd.DataFrame | None) -> str:
+    """Return whether the model that estimates describes this storage, if tested."""
+    if calibration is None or not (said := calibration["lack_of_fit"].iloc[0]):
+        return ""
+    return f"Calibration {calibration['calibration'].iloc[0]} of the model: {said}"
 
 
 def _of_program(

@@ -15,7 +15,7 @@ of a queueing model to the statements of the paper (Fukai et al.): a reconstruct
 is consistent with them, not data.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -117,6 +117,11 @@ class ModelledMachine:
     lfs: LfsModel
 
 
+def not_emulated(gfs: Iterable[str]) -> list[str]:
+    """Return the keys of ``devices.gfs`` that only simulated devices have, sorted."""
+    return sorted(set(gfs) - {one.name for one in fields(GfsModel)})
+
+
 def modelled_machine(
     devices: Mapping[str, Any], n_osts: int, processes_per_lfs_server: int | None = None
 ) -> ModelledMachine:
@@ -131,7 +136,7 @@ def modelled_machine(
         If the GFS has what only a simulation knows: places of files, a limit of the
         rate.
     """
-    if unknown := sorted(set(devices["gfs"]) - {one.name for one in fields(GfsModel)}):
+    if unknown := not_emulated(devices["gfs"]):
         raise ValueError(
             f"devices.gfs.{unknown[0]}: got {devices['gfs'][unknown[0]]!r}, expected "
             "none: emulated devices do not have it, only simulated ones"
