@@ -17,7 +17,8 @@ first, and the others are tried on top of it. Emulated devices have the plain st
 so nothing is tried there.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,6 +45,8 @@ NOT_TRIED = "not tried, as the model without it meets these data within their no
 _UNTOLD = "these data do not tell it from the model without it"
 _UNKNOWN = "the data fit better with it, but do not determine its parameters"
 _NO_LIMIT = 1e12, 1.0  # a rate that changes nothing, and a credit
+_SERVERS = "gfs.ost_bandwidth_bytes_per_s"
+_CREDITS, _FASTER = (1.0, 0.5, 0.25, 0.1, 0.03), (1.0, 1.5, 2.0, 4.0)  # factors
 
 
 def with_observed_servers(
@@ -214,8 +217,28 @@ def _left(
     start = np.array([np.log(values[one.name]) for one in told])
     start = np.append(start, rough[len(told) :])
     space = Space.of(start, [[i] for i in range(len(start))], objective.signs)
-    least, x = objective.least(space, (start, rough))
+    starts = [one for x in (start, rough) for one in _limits_near(objective, x)]
+    least, x = objective.least(space, starts)
     return least, values | dict(zip(objective.names, np.exp(x), strict=True))
+
+
+def _limits_near(objective: Objective, x: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield starts with smaller credits and faster servers, if there is a limit.
+
+    A credit that is not used up has no effect on the data, so a search that begins with
+    too large a credit does not move it. Servers that were fitted without the limit are
+    too slow.
+    """
+    names, (osts, credit) = objective.names, (_SERVERS, LIMIT_PARAMETERS[1])
+    if credit not in names:
+        yield x
+        return
+    for factors in itertools.product(_CREDITS, _FASTER if osts in names else (1.0,)):
+        start = x.copy()
+        start[names.index(credit)] += np.log(factors[0])
+        if osts in names:
+            start[names.index(osts)] += np.log(factors[1])
+        yield np.clip(start, *objective.bounds)
 
 
 def _told_of_gfs(found: Calibration) -> list[Parameter]:
