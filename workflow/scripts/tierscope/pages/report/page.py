@@ -188,9 +188,7 @@ def report_context(
         "best_method": BEST_METHOD,
         "interval_method": METHOD,
         "warming": warming,
-        "goal": goal_kind(goals, epoch),
-        "utilisation_note": utilisation_note_of(goals),
-        "calibration": _calibration_words(calibration),
+        **_of_estimates(goals, epoch, calibration),
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
@@ -208,11 +206,19 @@ def report_context(
     }
 
 
-def _calibration_words(calibration: pd.DataFrame | None) -> str:
-    """Return whether the model that estimates describes this storage, if tested."""
-    if calibration is None or not (said := calibration["lack_of_fit"].iloc[0]):
-        return ""
-    return f"Calibration {calibration['calibration'].iloc[0]} of the model: {said}"
+def _of_estimates(
+    goals: pd.DataFrame, epoch: int, calibration: pd.DataFrame | None
+) -> dict[str, Any]:
+    """Return the goal, and whether the model that estimates describes this storage."""
+    words = ""
+    if calibration is not None and (said := calibration["lack_of_fit"].iloc[0]):
+        name = calibration["calibration"].iloc[0]
+        words = f"Calibration {name} of the model: {said}"
+    return {
+        "goal": goal_kind(goals, epoch),
+        "utilisation_note": utilisation_note_of(goals),
+        "calibration": words,
+    }
 
 
 def _of_program(
