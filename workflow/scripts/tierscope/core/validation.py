@@ -8,7 +8,7 @@ module, and none checks a file.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,6 +126,20 @@ def _bounds(schema: Mapping[str, Any]) -> str:
     if "exclusiveMinimum" in schema:
         return f" above {schema['exclusiveMinimum']}, at most {schema['maximum']}"
     return ""
+
+
+def read_presets(folders: Iterable[str | Path], name: str) -> dict[str, Any]:
+    """Return what files ``NAME.yaml`` hold by key; earlier folders take precedence.
+
+    A ConfigError says in one line what does not follow the schema of that name.
+    """
+    presets: dict[str, Any] = {}
+    for folder in folders:
+        if (path := Path(folder, f"{name}.yaml")).exists():
+            found = read_yaml(path)
+            check(found, name, str(path))
+            presets = found | presets
+    return presets
 
 
 def check(

@@ -18,7 +18,7 @@ from tierscope.core.scenario import (
     Sweep,
     UserDataset,
 )
-from tierscope.core.validation import ConfigError, check, read_yaml
+from tierscope.core.validation import ConfigError, check, read_presets
 from tierscope.experiment.checks import (
     check_devices,
     check_experiment,
@@ -112,7 +112,7 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
         One line that names the key path, the value and what was expected.
     """
     check(config, "config", "config")
-    presets = _read_presets(resources)
+    presets = read_presets(resources, "datasets")
     system = read_system(
         config["system"],
         *(Path(folder, "systems") for folder in resources),
@@ -199,17 +199,6 @@ def _check_tiers(
     for n_osts in counts:
         check_n_osts(n_osts, system, config["simulate"])
     check_devices(system, counts)
-
-
-def _read_presets(resources: Iterable[str | Path]) -> dict[str, Any]:
-    """Return the presets of datasets by name; earlier folders take precedence."""
-    presets: dict[str, Any] = {}
-    for folder in resources:
-        if (path := Path(folder, "datasets.yaml")).exists():
-            found = read_yaml(path)
-            check(found, "datasets", str(path))
-            presets = found | presets
-    return presets
 
 
 def _dataset(

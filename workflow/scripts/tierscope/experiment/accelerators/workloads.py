@@ -15,7 +15,7 @@ from tierscope.core.description import (
 )
 from tierscope.core.machine import Machine
 from tierscope.core.scenario import Dataset, Scenario
-from tierscope.core.validation import ConfigError, check, read_yaml
+from tierscope.core.validation import ConfigError, read_presets
 
 TF_DATA = "tensorflow"
 
@@ -112,7 +112,7 @@ def read_workloads(
         If a workload is not known, lacks its compute time, or reads by a rule that the
         simulator does not know.
     """
-    names, known = list(names), _read_files(folders)
+    names, known = list(names), read_presets(folders, "workloads")
     for where, given in (("workloads", names), ("compute_time_s", compute_time_s)):
         if unknown := [name for name in given if name not in known]:
             raise ConfigError(
@@ -120,17 +120,6 @@ def read_workloads(
                 f"{', '.join(known)}"
             )
     return tuple(_workload(name, known[name], compute_time_s) for name in names)
-
-
-def _read_files(folders: Iterable[str | Path]) -> dict[str, Any]:
-    """Return the workloads of all files by name."""
-    known: dict[str, Any] = {}
-    for folder in folders:
-        if (path := Path(folder, "workloads.yaml")).exists():
-            found = read_yaml(path)
-            check(found, "workloads", str(path))
-            known = found | known
-    return known
 
 
 def _workload(
