@@ -81,6 +81,7 @@ class LogHandler(LogHandlerBase):
                 self._is_interrupted = False
                 errors = [] if failures else [_STOPPED]
             self._screen.line("\n".join(errors))
+            self._screen.close()
         super().close()
 
     def _message(self, record: logging.LogRecord) -> None:

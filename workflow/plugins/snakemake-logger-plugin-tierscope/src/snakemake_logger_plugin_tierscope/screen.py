@@ -2,17 +2,24 @@
 
 import os
 import shutil
+from contextlib import suppress
 from typing import TextIO
 
 _CLEAR = "\r\x1b[K"
 
 
 class Screen:
-    """Writes lines to a stream and, on a terminal, a status line below them."""
+    """Writes lines to a stream and, on a terminal, a status line below them.
 
-    def __init__(self, stream: TextIO):
+    What cannot be written is lost, and nothing else: the stream may be closed (None),
+    its disk full, or its reader gone.
+    """
+
+    def __init__(self, stream: TextIO | None):
         self._stream, self._status = stream, ""
-        self.is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
+        self.is_terminal = bool(
+            stream and stream.isatty() and os.environ.get("TERM") != "dumb"
+        )
 
     def line(self, text: str) -> None:
         """Write text that stays, if there is any."""
@@ -20,8 +27,7 @@ class Screen:
             return
         if self._status:
             text, self._status = f"{_CLEAR}{text}", ""
-        self._stream.write(f"{text}\n")
-        self._stream.flush()
+        self._write(f"{text}\n")
 
     def status(self, text: str) -> None:
         """Replace the line at the bottom of a terminal; a file gets none."""
@@ -30,6 +36,25 @@ class Screen:
         width = shutil.get_terminal_size().columns - 1
         text = text if len(text) <= width else f"{text[: width - 3]}..."
         if text != self._status:
-            self._stream.write(f"{_CLEAR}{text}")
-            self._stream.flush()
+            self._write(f"{_CLEAR}{text}")
             self._status = text
+
+    def _write(self, text: str) -> None:
+        """Write text; letters that the stream's encoding lacks become escapes."""
+        if self._stream is None:
+            return
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        with suppress(OSError, ValueError):
+            known = text.encode(encoding, "backslashreplace").decode(encoding)
+            self._stream.write(known)
+            self._stream.flush()
+
+    def close(self) -> None:
+        """Forget what could not be written, which else gives an exit status of 120."""
+        try:
+            if self._stream:
+                self._stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+        except ValueError:
+            pass  # Snakemake has closed it
