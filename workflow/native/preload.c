@@ -3,10 +3,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -80,6 +82,36 @@ size_t add_component(char *path, size_t end, const char *component, size_t lengt
     end += length;
   }
   return end;
+}
+
+static struct stat stderr_at_start;
+static bool has_stderr, has_looked;
+
+__attribute__((constructor)) static void look_at_stderr(void) {
+  if (!has_looked)
+    has_stderr = syscall(SYS_fstat, STDERR_FILENO, &stderr_at_start) == 0;
+  has_looked = true;
+}
+
+void say_last(const char *format, ...) {
+  char line[1024];
+  struct stat now;
+  sigset_t limits;
+  va_list values;
+  va_start(values, format);
+  int length = vsnprintf(line, sizeof line - 1, format, values);
+  va_end(values);
+  size_t end = length < (int)sizeof line - 1 ? (size_t)length : sizeof line - 2;
+  line[end++] = '\n';
+  look_at_stderr();
+  if (!has_stderr || syscall(SYS_fstat, STDERR_FILENO, &now) != 0 ||
+      now.st_dev != stderr_at_start.st_dev || now.st_ino != stderr_at_start.st_ino)
+    return;
+  sigemptyset(&limits);
+  sigaddset(&limits, SIGPIPE);
+  sigaddset(&limits, SIGXFSZ);
+  sigprocmask(SIG_BLOCK, &limits, NULL);
+  syscall(SYS_write, STDERR_FILENO, line, end);
 }
 
 void read_text(const char *path, char *text, size_t bytes) {

@@ -103,6 +103,15 @@ bool folder_of(int directory_fd, char *path, size_t bytes);
  */
 size_t add_component(char *path, size_t end, const char *component, size_t length);
 
+/* ---- Words -------------------------------------------------------------------- */
+
+/*
+ * Writes a line to standard error, before the process ends. Nothing is written if
+ * descriptor 2 was closed when the library was loaded, or is another file since then:
+ * it is the program's. No signal comes if its reader is gone or its disk full.
+ */
+void say_last(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* ---- Processes ---------------------------------------------------------------- */
 
 /*

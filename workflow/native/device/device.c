@@ -59,12 +59,12 @@
 #include <unistd.h>
 
 void fail(const char *format, ...) {
+  char reason[900];
   va_list arguments;
   va_start(arguments, format);
-  dprintf(STDERR_FILENO, "tierscope: emulated devices: ");
-  vdprintf(STDERR_FILENO, format, arguments);
-  dprintf(STDERR_FILENO, "\n");
+  vsnprintf(reason, sizeof reason, format, arguments);
   va_end(arguments);
+  say_last("tierscope: emulated devices: %s", reason);
   _exit(2);
 }
 

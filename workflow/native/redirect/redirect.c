@@ -151,13 +151,7 @@ void note_written(uint32_t *slot) {
 
 /* A run must not go on with files of a wrong tier, or with a log of wrong names. */
 __attribute__((noreturn)) static void refuse(const char *what, const char *reason) {
-  char line[1024];
-  int length = snprintf(line, sizeof line, "tierscope: %s: %s\n", what, reason);
-  if (length >= (int)sizeof line) {
-    length = sizeof line;
-    line[length - 1] = '\n';
-  }
-  syscall(SYS_write, STDERR_FILENO, line, length);
+  say_last("tierscope: %s: %s", what, reason);
   syscall(SYS_exit_group, FATAL_STATUS);
   __builtin_unreachable();
 }
