@@ -653,6 +653,23 @@ def traced(tmp_path, *command, options=("--paths", "data"), **more):
     return done, sorted((tmp_path / "logs").glob("*.darshan"))
 
 
+@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
+def test_standard_error_that_cannot_be_written_changes_nothing(tmp_path, stderr):
+    """The command has it as the user gave it, its output has no word of ours."""
+    script = "cat data; readlink /proc/$$/fd/2; exit 4"
+    command = [*COMMAND, "--logs", "logs", "--", "sh", "-c", script]
+    (tmp_path / "data").write_bytes(bytes(3000))
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {stderr}', "sh", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=120,
+    )
+    own = b"/dev/full\n" if "full" in stderr else b""
+    assert (done.returncode, done.stdout) == (4, bytes(3000) + own)
+    assert all(".darshan" in path.name for path in (tmp_path / "logs").iterdir())
+
+
 def test_path_longer_than_darshan_knows_costs_no_other_record(tmp_path):
     code = """
 import os, sys

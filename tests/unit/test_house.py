@@ -1,8 +1,13 @@
-"""The laws of the package: rooms of few modules, imports that go down, no circles."""
+"""The laws of the package: rooms of few modules, imports that go down, no circles.
+
+And what is said is said by one function, which no broken stream disturbs.
+"""
 
 import ast
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).parents[2] / "workflow" / "scripts" / "tierscope"
 MOST_MODULES = 15  # of one room, its sub-rooms apart
@@ -85,3 +90,79 @@ def test_no_room_is_crowded():
     )
     crowded = {room.name: n for room, n in rooms.items() if n > MOST_MODULES}
     assert crowded == {}
+
+
+# ---- Words
+
+SCRIPTS = PACKAGE.parent
+SPEAKERS = {
+    "tierscope/core/output/streams.py",  # the functions that say all
+    "tierscope/core/files.py",  # sends both streams to the log of a rule
+    # A user's Python has no tierscope. What it cannot write is lost, too.
+    "tierscope/benchmark/programs/hook/sitecustomize.py",
+    "tierscope/trace/darshan_probe.py",  # neither has that of a probe, which we read
+    "launch.py",  # ends with the status of a signal; it has a log
+}
+# Their standard output is a pipe to a process of ours.
+ANSWERERS = {"tierscope/logs/worker.py", "tierscope/benchmark/programs/copier.py"}
+_STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
+_SPOKEN = {"traceback": {"print_exc", "print_exception", "print_stack", "print_tb"}}
+_SPOKEN |= {"warnings": {"warn"}, "faulthandler": {"enable", "dump_traceback"}}
+_SPOKEN |= {"logging": {"warning", "error", "exception", "basicConfig"}}
+
+
+def speeches(tree, prints):
+    """Yield the lines at which a module speaks by itself; `prints`: it may print."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id == "sys" and node.attr in _STREAMS:
+                yield node.lineno
+            if node.attr in _SPOKEN.get(node.value.id, ()):
+                yield node.lineno
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        first = node.args[0] if node.args else None
+        is_text = isinstance(first, ast.JoinedStr) or (
+            isinstance(first, ast.Constant) and isinstance(first.value, str)
+        )
+        is_text |= isinstance(first, ast.Call) and ast.unparse(first.func) == "str"
+        if name in ("sys.exit", "SystemExit") and is_text:
+            yield node.lineno
+        has_stream = any(one.arg == "file" for one in node.keywords)
+        if name == "print" and (has_stream or not prints):
+            yield node.lineno
+        if name == "os.write" and isinstance(first, ast.Constant):
+            yield node.lineno
+
+
+@pytest.mark.parametrize(
+    ("code", "is_speech"),
+    [
+        ("print('x', file=sys.stderr)", True),
+        ("sys.stderr.write('x')", True),
+        ("traceback.print_exc()", True),
+        ("sys.exit(f'{error}')", True),
+        ("raise SystemExit('x')", True),
+        ("os.write(2, b'x')", True),
+        ("warnings.warn('x')", True),
+        ("sys.exit(1)", False),
+        ("print('of a log')", False),
+        ("say('x')", False),
+    ],
+)
+def test_what_speaks_past_the_one_function_is_found(code, is_speech):
+    assert bool(list(speeches(ast.parse(code), prints=True))) == is_speech
+
+
+def test_words_are_said_by_one_function():
+    """A script prints to the log of its rule; the package prints nothing."""
+    found = []
+    for path in sorted(SCRIPTS.rglob("*.py")):
+        name = path.relative_to(SCRIPTS).as_posix()
+        prints = not name.startswith("tierscope/")
+        if name in SPEAKERS | ANSWERERS:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found += [f"{name}:{line}" for line in speeches(tree, prints)]
+    assert found == []

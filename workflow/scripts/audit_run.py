@@ -1,7 +1,6 @@
 """Read the logs of runs, audit the runs and sum up their I/O time."""
 
 import json
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from tierscope.audit.program import ProgramEvidence, audit_program, statements
 from tierscope.audit.run import AuditError, Evidence, as_json, audit, why_failed
 from tierscope.core.description import Run, run_keys
 from tierscope.core.files import log_to, write_text
+from tierscope.core.output.streams import say_error
 from tierscope.core.tables import empty_table, read_table, write_table
 from tierscope.policies import kind_of
 from tierscope.trace.background import sum_background
@@ -176,7 +176,7 @@ def main() -> None:
         try:
             failure = audit_one(number)
         except (ValueError, KeyError, OSError) as error:  # of a log or a table
-            traceback.print_exc()
+            say_error(error)
             failure = f"{Path(path).parent}: {error}"
         if failure:
             failures.append(failure)

@@ -1,11 +1,11 @@
 """Fit the devices of a system to measured points and probes."""
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 from tierscope.core.files import log_to, write_text
+from tierscope.core.output.streams import end
 from tierscope.core.tables import read_tables, write_table
 from tierscope.model.calibration.fit import as_fitted, calibrate
 from tierscope.model.programs.description import read_model_description
@@ -55,4 +55,4 @@ if __name__ == "__main__":
         main()
     except ModelError as error:
         instead = "To draw figures without the model, set figures.methods: [rule]."
-        sys.exit(f"tierscope: {error} {instead}")
+        end(f"tierscope: {error} {instead}")

@@ -1,12 +1,12 @@
 """Describe a program of the user for the models: how it loads, and what it computes."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 from tierscope.core.description import Run, RunDescription
 from tierscope.core.files import log_to, write_text
+from tierscope.core.output.streams import end
 from tierscope.core.tables import read_table
 from tierscope.model.programs.description import model_program
 from tierscope.model.programs.facts import SeenRun
@@ -58,4 +58,4 @@ if __name__ == "__main__":
         main()
     except ModelError as error:
         instead = "Without predict, report and figures can be made of these runs."
-        sys.exit(f"tierscope: predict: {error} {instead}")
+        end(f"tierscope: predict: {error} {instead}")

@@ -1,12 +1,12 @@
 """Estimate the I/O time of an epoch after improving some I/O classes, by the model."""
 
 import itertools
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from tierscope.analysis.breakdown import select_scenario
 from tierscope.analysis.whatif import best_point, combinations_of, map_percents
 from tierscope.core.files import log_to
+from tierscope.core.output.streams import end
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import read_described
 from tierscope.model.calibration.uncertainty import Uncertainty
@@ -50,4 +50,4 @@ if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")

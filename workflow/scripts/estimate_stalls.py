@@ -1,12 +1,12 @@
 """Estimate by the model how long the processes wait for each I/O class."""
 
-import sys
 from collections.abc import Iterator
 from itertools import groupby
 
 import pandas as pd
 from tierscope.analysis.training.stalls import limits
 from tierscope.core.files import log_to
+from tierscope.core.output.streams import end
 from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
 from tierscope.model.calibration.fit import read_described
@@ -50,4 +50,4 @@ if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")

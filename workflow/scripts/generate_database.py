@@ -1,13 +1,12 @@
 """Write a dataset as one LMDB file on the global file system, and its manifest."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.benchmark.sources.database import database_folder
 from tierscope.core.files import log_to
 from tierscope.core.machine import Tier, TierError
+from tierscope.core.output.streams import end
 from tierscope.core.scenario import Dataset
 from tierscope.core.tables import write_table
 from tierscope.data.lmdb.file import DATA_FILE, generate_database, provenance_here
@@ -53,9 +52,7 @@ def generate(
     with held(folder / NAME, "the generation of this dataset"):
         if tier.kind == "lustre":
             StripedFolder(folder, tier, n_osts).stripe_files()
-        progress = ProgressLine(
-            folder.name, provenance.value_bytes, sys.stderr, unit="records"
-        )
+        progress = ProgressLine(folder.name, provenance.value_bytes, "records")
         generate_database(folder, provenance, progress)
     if tier.kind != "emulated":  # whose device charges for cached files, too
         write_back(folder)
@@ -75,5 +72,5 @@ if __name__ == "__main__":
             snakemake.params.records_per_commit,
         )
     except (DatasetError, LeaseError, Terminated, TierError) as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")
     write_table(manifest, snakemake.output.manifest, "manifest")

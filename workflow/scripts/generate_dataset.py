@@ -1,13 +1,13 @@
 """Generate a dataset on the global file system and write its manifest."""
 
 import os
-import sys
 
 import numpy as np
 import pandas as pd
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.core.files import log_to
 from tierscope.core.machine import Tier, TierError
+from tierscope.core.output.streams import end
 from tierscope.core.scenario import Dataset
 from tierscope.core.tables import write_table
 from tierscope.data.tfrecord import (
@@ -60,7 +60,7 @@ def generate(
                 names,
                 dataset.file_size_bytes,
                 n_workers,
-                ProgressLine(folder.name, dataset.file_size_bytes, sys.stderr),
+                ProgressLine(folder.name, dataset.file_size_bytes),
                 striped.prepare(names) if striped else (),
             )
         finally:
@@ -92,5 +92,5 @@ if __name__ == "__main__":
             snakemake.threads,
         )
     except (DatasetError, LeaseError, Terminated, TierError) as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")
     write_table(manifest, snakemake.output.manifest, "manifest")

@@ -1,9 +1,9 @@
 """Generate the labelled samples of the accuracy study, one file per sample."""
 
-import sys
 from pathlib import Path
 
 from tierscope.core.files import log_to
+from tierscope.core.output.streams import end
 from tierscope.data.labelled_samples import PARTS, Distribution, write_samples
 from tierscope.data.tfrecord import DatasetError
 
@@ -17,4 +17,4 @@ if __name__ == "__main__":
             write_samples(Path(snakemake.output.samples, part), features, labels)
             print(f"{part}: {n_files} files of {distribution.n_classes} classes")
     except DatasetError as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")

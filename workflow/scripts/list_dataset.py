@@ -1,6 +1,5 @@
 """List the files of a user's dataset, and write its manifest."""
 
-import sys
 import time
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pandas as pd
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.core.files import log_to
 from tierscope.core.machine import TierError
+from tierscope.core.output.streams import end
 from tierscope.core.tables import write_table
 from tierscope.core.words import count_words, printable, size_words
 from tierscope.data.listing import Listing, list_files
@@ -77,4 +77,4 @@ if __name__ == "__main__":
         if root := snakemake.resources.get("ideal_root"):
             check_memory(Path(root), int(listing.size_bytes.sum()))
     except (DatasetError, TierError, Terminated) as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")

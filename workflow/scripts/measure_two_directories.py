@@ -18,6 +18,7 @@ from pathlib import Path
 import yaml
 from snakemake.utils import update_config
 from tierscope.core.files import write_text
+from tierscope.core.output.streams import end, say
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.core.words import size_words
 from tierscope.experiment.config import read_experiment
@@ -204,6 +205,6 @@ def main(name: str, gfs: str, lfs: str) -> list[str]:
 
 if __name__ == "__main__":
     try:
-        print("\n".join(main(*sys.argv[1:])))
+        say("\n".join(main(*sys.argv[1:])))
     except ConfigError as error:
-        sys.exit(str(error))
+        end(str(error))

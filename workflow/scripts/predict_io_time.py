@@ -1,6 +1,5 @@
 """Predict the I/O time of measured points and compare."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tierscope.analysis.prediction import (
 from tierscope.core.columns import POINT
 from tierscope.core.description import RunDescription
 from tierscope.core.files import log_to, write_text
+from tierscope.core.output.streams import end
 from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import as_fitted
@@ -162,4 +162,4 @@ if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")

@@ -9,13 +9,13 @@ starts the ranks of each point by the launcher. These are the same script with
 
 import argparse
 import signal
-import sys
 from pathlib import Path
 
 from run_benchmark import parse_point
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.launch import ProgramLaunch
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
+from tierscope.core.output.streams import end
 from tierscope.core.validation import ConfigError
 
 
@@ -50,9 +50,9 @@ def main() -> None:
         else:
             launch.run_rank()
     except (BenchmarkError, ConfigError, OSError) as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")
     except Terminated as error:
-        sys.exit(f"tierscope: {error} ended the launch.")
+        end(f"tierscope: {error} ended the launch.")
 
 
 if __name__ == "__main__":

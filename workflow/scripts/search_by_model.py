@@ -1,10 +1,9 @@
 """Search the improvements that meet a goal of accelerator utilisation, by the model."""
 
-import sys
-
 from tierscope.analysis.breakdown import select_scenario, shown_epoch
 from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.core.files import log_to
+from tierscope.core.output.streams import end
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import read_described
 from tierscope.model.goal_search import search_by_model
@@ -41,4 +40,4 @@ if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from snakemake.utils import update_config
+from tierscope.core.output.streams import answer
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.launches import missing_launches, run_folder
@@ -83,4 +84,4 @@ def submission(config: Path) -> str:
 
 
 if __name__ == "__main__":
-    print(submission(Path(sys.argv[1])), end="")
+    answer(submission(Path(sys.argv[1])).rstrip("\n"))

@@ -1,10 +1,9 @@
 """Simulate 1, 2, 4 ... accelerators of a workload at a cache rate."""
 
-import sys
-
 import pandas as pd
 from tierscope.core.columns import TABLES
 from tierscope.core.files import log_to
+from tierscope.core.output.streams import end
 from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
 from tierscope.data.accelerators import Plan
@@ -67,4 +66,4 @@ if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")

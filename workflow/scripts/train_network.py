@@ -1,13 +1,13 @@
 """Train a network of the accuracy study repeatedly with every shuffle."""
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT
 from tierscope.core.files import log_to
+from tierscope.core.output.streams import end
 from tierscope.core.tables import write_table
 from tierscope.data.labelled_samples import PARTS, sample_paths
 from tierscope.data.shuffle import epoch_order
@@ -111,5 +111,5 @@ if __name__ == "__main__":
             say=print,
         )
     except DatasetError as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")
     write_table(accuracy, snakemake.output.accuracy, "accuracy")

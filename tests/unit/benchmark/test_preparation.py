@@ -85,11 +85,14 @@ def test_rank_that_was_started_directly_is_refused_in_one_line(command):
 
 
 @pytest.mark.parametrize("folder", ["with space", "with:colon"])
-def test_library_that_ld_preload_cannot_name_is_refused(tmp_path, monkeypatch, folder):
+def test_library_that_ld_preload_cannot_name_is_refused(
+    tmp_path, monkeypatch, capsys, folder
+):
     path = tmp_path / folder / "library.so"
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match=folder):
+    with pytest.raises(SystemExit):
         announce([path], {}, [])
+    assert folder in capsys.readouterr().err
 
 
 def test_folder_with_a_space_is_named_relative_to_the_project(

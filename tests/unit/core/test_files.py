@@ -19,7 +19,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from tierscope.core.files import log_to
 log_to(sys.argv[2])
-print("\\u00e9")
+print("\\u00e9\\udcff")
 print(open(sys.argv[2], encoding="utf-8").read(), end="")
 sys.exit("tierscope: no")
 """
@@ -75,7 +75,7 @@ def test_what_a_script_prints_is_in_its_log_at_once(tmp_path):
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
-    assert log.read_text("utf-8") == "é\né\ntierscope: no\n"
+    assert log.read_text("utf-8") == "é\\udcff\né\\udcff\ntierscope: no\n"
 
 
 @pytest.mark.parametrize("script", OF_RULES, ids=lambda path: path.stem)

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.benchmark.shared_memory import mpi_segments
+from tierscope.core.output.streams import say
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.process_times import gone_text, start_time
 
@@ -329,8 +330,7 @@ class Watch:
         """Print which rank died first, unless a rank has reported the failure."""
         if self._gone and not self._was_printed:
             self._was_printed = True
-            with suppress(OSError):  # the launcher is gone as well
-                print(f"tierscope: {self._gone}", file=sys.stderr, flush=True)
+            say(f"tierscope: {self._gone}")
 
     def _clean_up(self) -> None:
         """Remove what the ranks have left on this machine."""

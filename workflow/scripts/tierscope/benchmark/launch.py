@@ -3,15 +3,20 @@
 import argparse
 import os
 import platform
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT, announce
-from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
+from tierscope.benchmark.rank import (
+    join_launch,
+    leave_launch,
+    run_or_fail,
+    say_once,
+)
 from tierscope.benchmark.run_folder import is_complete
 from tierscope.core.description import PYTORCH, RunDescription
 from tierscope.core.machine import TierError
+from tierscope.core.output.streams import end
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
 from tierscope.storage.emulated.library import Emulation
@@ -40,7 +45,7 @@ class BenchmarkLaunch:
         try:
             self.description = RunDescription.read(arguments.scenario)
         except (ConfigError, OSError) as error:
-            sys.exit(f"tierscope: {error}")
+            end(f"tierscope: {error}")
         self.points = [point for point in arguments.points if self._is_missing(point)]
         native = arguments.native / platform.machine()
         self.tracer, self.emulation = None, None
@@ -63,7 +68,7 @@ class BenchmarkLaunch:
                 arguments.launch,
             )
         except (ConfigError, TierError, OSError, ValueError) as error:
-            sys.exit(f"tierscope: {error}")
+            end(f"tierscope: {error}")
 
     def _choose_runtime(self) -> Path | None:
         """Return the site's Darshan if it traces; ranks take what the job chose."""
@@ -94,7 +99,7 @@ class BenchmarkLaunch:
                 preload = [*preload, self.emulation.library]
                 environment |= self.emulation.environment()
         except (ConfigError, TierError, OSError) as error:
-            sys.exit(f"tierscope: {error}")
+            end(f"tierscope: {error}")
         announce(preload, environment, OVERRIDES)
 
     def run(self) -> None:
@@ -109,7 +114,7 @@ class BenchmarkLaunch:
             processes,
             tracer=self.tracer,
             emulation=self.emulation,
-            say=lambda line: say(processes, line),
+            say=lambda line: say_once(processes, line),
         )
         processes.keep(benchmark.storage)
 
@@ -126,4 +131,4 @@ class BenchmarkLaunch:
             try:
                 benchmark.finish()
             except (ValueError, OSError) as error:  # LogError, large to import before
-                sys.exit(f"tierscope: {error}")
+                end(f"tierscope: {error}")

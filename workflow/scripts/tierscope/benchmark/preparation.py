@@ -6,10 +6,11 @@ ranks' interpreters load the libraries; launcher and shell do not.
 """
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
+
+from tierscope.core.output.streams import answer, end
 
 TENSORFLOW_ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
@@ -49,13 +50,13 @@ def announce(
         libraries = quote(":".join(map(_preloadable, preload)))
         others = '"${LD_PRELOAD:+:$LD_PRELOAD}"'
         steps.append(f"export LD_PRELOAD={libraries}{others}")
-    print("; ".join([*steps, 'exec "$@"']))
+    answer("; ".join([*steps, 'exec "$@"']))
 
 
 def refuse_unless_started() -> None:
     """End this process if the shell line has not started it."""
     if _STARTED not in os.environ:
-        sys.exit(
+        end(
             "tierscope: got a rank that was started directly, expected "
             "/bin/sh -c START, with what this command prints with --prepare as START."
         )
@@ -66,4 +67,4 @@ def _preloadable(path: Path) -> str:
     for text in (str(path.absolute()), os.path.relpath(path)):
         if not set(" \t\n:") & set(text):
             return text
-    sys.exit(f"tierscope: {path}: got a space or colon, expected none in this path.")
+    end(f"tierscope: {path}: got a space or colon, expected none in this path.")

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import platform
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,11 +21,17 @@ from tierscope.benchmark.observations.page_cache import names_can_be_dropped
 from tierscope.benchmark.preparation import announce
 from tierscope.benchmark.probed_files import GeneratedFiles, UserFiles, probed_files
 from tierscope.benchmark.processes import Processes
-from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
+from tierscope.benchmark.rank import (
+    join_launch,
+    leave_launch,
+    run_or_fail,
+    say_once,
+)
 from tierscope.benchmark.run_folder import scheduler_job, software_versions
 from tierscope.core.description import ProbeDescription
 from tierscope.core.files import write_text
 from tierscope.core.machine import TierError
+from tierscope.core.output.streams import end
 from tierscope.core.scenario import UserDataset
 from tierscope.storage.emulated.library import Emulation
 from tierscope.storage.local_folder import LocalStorage
@@ -254,7 +259,7 @@ def _emulation_of(
             arguments.launch,
         )
     except (TierError, OSError, ValueError) as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")
 
 
 def prepare_probes(arguments: argparse.Namespace) -> None:
@@ -264,7 +269,7 @@ def prepare_probes(arguments: argparse.Namespace) -> None:
     try:
         environment = emulation.environment() if emulation else {}
     except (TierError, OSError) as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")
     announce([emulation.library] if emulation else [], environment, OVERRIDES)
 
 
@@ -276,7 +281,7 @@ def run_probes(arguments: argparse.Namespace) -> None:
     processes = join_launch(description.system, arguments.launch, advice)
     files = probed_files(description, arguments.manifest)
     probes = ProbeLaunch(
-        description, files, processes, emulation, lambda line: say(processes, line)
+        description, files, processes, emulation, lambda line: say_once(processes, line)
     )
     processes.keep(probes.storage)
 

@@ -5,7 +5,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.processes import BenchmarkError, Processes, RankGoneError
 from tierscope.benchmark.shared_memory import remove_mpi_segments
 from tierscope.core.machine import TierError
+from tierscope.core.output.streams import end, say, say_error
 from tierscope.core.validation import ConfigError
 from tierscope.data.tfrecord import DatasetError
 from tierscope.storage.clock import OtherRankFailed
@@ -44,13 +44,15 @@ def join_launch(system: dict[str, Any], launch: str, advice: str = "") -> Proces
     try:
         keeper = Keeper(launch)  # before MPI, which may not allow new processes
     except OSError as error:
-        sys.exit(f"tierscope: {error}")
+        end(f"tierscope: {error}")
     from mpi4py import MPI
 
     try:
         return Processes(MPI.COMM_WORLD, system, launch, keeper)
     except BenchmarkError as error:  # all ranks get the same error
-        sys.exit(f"tierscope: {error}{advice}" if MPI.COMM_WORLD.rank == 0 else 1)
+        if MPI.COMM_WORLD.rank == 0:
+            end(f"tierscope: {error}{advice}")
+        sys.exit(1)
 
 
 def leave_launch(processes: Processes) -> None:
@@ -111,10 +113,10 @@ def run_or_fail(
     stop()
 
 
-def say(processes: Processes, line: str) -> None:
+def say_once(processes: Processes, line: str) -> None:
     """Print a line of progress, once for all ranks."""
     if processes.rank == 0:
-        print(line, file=sys.stderr, flush=True)
+        say(line)
 
 
 def fail(
@@ -125,7 +127,7 @@ def fail(
     error = _cause(processes, _signal_behind(error) or error)
     if isinstance(error, OtherRankFailed):
         if error.line and processes.prints_failures:
-            _print(error.line)
+            say(error.line)
             processes.note_failure_printed()
     else:
         line = _line(processes, error)
@@ -163,7 +165,7 @@ def fail_from_thread(
             _report(error, _line(processes, error))
             processes.note_failure_printed()
     except BaseException as another:
-        traceback.print_exception(another)
+        say_error(another)
     finally:
         os._exit(1)
 
@@ -204,9 +206,5 @@ def _line(processes: Processes, error: BaseException) -> str:
 def _report(error: BaseException, line: str) -> None:
     """Print a failure."""
     if not isinstance(error, _EXPLAINED):
-        traceback.print_exception(error)
-    _print(line)
-
-
-def _print(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+        say_error(error)
+    say(line)

@@ -57,4 +57,6 @@ def log_to(path: str) -> None:
 
     A line is there as soon as it is printed, so a log can be read meanwhile.
     """
-    sys.stdout = sys.stderr = open(path, "w", buffering=1, encoding="utf-8")
+    sys.stdout = sys.stderr = open(
+        path, "w", buffering=1, encoding="utf-8", errors="backslashreplace"
+    )

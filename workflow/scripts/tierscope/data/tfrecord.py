@@ -20,6 +20,8 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 
+from tierscope.core.output.streams import say
+
 FRAMING_BYTES = 16
 HEADER = struct.Struct("<16sQQ")
 MAGIC = b"tierscope sample"
@@ -360,9 +362,8 @@ def _chunks(items: Sequence[int], n_workers: int) -> Iterator[Sequence[int]]:
 class ProgressLine:
     """Prints the number of existing files, at most once a second and at the end."""
 
-    def __init__(self, what: str, file_size_bytes: int, stream, unit: str = "files"):
-        self._what, self._mib, self._stream = what, file_size_bytes / 2**20, stream
-        self._unit = unit
+    def __init__(self, what: str, file_size_bytes: int, unit: str = "files"):
+        self._what, self._mib, self._unit = what, file_size_bytes / 2**20, unit
         self._next = 0.0
 
     def __call__(self, done: int, total: int) -> None:
@@ -371,9 +372,7 @@ class ProgressLine:
         if done < total and now < self._next:
             return
         self._next = now + 1
-        print(
+        say(
             f"{self._what}: {done} of {total} {self._unit}, "
-            f"{done * self._mib:.0f} of {total * self._mib:.0f} MiB",
-            file=self._stream,
-            flush=True,
+            f"{done * self._mib:.0f} of {total * self._mib:.0f} MiB"
         )

@@ -17,6 +17,7 @@ from typing import Any
 
 from tierscope.core.certificate import certificate_lines
 from tierscope.core.files import write_text
+from tierscope.core.output.streams import say
 from tierscope.core.validation import ConfigError, read_schema, read_yaml
 from tierscope.policies import PROGRAM_POLICIES
 
@@ -259,4 +260,4 @@ def _certify(table: Path) -> None:
     if table.exists():  # not if Snakemake was told to make something else
         lines = certificate_lines(read_table(table, "certificate"))
         for line in [*lines, f"certificate: the words on each run are in {table}."]:
-            print(f"tierscope sweep: {line}", file=sys.stderr, flush=True)
+            say(f"tierscope sweep: {line}")

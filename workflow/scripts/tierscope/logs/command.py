@@ -7,6 +7,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from tierscope.core.columns import COLUMNS, TABLES, allowed_values
+from tierscope.core.output.streams import Parser, answer, hold_closed_streams, say
 from tierscope.core.validation import ConfigError
 from tierscope.experiment.program_sweep import (
     CACHE_RATES_PERCENT,
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     end = given.index("--") if "--" in given else len(given)
+    hold_closed_streams(for_children=given[:1] != ["trace"])
     try:
         asked, unknown = _parser().parse_known_args(given[:end])
         if unknown:
@@ -62,21 +64,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return FAILED  # 2 may be a status of the traced command
         raise
     if asked.command == "tables":
-        print("\n".join(f"{name:22} {len(TABLES[name]):3}" for name in TABLES))
+        answer("\n".join(f"{name:22} {len(TABLES[name]):3}" for name in TABLES))
     elif asked.command == "table":
-        print("\n".join(column_lines(asked.name)))
+        answer("\n".join(column_lines(asked.name)))
     elif asked.command == "trace":
         return _trace(asked, given[end + 1 :])
     elif asked.command == "sweep":
         return _sweep(asked, given[end + 1 :])
     else:
-        _parser().print_help(sys.stdout)
+        _parser().print_help()
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     """Return what reads the arguments up to ``--``."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="tierscope",
         description=_ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -217,7 +219,7 @@ def _trace(asked: argparse.Namespace, command: Sequence[str]) -> int:
 
 def _fail(reason: str) -> None:
     """Say in one line why the command cannot do what was asked."""
-    print(f"tierscope {reason}", file=sys.stderr)
+    say(f"tierscope {reason}")
 
 
 def column_lines(table: str) -> Iterator[str]:

@@ -10,7 +10,6 @@ not the timing of this machine's sockets.
 
 import ctypes
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tierscope.core.machine import TierError
+from tierscope.core.output.streams import say
 
 NO_PROGRESS_S = 60.0
 _WATCH_S = 0.5
@@ -563,11 +563,9 @@ class VirtualClock:
                 n_events, changed_s = seen, now_s
             elif now_s - changed_s > patience_s:
                 self._library.tierscope_clock_stop()
-                print(
+                say(
                     f"{actors}tierscope: no progress in virtual time for "
-                    f"{now_s - changed_s:.0f} s of real time: see above who waits",
-                    file=sys.stderr,
-                    flush=True,
+                    f"{now_s - changed_s:.0f} s of real time: see above who waits"
                 )
                 self._processes.note_failure_printed()
                 return

@@ -80,6 +80,7 @@ from tierscope.core.description import RunDescription
 from tierscope.core.files import write_text
 from tierscope.core.imports import digest_of_modules
 from tierscope.core.machine import TierError
+from tierscope.core.output.streams import say
 from tierscope.core.scenario import Point, UserDataset
 from tierscope.core.tables import read_table, write_table
 from tierscope.core.validation import ConfigError
@@ -123,7 +124,7 @@ class ProgramLaunch:
         given = self.arguments
         points = [point for point in given.points if self._is_missing(point)]
         for number, point in enumerate(points, start=1):
-            _say(
+            say(
                 f"point {number} of {len(points)}: cache rate "
                 f"{point.cache_rate_percent} % of the bytes, repetition "
                 f"{point.repetition}"
@@ -283,7 +284,7 @@ class ProgramLaunch:
         if not kind_of(self.description.scenario).moves_files:
             return {}
         reports = placing_reports(nodes, n_epochs, ended_ns)
-        return write_decisions(folder, reports, _tier_roots(nodes), _say)
+        return write_decisions(folder, reports, _tier_roots(nodes), say)
 
     def _page_cache(self, nodes: Sequence[NodeNotes]) -> dict[str, Any]:
         """Return what tells where reads of the tiers came from."""
@@ -500,7 +501,3 @@ def _observed(
 def _digests(libraries: Sequence[Path]) -> dict[str, str]:
     """Return the digests of libraries by the names of their files."""
     return {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in libraries}
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

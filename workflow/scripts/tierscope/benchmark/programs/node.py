@@ -7,7 +7,6 @@ only what it adds.
 import json
 import os
 import shutil
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -29,6 +28,7 @@ from tierscope.benchmark.programs.table import NodeTable
 from tierscope.benchmark.programs.tracing import tracing_environment
 from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
+from tierscope.core.output.streams import say
 from tierscope.core.scenario import Point
 from tierscope.policies import kind_of, node_policy
 from tierscope.policies.decisions import Decisions
@@ -199,9 +199,7 @@ class Node:
             self.table,
             copier,
             Decisions(self.number, ranks[0]),
-            lambda line: print(
-                f"tierscope: node {self.number}: {line}", file=sys.stderr, flush=True
-            ),
+            lambda line: say(f"tierscope: node {self.number}: {line}"),
         )
 
     def _machine(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.tracing import tracing_environment
+from tierscope.core.output.streams import say
 from tierscope.data.tfrecord import end_with_parent
 from tierscope.storage.process_times import start_time
 
@@ -150,7 +151,7 @@ def fail(meeting: Meeting | None, line: str) -> None:
     A rank that ends because another one has failed prints nothing.
     """
     if meeting is None or not meeting.has_failed():
-        print(f"tierscope: {line}", file=sys.stderr, flush=True)
+        say(f"tierscope: {line}")
     if meeting:
         meeting.fail()
     sys.exit(1)

@@ -1,6 +1,5 @@
 """Samples that are files; a policy moves them to the LFS while they are read."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tierscope.benchmark.placement.node import NodePlacement
 from tierscope.benchmark.processes import RankGoneError
 from tierscope.benchmark.run_folder import write_decisions
 from tierscope.benchmark.sources.files import EpochReads, FileSource, LaunchSite
+from tierscope.core.output.streams import say
 from tierscope.core.scenario import Point
 from tierscope.policies import Place
 from tierscope.storage.clock import OtherRankFailed, Role
@@ -51,7 +51,7 @@ class PlacedSource(FileSource):
             point,
             self.site.processes,
             self.copier(),
-            say=lambda line: print(line, file=sys.stderr, flush=True),
+            say=say,
             clock=self.site.clock,
             teller=self.loader.teller,
         )

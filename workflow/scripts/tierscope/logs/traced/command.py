@@ -5,7 +5,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Container, Sequence
@@ -20,6 +19,7 @@ from tierscope.core.certificate import (
     interference_statements,
     line_of,
 )
+from tierscope.core.output.streams import say
 from tierscope.core.validation import ConfigError
 from tierscope.logs.traced.call import (
     Call,
@@ -305,4 +305,4 @@ def _loss_words(marker: Path) -> str:
 
 def _say(line: str) -> None:
     """Print a line; the command's own output stays as it is."""
-    print(f"tierscope trace: {line}", file=sys.stderr, flush=True)
+    say(f"tierscope trace: {line}")

@@ -37,5 +37,8 @@ if os.environ.get("TIERSCOPE_REDIRECT") and os.environ.get("TIERSCOPE_HOOK") != 
 
         imports.watch()
     except Exception as error:  # the program must run on, and its run says no epochs
-        sys.stderr.write(f"tierscope: no epochs of this process: {error!r}\n")
+        from contextlib import suppress
+
+        with suppress(AttributeError, OSError, ValueError):  # closed, full, unread
+            sys.stderr.write(f"tierscope: no epochs of this process: {error!r}\n")
 _load_own()

@@ -1,0 +1,1 @@
+"""What a command says: words on standard error, answers on standard output."""

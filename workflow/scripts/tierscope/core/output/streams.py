@@ -1,0 +1,83 @@
+"""Words on standard error and answers on standard output, on any stream.
+
+The user may have closed a stream, its disk may be full, or its reader gone. Words are
+lost then, and nothing else changes. An answer is what was asked for, so its loss is an
+error.
+"""
+
+import argparse
+import errno
+import os
+import sys
+import traceback
+from contextlib import suppress
+from typing import NoReturn
+
+from tierscope.core.words import printable
+
+_N_STANDARD = 3  # descriptors
+_UNREAD = 128 + 13  # exit status of a program whose reader is gone, by SIGPIPE
+
+
+def say(text: str) -> None:
+    """Print lines to standard error, if that is possible."""
+    lines = "\n".join(map(printable, text.split("\n")))
+    if sys.stderr is not None:  # `print` takes standard output in its place
+        with suppress(OSError, ValueError):
+            print(lines, file=sys.stderr, flush=True)
+
+
+def say_error(error: BaseException) -> None:
+    """Print an error that nobody expected, and where it was raised."""
+    say("".join(traceback.format_exception(error)).rstrip())
+
+
+def end(line: str) -> NoReturn:
+    """Say in a line why a command cannot go on, and end it."""
+    say(line)
+    sys.exit(1)
+
+
+def answer(text: str) -> None:
+    """Print to standard output what was asked for, or end the command.
+
+    If the reader has seen enough, as ``head`` has, no word is said.
+    """
+    try:
+        _write(text)
+    except OSError as error:
+        sys.stdout = None  # what its buffer holds would fail again at the end
+        if error.errno == errno.EPIPE:
+            sys.exit(_UNREAD)
+        end(f"tierscope: cannot write to standard output: {error.strerror}.")
+
+
+def _write(text: str) -> None:
+    """Print to standard output; letters that its encoding lacks become escapes."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    encoding = sys.stdout.encoding or "utf-8"
+    known = text.encode(encoding, "backslashreplace").decode(encoding)
+    print(known, flush=True)
+
+
+def hold_closed_streams(*, for_children: bool = False) -> None:
+    """Keep the numbers of standard streams that are closed from files of ours.
+
+    What this process starts finds them closed, or, if `for_children`, open as well.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < _N_STANDARD:
+        os.set_inheritable(descriptor, for_children)
+    os.close(descriptor)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of arguments whose help is an answer, and whose errors are words."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say how the command is used and what is wrong."""
+        say(f"{self.format_usage()}{self.prog}: error: {message}")
+        sys.exit(2)
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        answer(message.rstrip("\n"))
