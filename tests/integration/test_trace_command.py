@@ -729,6 +729,10 @@ def test_child_without_our_environment_is_not_said_to_have_made_no_call(tmp_path
     done, logs = traced(tmp_path, "env", "-i", "cat", "data/file")
     assert (done.stdout, logs) == ("abc", [])
     assert "its only process recorded no call on a traced path" in done.stderr
+    assert "/cat starts without our environment: what it did is in no log." in (
+        done.stderr
+    )
+    assert {answer for answer, _ in certificate(done).values()} == {"not measured"}
 
 
 def test_counts_of_a_killed_call_can_be_recovered(tmp_path):

@@ -2,7 +2,9 @@
 #include "preload.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
+#include <link.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,4 +160,242 @@ void read_rank(char text[RANK_BYTES]) {
     snprintf(text, RANK_BYTES, "%s=%s", names[i], rank);
     return;
   }
+}
+
+/* ---- Programs that escape ------------------------------------------------------- */
+
+static ssize_t read_at(int fd, void *data, size_t bytes, off_t offset) {
+  return syscall(SYS_pread64, fd, data, bytes, offset);
+}
+
+/* This library; found when it is loaded, as a child of fork must not look for it. */
+static Dl_info own;
+
+__attribute__((constructor)) static void look_at_self(void) {
+  dladdr((void *)look_at_self, &own);
+}
+
+/* A file of ELF, and where the loader puts its parts. */
+struct elf {
+  int fd;
+  ElfW(Ehdr) head;
+};
+
+static bool read_part(const struct elf *file, int i, ElfW(Phdr) * part) {
+  off_t at = (off_t)(file->head.e_phoff + (size_t)i * file->head.e_phentsize);
+  return read_at(file->fd, part, sizeof *part, at) == sizeof *part;
+}
+
+/* The place in the file of an address; 0: none. */
+static off_t offset_of(const struct elf *file, ElfW(Addr) address) {
+  ElfW(Phdr) part;
+  for (int i = 0; i < file->head.e_phnum && read_part(file, i, &part); i++)
+    if (part.p_type == PT_LOAD && address >= part.p_vaddr &&
+        address - part.p_vaddr < part.p_filesz)
+      return (off_t)(part.p_offset + (address - part.p_vaddr));
+  return 0;
+}
+
+/* Whether a program needs a library whose name begins like this. */
+static bool needs(const struct elf *file, const ElfW(Phdr) * dynamic,
+                  const char *prefix) {
+  enum { MOST = 256 };
+  ElfW(Dyn) entry;
+  char name[32];
+  off_t names = 0;
+  for (int round = 0; round < 2; round++)
+    for (int i = 0; i < MOST; i++) {
+      off_t at = (off_t)dynamic->p_offset + i * (off_t)sizeof entry;
+      if (read_at(file->fd, &entry, sizeof entry, at) != sizeof entry ||
+          entry.d_tag == DT_NULL)
+        break;
+      if (entry.d_tag == DT_STRTAB)
+        names = offset_of(file, entry.d_un.d_ptr);
+      if (round && names && entry.d_tag == DT_NEEDED &&
+          read_at(file->fd, name, sizeof name, names + (off_t)entry.d_un.d_val) > 0 &&
+          strncmp(name, prefix, strlen(prefix)) == 0)
+        return true;
+    }
+  return false;
+}
+
+/* Whether notes of a program say that Go has made it. */
+static bool is_of_go(const struct elf *file, const ElfW(Phdr) * notes) {
+  char text[512] __attribute__((aligned(8)));
+  ssize_t bytes = read_at(file->fd, text, sizeof text, (off_t)notes->p_offset);
+  size_t end = bytes < 0 ? 0 : (size_t)bytes, at = 0;
+  if (end > notes->p_filesz)
+    end = notes->p_filesz;
+  while (at + sizeof(ElfW(Nhdr)) + 4 <= end) {
+    const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)(text + at);
+    if (note->n_namesz == 4 && memcmp(note + 1, "Go\0", 4) == 0)
+      return true;
+    at += sizeof *note + ((note->n_namesz + 3) & ~3u) + ((note->n_descsz + 3) & ~3u);
+  }
+  return false;
+}
+
+static bool begins_name(const char *path, const char *prefix) {
+  const char *slash = strrchr(path, '/');
+  return strncmp(slash ? slash + 1 : path, prefix, strlen(prefix)) == 0;
+}
+
+/* What the parts of a program that is linked dynamically say. */
+static enum escape check_parts(const struct elf *file, const char *path) {
+  bool has_loader = begins_name(path, "ld-") || begins_name(path, "ld.so");
+  enum escape reason = 0;
+  ElfW(Phdr) part;
+  for (int i = 0; i < file->head.e_phnum; i++) {
+    char loader[256] = "";
+    if (!read_part(file, i, &part))
+      return 0;
+    if (part.p_type == PT_INTERP) {
+      has_loader = true;
+      read_at(file->fd, loader, sizeof loader - 1, (off_t)part.p_offset);
+      if (begins_name(loader, "ld-musl"))
+        reason = ESCAPE_MUSL;
+    } else if (part.p_type == PT_DYNAMIC && (needs(file, &part, "libasan.so") ||
+                                             needs(file, &part, "libclang_rt.asan"))) {
+      reason = ESCAPE_SANITIZER;
+    } else if (part.p_type == PT_NOTE && is_of_go(file, &part)) {
+      reason = ESCAPE_GO;
+    }
+  }
+  return has_loader ? reason : ESCAPE_STATIC; /* so are most programs in Go */
+}
+
+/* A program for another machine or word size cannot load this library. */
+static enum escape check_program(int fd, const char *path) {
+  struct elf file = {.fd = fd};
+  const ElfW(Ehdr) *ours = own.dli_fbase, *head = &file.head;
+  if (read_at(fd, &file.head, sizeof file.head, 0) != sizeof file.head ||
+      memcmp(head->e_ident, ELFMAG, SELFMAG) != 0)
+    return 0; /* no program: a shell reads it */
+  if (ours && (head->e_ident[EI_CLASS] != ours->e_ident[EI_CLASS] ||
+               head->e_machine != ours->e_machine))
+    return ESCAPE_FOREIGN;
+  return check_parts(&file, path);
+}
+
+/* Then the loader takes no library of the environment. */
+static bool changes_user(int fd, const struct stat *info) {
+  if ((info->st_mode & S_ISUID && info->st_uid != geteuid()) ||
+      (info->st_mode & S_ISGID && info->st_mode & S_IXGRP && info->st_gid != getegid()))
+    return true;
+  return geteuid() != 0 &&
+         syscall(SYS_fgetxattr, fd, "security.capability", NULL, 0) > 0;
+}
+
+/* The name of a script's interpreter; empty if the file is no script. */
+static void read_interpreter(int fd, char *name, size_t bytes) {
+  char line[256];
+  ssize_t n = read_at(fd, line, sizeof line - 1, 0);
+  *name = '\0';
+  if (n < 3 || line[0] != '#' || line[1] != '!')
+    return;
+  line[n] = '\0';
+  const char *start = line + 2 + strspn(line + 2, " \t");
+  size_t length = strcspn(start, " \t\r\n");
+  if (length < bytes)
+    snprintf(name, bytes, "%.*s", (int)length, start);
+}
+
+/* 0: it loads this library, or cannot run. */
+static enum escape check_file(const char *path, int depth) {
+  char interpreter[256];
+  struct stat info;
+  enum escape reason = 0;
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0)
+    return 0;
+  read_interpreter(fd, interpreter, sizeof interpreter);
+  if (syscall(SYS_fstat, fd, &info) != 0 || !S_ISREG(info.st_mode))
+    reason = 0;
+  else if (!*interpreter)
+    reason = changes_user(fd, &info) ? ESCAPE_USER : check_program(fd, path);
+  else if (depth < 4)
+    reason = check_file(interpreter, depth + 1);
+  syscall(SYS_close, fd);
+  return reason;
+}
+
+int tierscope_escape_of(const char *path) { return (int)check_file(path, 0); }
+
+static bool is_told(const struct watch *watch, char *const *environment) {
+  bool has_variable = false, has_library = false;
+  size_t length = strlen(watch->variable);
+  for (char *const *one = environment; one && *one; one++) {
+    has_variable |=
+        strncmp(*one, watch->variable, length) == 0 && (*one)[length] == '=';
+    has_library |=
+        strncmp(*one, "LD_PRELOAD=", 11) == 0 && strstr(*one, watch->library) != NULL;
+  }
+  return has_variable && has_library;
+}
+
+/* Of what can be executed: whether it is told, and would find what it is told. */
+static enum escape check_environment(const struct watch *watch, const char *path,
+                                     char *const *environment) {
+  if (syscall(SYS_faccessat, AT_FDCWD, path, X_OK) != 0)
+    return 0;
+  if (!is_told(watch, environment))
+    return ESCAPE_ENVIRONMENT;
+  bool is_there =
+      !own.dli_fname || syscall(SYS_faccessat, AT_FDCWD, own.dli_fname, R_OK) == 0;
+  return is_there ? 0 : ESCAPE_UNREACHABLE;
+}
+
+void watch_exec(const struct watch *watch, const char *path, char *const *environment) {
+  if (!watch || !path)
+    return;
+  int saved_errno = errno;
+  enum escape reason = check_file(path, 0);
+  if (!reason)
+    reason = check_environment(watch, path, environment);
+  if (reason)
+    watch->note(path, reason);
+  errno = saved_errno;
+}
+
+void watch_exec_of_name(const struct watch *watch, const char *name,
+                        char *const *environment) {
+  const char *folders = getenv("PATH");
+  char path[1000];
+  if (!watch)
+    return;
+  if (!folders)
+    folders = "/bin:/usr/bin"; /* as libc */
+  if (!name || strchr(name, '/')) {
+    watch_exec(watch, name, environment);
+    return;
+  }
+  int saved_errno = errno;
+  for (const char *at = folders; *at; at += *at == ':') {
+    int length = (int)strcspn(at, ":");
+    snprintf(path, sizeof path, "%.*s%s%s", length, at, length ? "/" : "", name);
+    at += length;
+    if (syscall(SYS_faccessat, AT_FDCWD, path, X_OK) == 0) {
+      watch_exec(watch, path, environment);
+      break;
+    }
+  }
+  errno = saved_errno;
+}
+
+/* The name of an open file, or of one below an open folder. */
+void watch_exec_at(const struct watch *watch, int directory_fd, const char *path,
+                   char *const *environment) {
+  char name[1000];
+  if (!watch)
+    return;
+  int saved_errno = errno;
+  if (path && *path == '/')
+    watch_exec(watch, path, environment);
+  else if (folder_of(directory_fd, name, sizeof name)) {
+    size_t end = strlen(name);
+    if (path && *path && end + strlen(path) + 2 <= sizeof name)
+      snprintf(name + end, sizeof name - end, "/%s", path);
+    watch_exec(watch, name, environment);
+  }
+  errno = saved_errno;
 }

@@ -134,6 +134,72 @@ bool read_start(pid_t process, unsigned long long *ticks, pid_t *parent);
 #define RANK_BYTES 64
 void read_rank(char text[RANK_BYTES]);
 
+/* ---- Programs that escape -------------------------------------------------------- */
+
+/* Why a program that is executed does not load a library, or is not seen by it. */
+enum escape {
+  ESCAPE_STATIC = 1,
+  ESCAPE_USER,
+  ESCAPE_ENVIRONMENT,
+  ESCAPE_FOREIGN,
+  ESCAPE_UNREACHABLE,
+  ESCAPE_MUSL,
+  ESCAPE_SANITIZER,
+  ESCAPE_GO,
+  ESCAPE_ROOT
+};
+
+/* What a library needs of the environment, and who is told of programs that escape. */
+struct watch {
+  const char *library, *variable; /* parts of LD_PRELOAD, and of another variable */
+  void (*note)(const char *path, enum escape reason);
+};
+
+/*
+ * Look whether what is executed will load a library. They keep errno, and run in
+ * children of vfork, too: they use the stack only. A name without a slash is looked for
+ * in PATH, as execvp does. NULL: nobody is told.
+ */
+void watch_exec(const struct watch *watch, const char *path, char *const *environment);
+void watch_exec_of_name(const struct watch *watch, const char *name,
+                        char *const *environment);
+void watch_exec_at(const struct watch *watch, int directory_fd, const char *path,
+                   char *const *environment);
+
+/* The same of a file: an enum escape, or 0. For `tierscope` itself. */
+int tierscope_escape_of(const char *path) __attribute__((visibility("default")));
+
+/* The arguments of a call of execl and its kind as an array on the stack. */
+#define COLLECT(first, list, after)                                                    \
+  va_list list;                                                                        \
+  size_t n = 1;                                                                        \
+  va_start(list, first);                                                               \
+  while (va_arg(list, char *))                                                         \
+    n++;                                                                               \
+  va_end(list);                                                                        \
+  char *arguments[n + 1];                                                              \
+  arguments[0] = (char *)first;                                                        \
+  va_start(list, first);                                                               \
+  for (size_t i = 1; i <= n; i++)                                                      \
+    arguments[i] = va_arg(list, char *);                                               \
+  after;                                                                               \
+  va_end(list);
+
+/* Those that take arguments one by one call those of the library that take an array. */
+#define DEFINE_EXECL                                                                   \
+  int execl(const char *path, const char *first, ...) {                                \
+    COLLECT(first, list, (void)0)                                                      \
+    return execv(path, arguments);                                                     \
+  }                                                                                    \
+  int execlp(const char *name, const char *first, ...) {                               \
+    COLLECT(first, list, (void)0)                                                      \
+    return execvp(name, arguments);                                                    \
+  }                                                                                    \
+  int execle(const char *path, const char *first, ...) {                               \
+    COLLECT(first, list, char *const *environment = va_arg(list, char *const *))       \
+    return execve(path, arguments, environment);                                       \
+  }
+
 #pragma GCC visibility pop
 
 #endif

@@ -168,10 +168,6 @@ static inline void end_look(struct target *target, enum purpose purpose) {
  */
 void choose_readable(struct target *target);
 
-/* ---- execs.c: programs that escape ---------------------------------------------- */
-
-void note_exec(const char *path, char *const *environment);
-
 #pragma GCC visibility pop
 
 #endif

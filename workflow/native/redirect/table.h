@@ -91,10 +91,8 @@ struct process {
 };
 #define PID_BITS 22 /* the kernel's largest process id is 2^22 */
 
-enum escape { ESCAPE_STATIC = 1, ESCAPE_USER, ESCAPE_ENVIRONMENT, ESCAPE_FOREIGN };
-
 struct escaped {
-  uint32_t reason; /* 0: free, or not complete yet */
+  uint32_t reason; /* an enum escape; 0: free, or not complete yet */
   char path[ESCAPED_BYTES];
 };
 

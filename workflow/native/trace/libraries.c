@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <gnu/lib-names.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 
 void *libc_posix_fadvise, *libc_posix_fadvise64;
@@ -78,9 +79,8 @@ static bool is_needed(const struct loaded *all, const char *name) {
   return false;
 }
 
-static void add_name(struct loaded *all, const char *name) {
+static void add_name(struct loaded *all, const char *name, size_t bytes) {
   all->n_found++;
-  size_t bytes = strlen(name);
   if (all->length + bytes + 1 >= sizeof all->names)
     return; /* counted only */
   memcpy(all->names + all->length, name, bytes);
@@ -105,7 +105,7 @@ static int look_at(struct dl_phdr_info *info, size_t bytes, void *argument) {
     all->n_certain = all->n_found;
     all->certain_length = all->length;
   } else if (name != info->dlpi_name && !is_ours(info->dlpi_name)) {
-    add_name(all, name); /* without a folder: the kernel's */
+    add_name(all, name, strlen(name)); /* without a folder: the kernel's */
   }
   return 0;
 }
@@ -127,9 +127,26 @@ static void *find_others(void *libc, const char *name, const char **before,
   return of_libc;
 }
 
+/* Those of LD_AUDIT may take any call's place, and the loader does not list them. */
+static void add_auditors(struct loaded *all) {
+  const char *at = getenv("LD_AUDIT");
+  for (size_t length; at && *at; at += length + (at[length] == ':')) {
+    const char *name = at;
+    length = strcspn(at, ":");
+    for (size_t i = 0; i < length; i++)
+      if (at[i] == '/')
+        name = at + i + 1;
+    if (name < at + length)
+      add_name(all, name, (size_t)(at + length - name));
+  }
+  all->n_certain = all->n_found;
+  all->certain_length = all->length;
+}
+
 void find_libraries(void) {
   struct loaded all = {0};
   const char *before = "", *behind = "";
+  add_auditors(&all);
   dl_iterate_phdr(look_at, &all);
   void *libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
   libc_posix_fadvise = find_others(libc, "posix_fadvise", &before, &behind);

@@ -19,19 +19,25 @@ def test_folder_in_memory_that_somebody_removed_fails_the_run(tmp_path, left):
 
 
 @pytest.mark.parametrize(
-    ("processes", "escaped", "in_place", "said"),
+    ("processes", "escaped", "in_place", "said", "reason"),
     [
-        ([], [], False, "no process of it was redirected, so /tierscope/mine does not"),
-        ([1], ["go (is linked statically)"], False, "started: go (is linked static"),
-        ([1], [], False, None),
-        ([], ["go (is linked statically)"], True, None),
+        ([], [], False, "no process of it was redirected, so /tierscope/mine does", ""),
+        ([], [], False, "does not exist for it: train is of Go", "is of Go"),
+        ([], [], True, "; train has AddressSanitizer", "has AddressSanitizer"),
+        ([1], ["go (is linked statically)"], False, "started: go (is linked", ""),
+        ([1], [], False, None, ""),
+        ([], ["go (is linked statically)"], True, None, ""),
     ],
 )
 def test_line_on_a_failed_program_names_what_was_not_redirected(
-    processes, escaped, in_place, said
+    monkeypatch, processes, escaped, in_place, said, reason
 ):
+    monkeypatch.setattr(
+        "tierscope.benchmark.programs.node.reason_of", lambda *_: reason
+    )
     program, dataset = SimpleNamespace(in_place=in_place), SimpleNamespace(name="mine")
     settings = SimpleNamespace(program=program, dataset=dataset)
     node = Node(settings, None, None, (), Path("data"), "launch")
     node.table = SimpleNamespace(processes=lambda: processes, escaped=lambda: escaped)
-    assert (said in node.what_escaped()) if said else not node.what_escaped()
+    words = node.what_escaped("train", Path("library"))
+    assert (said in words) if said else not words

@@ -166,3 +166,12 @@ def test_what_makes_times_lower_bounds_is_told(remarks, counters, words):
     assert remarks((rows, {})) == words + AT_LEAST
     of_mpi_io = [*ROWS, ("MPI-IO", 0, "/gfs/a", READ | {"meta_s": -0.5})]
     assert "at least" not in remarks((of_mpi_io, {}))
+
+
+def test_programs_that_were_not_traced_are_counted_once_for_all_logs(remarks):
+    told = remarks(*[(ROWS, {"metadata": {"n_escaped": "2"}})] * 2)
+    assert told == (
+        "2 programs that the job started were not traced, so what was read there is in "
+        "no log."
+    )
+    assert remarks((ROWS, {"metadata": {"n_escaped": "odd"}})) == ""

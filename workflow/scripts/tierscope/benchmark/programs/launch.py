@@ -372,6 +372,7 @@ class ProgramLaunch:
         )
         began_ns = time.monotonic_ns()
         most_s = self.arguments.minutes * 60.0
+        library = Path(prepared["library"])
         status = run_command(command, environment_of(prepared), most_s, step)
         note_end(meeting, began_ns, status)
         meeting.end(status)
@@ -379,7 +380,7 @@ class ProgramLaunch:
             raise BenchmarkError(
                 f"rank {meeting.rank} on node {meeting.key}: the program ended with "
                 f"{status_words(status)}: {shlex.join(command)}"
-                f"{node.what_escaped() if node else ''}"
+                f"{node.what_escaped(command[0], library) if node else ''}"
             )
         while node and not meeting.all_have_ended():
             step()

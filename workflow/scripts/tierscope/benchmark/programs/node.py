@@ -30,6 +30,7 @@ from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import say
 from tierscope.core.scenario import Point
+from tierscope.logs.traced.escapes import reason_of
 from tierscope.policies import kind_of, node_policy
 from tierscope.policies.decisions import Decisions
 from tierscope.policies.pinned_bytes import pinned_by_bytes
@@ -37,6 +38,11 @@ from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
 from tierscope.storage.room import check_memory
 from tierscope.trace.program_records import HANDED
+
+_EXPECTED = (
+    "expected a program that is linked dynamically, keeps its environment and runs in "
+    "no container"
+)
 
 
 @dataclass
@@ -207,16 +213,20 @@ class Node:
         mounts = {tier: mount_facts(Path(one)) for tier, one in self._folders.items()}
         return {"cpu_model": cpu_model(), "governor": governor(), "mounts": mounts}
 
-    def what_escaped(self) -> str:
-        """Return who found no virtual path: the end of a line on a failed program."""
+    def what_escaped(self, program: str, library: Path) -> str:
+        """Return who found no virtual path: the end of a line on a failed program.
+
+        `library` is what redirects; a program may stop as it cannot be loaded.
+        """
+        reason = reason_of(program, library)
         if self.description.program.in_place:
-            return ""
+            return f"; {program} {reason}" if reason else ""
         path = f"/tierscope/{self.description.dataset.name}"
         if not len(self.table.processes()):
+            why = f"{program} {reason}" if reason else _EXPECTED
             return (
                 f"; no process of it was redirected, so {path} does not exist for it: "
-                "expected a program that is linked dynamically, keeps its environment "
-                "and runs in no container"
+                f"{why}"
             )
         names = ", ".join(self.table.escaped())
         return f"; {path} does not exist for what it started: {names}" if names else ""

@@ -18,6 +18,7 @@ import numpy as np
 
 from tierscope.core.files import written_whole
 from tierscope.core.validation import ConfigError
+from tierscope.logs.traced.escapes import REASONS
 
 OPENED_GFS, OPENED_LFS, FELL_BACK, CLOSED, MARKED, WROTE = range(1, 7)
 COUNTS = (
@@ -46,12 +47,6 @@ _PID_BITS, _RANK_KEY = 22, 1 << 63
 _NO_SLOT = 2**32 - 1
 _BLOCK_BYTES = 512  # of getrusage
 _PATIENCE_S = 1.0  # for a process that has begun to note an event
-_REASONS = {
-    1: "is linked statically",
-    2: "runs as another user",
-    3: "starts without our environment",
-    4: "is of another kind of machine",
-}
 _IO = [(name, "i8") for name in IO_COUNTS]
 _ESCAPED = np.dtype([("reason", "u4"), ("path", "S252")])
 _GROUP = np.dtype(
@@ -393,9 +388,9 @@ class NodeTable:
     def escaped(self) -> list[str]:
         """Return the programs that were executed without the library, and why."""
         return [
-            f"{os.fsdecode(one['path'])} ({_REASONS[int(one['reason'])]})"
+            f"{os.fsdecode(one['path'])} ({REASONS[int(one['reason'])]})"
             for one in self._header["escaped"]
-            if int(one["reason"]) in _REASONS
+            if int(one["reason"]) in REASONS
         ]
 
 

@@ -217,6 +217,13 @@ def _of_certificate(logs: Sequence[Mapping[str, str]]) -> list[str]:
             f"{count_words(n_logs, *each)} preload libraries of others, which may "
             "change what is read (`preloaded` in the metadata of the logs)."
         )
+    escaped = (log.get("n_escaped", "") for log in logs)
+    if n_escaped := max((int(n) for n in escaped if n.isdecimal()), default=0):
+        each = "program that the job started was", "programs that the job started were"
+        remarks.append(
+            f"{count_words(n_escaped, *each)} not traced, so what was read there is in "
+            "no log."
+        )
     drops = [_DROPS.fullmatch(log.get("fadvise", "")) for log in logs]
     failed, swallowed = (sum(int(one[i]) for one in drops if one) for i in (2, 3))
     if n_calls := failed + swallowed:

@@ -21,6 +21,7 @@ from tierscope.core.certificate import (
 )
 from tierscope.core.output.streams import say
 from tierscope.core.validation import ConfigError
+from tierscope.core.words import count_words
 from tierscope.logs.traced.call import (
     Call,
     Identity,
@@ -95,7 +96,8 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
             return NOT_FOUND if missing else NOT_EXECUTABLE
         _wait(child)
         finished = replace(call, began_s=began_s, ended_s=time.time())
-        _certify(write_logs(spools, logs, finished, child.pid))
+        started = Started(child.pid, command[0], library)
+        _certify(write_logs(spools, logs, finished, started))
     finally:
         while signal.sigtimedwait(_FORWARDED, 0):
             pass  # came while the logs were written
@@ -214,11 +216,27 @@ class End(NamedTuple):
     certificate: list[Statement]
 
 
+class Started(NamedTuple):
+    """A command that was started with a tracer."""
+
+    pid: int
+    program: str
+    library: Path
+
+    def why_unseen(self, logs: Path) -> str:
+        """Return why it has not loaded the tracer."""
+        from tierscope.logs.traced.escapes import reason_of
+
+        reason = reason_of(self.program, self.library)
+        reason = reason or f"cannot read {self.library}, or cannot write to {logs}"
+        return f"the command did not load the tracer: it {reason}."
+
+
 def write_logs(
     spools: Path,
     logs: Path,
     call: Call,
-    command_pid: int | None = None,
+    started: Started | None = None,
     own: Container[Identity] = (),
 ) -> End:
     """Write the logs of a call, and say what they hold.
@@ -228,6 +246,7 @@ def write_logs(
     """
     # After the command: numpy and others take half a second.
     from tierscope.logs.traced.certificate import bytes_statement
+    from tierscope.logs.traced.escapes import escape_words
     from tierscope.logs.traced.processes import (
         interference_of,
         read_processes,
@@ -241,11 +260,11 @@ def write_logs(
         processes = read_processes(spools)
     written, losses, may_succeed, counted = write_process_logs(processes, logs, call)
     losses += [_loss_words(path) for path in sorted(spools.glob("*/*.incomplete"))]
-    if command_pid and not any(one.pid == command_pid for one in processes):
-        losses.append(
-            "the command did not load the tracer: it is linked statically, changes its "
-            f"user, is of another architecture, or cannot write to {logs}."
-        )
+    if started and not any(one.pid == started.pid for one in processes):
+        losses.append(started.why_unseen(logs))
+    losses += escape_words(
+        escape for one in processes if one.identity not in own for escape in one.escapes
+    )
     losses += _running_words([one.pid for one in processes if one.still_runs()])
     silent = sum(not one.spools for one in processes)
     _say(f"{_written_words(len(written), logs, silent, len(processes))}.")
@@ -263,8 +282,9 @@ def write_logs(
     of_bytes = bytes_statement([counted[one].reads for one in others if one in counted])
     unknown = "No process has loaded the tracer."
     certificate = [of_bytes, *interference_statements(seen, unknown)]
-    if not seen.is_whole:
-        certificate = list(map(doubted, certificate))
+    n_silent_ends = sum(one.ended_ns is None for one in others)
+    if not seen.is_whole or n_silent_ends:
+        certificate = [doubted(one, _end_words(n_silent_ends)) for one in certificate]
     return End(not may_succeed, seen, certificate)
 
 
@@ -288,6 +308,14 @@ def _running_words(running: Sequence[int]) -> list[str]:
         f"{len(running)} processes still run (such as {running[0]}): their later calls "
         "are in no log."
     ]
+
+
+def _end_words(n_silent: int) -> str:
+    """Return that processes were killed, or lost sight of, if any were."""
+    if not n_silent:
+        return ""
+    who = count_words(n_silent, "process", "processes")
+    return f"{who} did not tell an end: killed, or unable to reach our folder"
 
 
 def _certify(end: End) -> None:

@@ -1,10 +1,10 @@
 """What processes a traced command had, and one Darshan log of each that made calls.
 
 ``workflow/native/trace`` appends a line to a file for each start, spool and end of a
-process, and for its foreign libraries: the event, its process id, its parent's, when
-the kernel started it, the time in nanoseconds since 1970, its rank, and a detail. A
-folder a host holds this file and the spools. A process that executes another program
-goes on as the same process.
+process, for its foreign libraries, and for programs that escape: the event, its process
+id, its parent's, when the kernel started it, the time in nanoseconds since 1970, its
+rank, and a detail. A folder a host holds this file and the spools. A process that
+executes another program goes on as the same process.
 """
 
 import hashlib
@@ -25,6 +25,7 @@ from tierscope.core.words import count_words
 from tierscope.logs.grouping import LogFacts, nearest_parents, ranks_and_firsts
 from tierscope.logs.traced.call import EVENTS, Call, Identity, ticks_of
 from tierscope.logs.traced.certificate import ProcessReads, bytes_by_file_system
+from tierscope.logs.traced.escapes import Escape
 from tierscope.trace.darshan.container import LogError
 from tierscope.trace.darshan.module_records import STDIO_RECORD
 from tierscope.trace.log import read_any_log
@@ -75,7 +76,8 @@ class TracedProcess:
     Its start in the kernel's `ticks` tells processes with one id apart. `launched_as`
     is what its launcher calls it, such as ``RANK=3``, or ``-``. No spools: it recorded
     no call on a traced path. `loss` says why the tracer could not start in it.
-    `device_bytes` are what block devices have read for it; None: it did not tell.
+    `device_bytes` are what block devices have read for it; None: it did not tell. What
+    it executed, or what it became, may not have loaded the tracer: `escapes`.
     """
 
     host: str
@@ -90,6 +92,7 @@ class TracedProcess:
     loss: str = ""
     libraries: Libraries = NO_LIBRARIES
     device_bytes: int | None = None
+    escapes: tuple[Escape, ...] = ()
 
     @property
     def identity(self) -> Identity:
@@ -139,6 +142,11 @@ def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
         device_bytes=int(ended[-1][6])
         if has_ended and ended[-1][6].isdecimal()
         else None,
+        escapes=tuple(
+            found
+            for event in story
+            if event[0] == "escape" and (found := Escape.told(event[6]))
+        ),
     )
 
 
@@ -271,12 +279,15 @@ def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, 
     """
     facts = []
     ranks = ranks_of(processes)
+    n_escaped = sum(len(one.escapes) for one in processes)
     for process, ids in zip(processes, parents_of(processes), strict=True):
         metadata = {"host": process.host, "pid": str(process.pid)}
         if ids:
             metadata["parents"] = ",".join(map(str, ids))
         if process in ranks:
             metadata["rank"] = str(ranks[process])
+        if n_escaped:
+            metadata["n_escaped"] = str(n_escaped)
         metadata["n_preloaded"] = str(process.libraries.n_preloaded)
         if process.libraries.preloaded:
             metadata["preloaded"] = ",".join(process.libraries.preloaded)
