@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -668,6 +669,22 @@ def test_standard_error_that_cannot_be_written_changes_nothing(tmp_path, stderr)
     own = b"/dev/full\n" if "full" in stderr else b""
     assert (done.returncode, done.stdout) == (4, bytes(3000) + own)
     assert all(".darshan" in path.name for path in (tmp_path / "logs").iterdir())
+
+
+def test_command_line_and_paths_are_bytes_in_another_locale(tmp_path):
+    """In this one Python does not give back all bytes that it takes."""
+    made = ["localedef", "-i", "en_US", "-f", "EUC-JP", tmp_path / "xx.EUC-JP"]
+    if not shutil.which("localedef") or subprocess.call(made, stderr=-3):
+        pytest.skip("needs the locales of Debian")
+    name = b"data/\xe3\x83\x87\xff"
+    (tmp_path / "data").mkdir()
+    Path(os.fsdecode(bytes(tmp_path) + b"/" + name)).write_text("abc")
+    locale = {"LOCPATH": str(tmp_path), "LC_ALL": "xx.EUC-JP"}
+    done, (log,) = traced(tmp_path, b"cat", name, env=os.environ | locale)
+    assert (done.returncode, done.stdout) == (0, "abc")
+    found = read_any_log(log)
+    assert found.exe == "cat data/\u30c7\\xff"
+    assert found.names.raw_path(0) == bytes(tmp_path) + b"/" + name
 
 
 def test_path_longer_than_darshan_knows_costs_no_other_record(tmp_path):

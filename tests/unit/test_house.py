@@ -1,6 +1,7 @@
 """The laws of the package: rooms of few modules, imports that go down, no circles.
 
-And what is said is said by one function, which no broken stream disturbs.
+And what is said is said by one function, which no broken stream disturbs. No text is in
+the encoding of the locale.
 """
 
 import ast
@@ -165,4 +166,77 @@ def test_words_are_said_by_one_function():
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         found += [f"{name}:{line}" for line in speeches(tree, prints)]
+    assert found == []
+
+
+# ---- Encodings
+
+
+def texts_of_the_locale(tree):
+    """Yield the lines at which a module reads or writes text in the locale's encoding.
+
+    JSON of ours is ASCII.
+    """
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    json = {id(one) for node in calls for one in node.args if _name(node) == "loads"}
+    for node in calls:
+        words = {one.arg: one.value for one in node.keywords}
+        if "encoding" in words or id(node) in json:
+            continue
+        is_text = isinstance(words.get("text"), ast.Constant)
+        is_text |= "universal_newlines" in words
+        is_text |= _name(node) == "read_text" and not node.args
+        is_text |= _name(node) == "write_text" and _is_of_path(node)
+        is_text |= _name(node) == "open" and _opens_text(node, words)
+        if is_text:
+            yield node.lineno
+
+
+def _name(call):
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
+def _is_of_path(call):
+    """Return whether it is the method of a path, and not our function."""
+    return isinstance(call.func, ast.Attribute) and len(call.args) == 1
+
+
+def _opens_text(call, words):
+    """Return whether `open` or a path's method opens a file for text."""
+    is_method = isinstance(call.func, ast.Attribute)
+    if is_method and ast.unparse(call.func.value) in ("os", "lmdb", "files", "self"):
+        return False
+    place = 0 if is_method else 1
+    mode = words.get("mode", call.args[place] if len(call.args) > place else None)
+    return mode is None or (isinstance(mode, ast.Constant) and "b" not in mode.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_found"),
+    [
+        ("path.read_text()", True),
+        ("path.write_text(text)", True),
+        ("open(path)", True),
+        ("open(path, 'a')", True),
+        ("path.open()", True),
+        ("subprocess.run(command, text=True)", True),
+        ("path.read_text('utf-8')", False),
+        ("open(path, 'rb')", False),
+        ("os.open(path, 0)", False),
+        ("json.loads(path.read_text())", False),
+        ("write_text(path, text)", False),
+    ],
+)
+def test_text_in_the_encoding_of_the_locale_is_found(code, is_found):
+    assert bool(list(texts_of_the_locale(ast.parse(code)))) == is_found
+
+
+def test_no_text_is_in_the_encoding_of_the_locale():
+    workflow = SCRIPTS.parent
+    paths = [*SCRIPTS.rglob("*.py"), *workflow.glob("plugins/*/src/**/*.py")]
+    found = [
+        f"{path.relative_to(workflow)}:{line}"
+        for path in sorted(paths)
+        for line in texts_of_the_locale(ast.parse(path.read_text(encoding="utf-8")))
+    ]
     assert found == []

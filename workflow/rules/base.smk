@@ -21,6 +21,7 @@ if not (SCRIPTS / "tierscope").is_dir():
 sys.path.insert(0, str(SCRIPTS))
 # For jobs, too: Snakemake puts the folder of a script behind all others.
 MODULES = [str(SCRIPTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+os.environ.setdefault("TIERSCOPE_PYTHONUTF8", os.environ.get("PYTHONUTF8", ""))
 os.environ.update(PYTHONPATH=os.pathsep.join(MODULES), PYTHONUTF8="1")
 os.environ.pop("PYTHONOPTIMIZE", None)  # altair needs docstrings
 os.umask(os.umask(0o077) | 0o002)  # a directory that all may change is refused later

@@ -23,7 +23,7 @@ if __name__ == "__main__":
             name,
             title,
             Path(given[f"{name}_figure"]).read_bytes(),
-            Path(given[f"{name}_caption"]).read_text(),
+            Path(given[f"{name}_caption"]).read_text(encoding="utf-8"),
         )
         for name, title in titles.items()
     ]

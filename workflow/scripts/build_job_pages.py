@@ -99,9 +99,9 @@ if __name__ == "__main__":
     shown = pc.field("job").isin(pa.array(jobs, pa.string()))
     tables |= {name: read_table(given[name], name, shown) for name in OF_JOBS}
     names = ("explorer_page", "explorer_computation")
-    templates = {name: Path(given[name]).read_text() for name in names}
+    templates = {name: Path(given[name]).read_text(encoding="utf-8") for name in names}
     for name in _TITLES:
-        templates[name] = Path(given[f"{name}_caption"]).read_text()
+        templates[name] = Path(given[f"{name}_caption"]).read_text(encoding="utf-8")
     Path(snakemake.output.pages).mkdir(parents=True, exist_ok=True)  # even if empty
     for number, (job, name) in enumerate(folders.items(), start=1):
         build_pages(

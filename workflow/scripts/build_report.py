@@ -27,7 +27,12 @@ if __name__ == "__main__":
         for run, audit in zip(given.runs, given.audits, strict=True)
     ]
     pictures = [
-        Picture(name, title, Path(svg).read_bytes(), Path(caption).read_text())
+        Picture(
+            name,
+            title,
+            Path(svg).read_bytes(),
+            Path(caption).read_text(encoding="utf-8"),
+        )
         for (name, title), svg, caption in zip(
             params.figures.items(), given.figures, given.captions, strict=True
         )
@@ -70,7 +75,7 @@ if __name__ == "__main__":
         simulations=list(map(read_json, given.simulations)),
         pictures=pictures,
         captions={
-            name: Path(given[f"{name}_caption"]).read_text()
+            name: Path(given[f"{name}_caption"]).read_text(encoding="utf-8")
             for name in ("explorer", "scorecard")
         },
         estimates=estimates,

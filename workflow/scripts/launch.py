@@ -80,7 +80,9 @@ def main() -> None:
         if not run_ranks(shell, ranks, arguments.log, lock, starts_ranks=starts_ranks):
             sys.exit(1)
     if arguments.marker:
-        arguments.marker.write_text(f"{' '.join(arguments.arguments)}\n")
+        arguments.marker.write_text(
+            f"{' '.join(arguments.arguments)}\n", encoding="utf-8"
+        )
 
 
 def run_ranks(

@@ -57,7 +57,7 @@ if __name__ == "__main__":
         again=to_be_tried_again(Path(params.chunks)),
     )
     settings, known = json.dumps(params.settings), lists / "settings.json"
-    is_new = not known.exists() or known.read_text() != settings
+    is_new = not known.exists() or known.read_text(encoding="utf-8") != settings
     facts = facts_of(listing, Path(params.chunks), is_new)
     write_text(known, settings)
     write_text(snakemake.output.listed, json.dumps(facts, indent=1))

@@ -70,7 +70,8 @@ def submission(config: Path) -> str:
                 "PYTHONHASHSEED": "0",  # as Snakemake uses sets of files
             },
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="surrogateescape",
             check=False,
         )
     # The plugin prints the script and Snakemake logs the command, on two streams.

@@ -122,5 +122,5 @@ def tables_page() -> str:
 
 
 if __name__ == "__main__":
-    (ROOT / "config" / "README.md").write_text(config_readme())
-    (ROOT / "docs" / "tables.md").write_text(tables_page())
+    (ROOT / "config" / "README.md").write_text(config_readme(), encoding="utf-8")
+    (ROOT / "docs" / "tables.md").write_text(tables_page(), encoding="utf-8")

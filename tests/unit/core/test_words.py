@@ -1,7 +1,9 @@
 """Words for numbers, counts, times, sizes, names and classes."""
 
 import math
+import os
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,9 @@ from hypothesis import strategies as st
 from tierscope.core.columns import OPERATIONS
 from tierscope.core.words import (
     UNKNOWN,
+    as_bytes,
+    as_text,
+    as_utf8,
     bounds_words,
     changes_words,
     class_label,
@@ -158,3 +163,13 @@ def test_changes_are_listed_in_their_order():
     changes = [("gfs READ", 50), ("gfs META", 25)]
     assert changes_words(changes) == "gfs READ +50 %, gfs META +25 %"
     assert changes_words([]) == "no improvement"
+
+
+@given(data=st.binary())
+def test_bytes_that_become_a_text_come_back(data):
+    assert as_bytes(as_text(data)) == data
+
+
+def test_text_for_tables_has_escapes_for_bytes_that_are_no_utf8():
+    assert as_utf8(as_text(b"\xe3\x83\x87 \xff")) == "\u30c7 \\xff"
+    assert as_utf8(Path(os.fsdecode(b"\xe3\x83\x87 \xff"))) == "\u30c7 \\xff"

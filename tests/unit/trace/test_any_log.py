@@ -1,6 +1,9 @@
 """Logs of any job: genuine ones, other formats, shared and partial records, damage."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import darshan
@@ -23,6 +26,7 @@ from tierscope.trace.log import (
 )
 from tierscope.trace.log_writer import write_any_log
 
+SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 LOGS = Path(__file__).parents[2] / "data" / "darshan-logs"
 OLD_LOGS = Path(darshan.__file__).parent / "tests" / "input"
 CURRENT = {name: versions[max(versions)] for name, versions in RECORD_TYPES.items()}
@@ -612,3 +616,35 @@ def test_counters_that_no_job_can_have_are_refused(read, counter, value, words):
     records = records_of("POSIX", [1, 2, 3], rank=0, **{counter: value})
     with np.errstate(over="ignore"), pytest.raises(LogError, match=re.escape(words)):
         read({"POSIX": records})
+
+
+WRITES = """
+import numpy as np, sys
+from tierscope.core.words import as_text
+from tierscope.trace.darshan.module_records import RECORD_TYPES
+from tierscope.trace.log_writer import write_any_log
+
+records = np.zeros(1, RECORD_TYPES["POSIX"][4])
+records["id"] = 7
+exe = as_text(b"cat \\xe3\\x83\\x87 \\xff")
+names = {7: b"/d/\\xe3\\x83\\x87\\xff"}
+write_any_log(
+    sys.argv[1], {"POSIX": records}, names, n_processes=1, exe=exe, mounts={},
+    started_s=1, ended_s=2, metadata={"program": exe},
+)
+"""
+
+
+def test_command_lines_and_paths_are_bytes_in_any_locale(tmp_path):
+    """In this one Python takes and gives ASCII."""
+    log = tmp_path / "log.darshan"
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run(
+        [sys.executable, "-c", WRITES, log],
+        env=os.environ | locale | {"PYTHONPATH": str(SCRIPTS)},
+        check=True,
+    )
+    found = read_any_log(log)
+    assert found.exe == "cat \u30c7 \\xff"
+    assert found.metadata["program"] == "cat \u30c7 \ufffd"
+    assert found.names.raw_path(0) == b"/d/\xe3\x83\x87\xff"

@@ -72,6 +72,16 @@ def test_redirection_stands_before_the_tracer_and_the_users_modules_are_kept(
     assert found["PYTHONPATH"] == f"{rank.HOOK}{os.pathsep}/my modules"
 
 
+@pytest.mark.parametrize("users", ["", "0", "1"])
+def test_program_has_the_utf8_mode_that_its_user_wants(monkeypatch, users):
+    """Ours is on in all jobs."""
+    monkeypatch.setenv("PYTHONUTF8", "1")
+    monkeypatch.setenv("TIERSCOPE_PYTHONUTF8", users)
+    names = ("tracer", "spools", "library", "table", "notes")
+    found = environment_of({name: "/x" for name in names} | {"traced": ["/x"]})
+    assert found.get("PYTHONUTF8", "") == users
+
+
 @pytest.mark.parametrize(
     ("code", "status"), [("", 0), ("raise SystemExit(3)", 3), ("os.kill(0, 15)", -15)]
 )

@@ -67,7 +67,7 @@ class Keeper:
 
     def introduce(self, rank: int, size: int, storage: LocalStorage) -> None:
         """Send this process's identity and the place of its node's LFS."""
-        maps = Path("/proc/self/maps").read_text()
+        maps = os.fsdecode(Path("/proc/self/maps").read_bytes())
         self._tell(
             gone=gone_text([rank], size, platform.node()),
             segments=sorted(mpi_segments(maps)),

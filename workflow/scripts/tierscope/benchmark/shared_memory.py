@@ -16,6 +16,6 @@ def mpi_segments(maps: str) -> set[str]:
 
 def remove_mpi_segments() -> None:
     """Remove this process's files before an abort; mapped memory stays usable."""
-    for name in mpi_segments(Path("/proc/self/maps").read_text()):
+    for name in mpi_segments(os.fsdecode(Path("/proc/self/maps").read_bytes())):
         with suppress(OSError):  # another process was faster
             os.unlink(name)

@@ -70,7 +70,7 @@ def parse_fast(text: str) -> Any:
 
 def read_schema(name: str) -> dict[str, Any]:
     """Return the schema of this name (see `check`), its references filled in."""
-    schema = parse_fast((SCHEMAS / f"{name}.schema.yaml").read_text())
+    schema = parse_fast((SCHEMAS / f"{name}.schema.yaml").read_text(encoding="utf-8"))
     return _resolved(schema, schema)
 
 

@@ -1,9 +1,11 @@
 """Put numbers, counts, times, sizes, names, scenarios and goals into words."""
 
 import math
+import os
 import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tierscope.core.io_class import IOClass
@@ -139,9 +141,22 @@ def printable(text: str) -> str:
     )
 
 
-def as_utf8(text: object) -> str:
-    """Return a text or a path for tables; bytes that are no UTF-8 become escapes."""
-    data = str(text).encode("utf-8", "surrogateescape")
+def as_text(data: bytes) -> str:
+    """Return bytes of a command line or path as text, whatever the locale is."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def as_bytes(text: str) -> bytes:
+    """Return the bytes of which `as_text` has made a text."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def as_utf8(text: str | Path) -> str:
+    """Return a text or a path for tables; bytes that are no UTF-8 become escapes.
+
+    A path of this system is in the locale's encoding.
+    """
+    data = os.fsencode(text) if isinstance(text, Path) else as_bytes(text)
     return data.decode("utf-8", "backslashreplace")
 
 

@@ -357,7 +357,9 @@ class Start:
     def _what_storage_costs(self, made: set[str]) -> list[str]:
         """Return the sentences on ideal runs, if this start made or found them."""
         path = self.results / IDEAL_SWEEP / "summary.txt"
-        return path.read_text().splitlines() if str(path) in made else []
+        return (
+            path.read_text(encoding="utf-8").splitlines() if str(path) in made else []
+        )
 
     def _left_out_calibrations(self, made: set[str]) -> list[str]:
         """Return why some calibrations were left out, if others were made."""

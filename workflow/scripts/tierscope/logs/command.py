@@ -1,6 +1,7 @@
 """The command ``tierscope``: it sweeps and traces programs, and lists the tables."""
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions
@@ -52,6 +53,8 @@ If tierscope itself was killed, write the logs of what it has counted until then
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
+    if arguments is None:
+        _take_paths_as_bytes()
     given = list(sys.argv[1:] if arguments is None else arguments)
     end = given.index("--") if "--" in given else len(given)
     hold_closed_streams(for_children=given[:1] != ["trace"])
@@ -74,6 +77,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         _parser().print_help()
     return 0
+
+
+def _take_paths_as_bytes() -> None:
+    """Begin this process anew if its locale is not of UTF-8, in Python's UTF-8 mode.
+
+    In some locales Python does not give back the bytes of a path or an argument.
+    """
+    if sys.getfilesystemencoding() == "utf-8":
+        return
+    words = Path("/proc/self/cmdline").read_bytes().split(b"\0")[1:-1]
+    os.execv(sys.executable, [sys.executable, b"-X", b"utf8", *words])
 
 
 def _parser() -> argparse.ArgumentParser:

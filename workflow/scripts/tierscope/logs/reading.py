@@ -224,10 +224,11 @@ def _wait(process: subprocess.Popen, timeout_s: float) -> None:
 def _activity(pid: int) -> tuple[str, list[str]]:
     """Return the state of a process, its processor times, and the bytes it has read."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        fields = text.rpartition(")")[2].split()
         done = fields[11:13]
         with suppress(OSError):
-            done += Path(f"/proc/{pid}/io").read_text().split("\n", 1)[:1]
+            done += Path(f"/proc/{pid}/io").read_text("utf-8").split("\n", 1)[:1]
         return fields[0], done
     except (OSError, IndexError):
         return "", []
@@ -260,7 +261,8 @@ def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,
-        text=True,
+        encoding="utf-8",
+        errors="surrogateescape",
     )
     if process.stdout.readline() != f"{worker.READY}\n":
         raise ReadingError(f"cannot read logs: {_death(process, errors)}")
@@ -286,7 +288,7 @@ def _death(process: subprocess.Popen, errors: IO[str]) -> str:
 
 def _available_bytes() -> int:
     """Return how much memory new processes can use."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
+    for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) << 10
     return 1 << 30

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tierscope.core.columns import INTERFACES, OPERATIONS
-from tierscope.core.words import as_utf8
+from tierscope.core.words import as_text, as_utf8
 from tierscope.logs.bounds import SharedBounds, SharedRecords, shared_bounds
 from tierscope.logs.summed_files import (
     costly_folders,
@@ -242,7 +242,7 @@ def _epochs_of(log: AnyLog, pattern: str) -> np.ndarray:
     """Return the epoch of each name, `NO_EPOCH` where the pattern finds none."""
     search, epochs = re.compile(pattern).search, []
     for position in range(len(log.names.ids)):
-        path = log.names.path(position)
+        path = as_text(log.names.raw_path(position))
         match = search(path)
         text = match[1] if match else None
         if text is not None and not (text.isdecimal() and len(text) <= _MOST_DIGITS):

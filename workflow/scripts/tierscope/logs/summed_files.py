@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from tierscope.core.words import as_utf8
+from tierscope.core.words import as_text, as_utf8
 from tierscope.logs.tiers import OF_THE_MACHINE, ROOT, TierPrefix
 from tierscope.trace.darshan.names import Names
 from tierscope.trace.log import MPI_IO, AnyLog
@@ -52,7 +52,7 @@ def top_files(
     time_s = sums["time_s"][:-1]
     used = np.flatnonzero((time_s > 0) | (sums["opens"][:-1] > 0))
     top = used[np.argsort(-time_s[used], kind="stable")][:MOST_FILES]
-    paths = [names.path(int(position)) for position in top]
+    paths = [as_text(names.raw_path(int(position))) for position in top]
     return _path_rows(paths, [tiers[one] for one in top], sums, top)
 
 
@@ -74,7 +74,7 @@ def top_folders(
     top = used[np.argsort(-time_s[used], kind="stable")][:MOST_FILES]
     folders = pa.array(names.folders)
     paths = [(folders[int(one)].as_py() or b"/") for one in top]
-    texts = [path.decode("utf-8", "surrogateescape") for path in paths]
+    texts = [as_text(path) for path in paths]
     return _path_rows(texts, [tiers[first[one]] for one in top], by_folder, top)
 
 

@@ -145,7 +145,7 @@ def page_context(
     """
     tables = [one for part in sections for one in part.items if one.kind == "table"]
     has_search = any(table.search for table in tables)
-    script = (TEMPLATES / "search.js").read_text() if has_search else ""
+    script = (TEMPLATES / "search.js").read_text(encoding="utf-8") if has_search else ""
     return {
         "policy": content_policy([script] if script else ()),
         "script": script,

@@ -322,7 +322,9 @@ def _here() -> tuple[str, str, int]:
     """Return this machine, its start, and the name space of its process numbers."""
     boot, namespace = "", 0
     with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = (
+            Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+        )
     with suppress(OSError):
         namespace = os.stat("/proc/self/ns/pid").st_ino
     return platform.node(), boot, namespace

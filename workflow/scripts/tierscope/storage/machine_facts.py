@@ -71,6 +71,6 @@ def mount_facts(path: str | Path) -> dict[str, str]:
 def _text_of(path: Path) -> str:
     """Return the text of a file of the kernel, empty if it cannot be read."""
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except OSError:
         return ""

@@ -66,7 +66,7 @@ def device_bytes(text: str | None = None) -> int | None:
     """
     if text is None:
         try:
-            text = Path(_PROC, "self", "io").read_text()
+            text = Path(_PROC, "self", "io").read_text(encoding="utf-8")
         except OSError:
             return None
     counts = dict(line.split(": ") for line in text.splitlines())
@@ -81,7 +81,8 @@ def server_bytes(mount: Mount) -> int | None:
     """
     if mount.fs_type in _NFS_TYPES:
         with suppress(OSError):
-            return nfs_bytes(Path(_PROC, "self", "mountstats").read_text(), mount.point)
+            text = os.fsdecode(Path(_PROC, "self", "mountstats").read_bytes())
+            return nfs_bytes(text, mount.point)
     if mount.fs_type == "lustre":
         for folder in _LUSTRE:
             if (n_bytes := lustre_bytes(folder, mount.source)) is not None:
@@ -115,7 +116,7 @@ def lustre_bytes(folder: Path, source: str) -> int | None:
     found, total = False, 0
     with suppress(OSError):
         for path in folder.glob(f"osc/{name}-OST*/stats"):
-            for line in path.read_text().splitlines():
+            for line in path.read_text(encoding="utf-8").splitlines():
                 words = line.split()
                 if words[:1] == ["read_bytes"] and len(words) >= 7:
                     found, total = True, total + int(words[6])
@@ -224,7 +225,7 @@ def drop_names() -> bool:
         Whether the kernel did it.
     """
     try:
-        _DROP_CACHES.write_text(_NAMES_AND_INODES)
+        _DROP_CACHES.write_text(_NAMES_AND_INODES, encoding="utf-8")
     except OSError:
         return False
     return True

@@ -57,7 +57,8 @@ def digests_of_loaded(
 
 def _mapped_files(maps: str | None) -> set[str]:
     """Return the paths of all files that this process has mapped."""
-    maps = Path("/proc/self/maps").read_text() if maps is None else maps
+    if maps is None:
+        maps = os.fsdecode(Path("/proc/self/maps").read_bytes())
     return {line.split(maxsplit=5)[-1] for line in maps.splitlines() if "/" in line}
 
 

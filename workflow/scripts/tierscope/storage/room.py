@@ -115,13 +115,14 @@ def memory_bytes(
     """
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     try:
-        (name,) = re.findall(r"^0::/(.*)$", cgroup.read_text(), re.MULTILINE)
+        groups = os.fsdecode(cgroup.read_bytes())
+        (name,) = re.findall(r"^0::/(.*)$", groups, re.MULTILINE)
     except (OSError, ValueError):
         return limits[0]
     group = root / name
     for folder in (group, *group.parents):
         try:
-            limits.append(int((folder / "memory.max").read_text()))
+            limits.append(int((folder / "memory.max").read_text(encoding="utf-8")))
         except (OSError, ValueError):  # no limit: "max"
             continue
     return min(limits)

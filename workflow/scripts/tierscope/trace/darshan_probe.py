@@ -7,6 +7,7 @@ is unusable, it prints the reason in one line and exits with code 1.
 """
 
 import ctypes
+import os
 import re
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ _MPI = re.compile(r"libmpi(?:ch|_\w+)?\.so")  # no language bindings such as lib
 
 def mpi_libraries() -> list[Path]:
     """Return the MPI libraries that this process has loaded."""
-    paths = re.findall(r"/.*", Path("/proc/self/maps").read_text())
+    paths = re.findall(r"/.*", os.fsdecode(Path("/proc/self/maps").read_bytes()))
     return [path for path in map(Path, sorted(set(paths))) if _MPI.match(path.name)]
 
 

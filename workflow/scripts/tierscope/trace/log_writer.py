@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tierscope.core.files import written_whole
+from tierscope.core.words import as_bytes
 from tierscope.trace.darshan.container import JOB, LogError
 from tierscope.trace.darshan.module_records import RECORD_TYPES
 from tierscope.trace.log import read_posix
@@ -195,7 +196,7 @@ def _job(
     job_id: int | None,
 ) -> np.ndarray:
     """Return the job's record; times are seconds and nanoseconds."""
-    lines = "".join(f"{key}={value}\n" for key, value in metadata.items()).encode()
+    lines = as_bytes("".join(f"{key}={value}\n" for key, value in metadata.items()))
     if len(lines) >= METADATA_BYTES:
         raise ValueError(
             f"metadata: got {len(lines)} bytes, expected fewer than {METADATA_BYTES}."
@@ -233,7 +234,7 @@ def _write(
             raise OSError(f"{path}: libdarshan-util cannot write its {what}.")
 
     try:
-        exe = os.fsencode(exe.replace("\n", " "))[:_LONGEST_EXE_BYTES]
+        exe = as_bytes(exe.replace("\n", " "))[:_LONGEST_EXE_BYTES]
         mount_table = _mount_table(mounts, _TEXT_BYTES - len(exe))
         references, _name_blob = _name_references(names)
         put("job", job.ctypes.data)

@@ -116,7 +116,8 @@ def check_darshan_runtime(library: Path) -> None:
             [sys.executable, "-P", _PROBE, library],
             env=environment,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="surrogateescape",
             timeout=_PROBE_S,
         )
     except subprocess.TimeoutExpired:
@@ -201,9 +202,7 @@ def _find_in_cache(environ: Mapping[str, str]) -> Path | None:
     folders = os.pathsep.join([environ.get("PATH", os.defpath), "/sbin", "/usr/sbin"])
     if not (ldconfig := shutil.which("ldconfig", path=folders)):
         return None
-    listing = subprocess.run(
-        [ldconfig, "-p"], capture_output=True, text=True, check=False
-    ).stdout
+    told = subprocess.run([ldconfig, "-p"], capture_output=True, check=False).stdout
     pattern = rf"^\s*{re.escape(_LIBRARY)}(?:\.\d+)*\s.*=> (?P<path>.+)$"
-    match = re.search(pattern, listing, re.MULTILINE)
+    match = re.search(pattern, os.fsdecode(told), re.MULTILINE)
     return Path(match["path"]) if match else None

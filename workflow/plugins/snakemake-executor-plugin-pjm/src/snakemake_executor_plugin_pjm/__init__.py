@@ -4,6 +4,7 @@ Every job becomes a PJM job that runs Snakemake again. One ``pjstat -v`` per cyc
 the status of all of them.
 """
 
+import os
 import re
 import secrets
 import shlex
@@ -233,7 +234,7 @@ class Executor(RemoteExecutor):
         try:
             self.records.folder.mkdir(parents=True, exist_ok=True)
             files.script.touch(mode=0o700, exist_ok=False)
-            files.script.write_text(script)
+            files.script.write_bytes(os.fsencode(script))
         except OSError as error:
             raise RefusedError(
                 f"{describe(info.job)} was not submitted: {error.filename} cannot be "
@@ -526,7 +527,7 @@ def has_outputs(job: JobExecutorInterface) -> bool:
 def read_exit_status(files: JobFiles) -> int | None:
     """Return the exit status that a job's script recorded, None without one."""
     try:
-        return int(files.exit_status.read_text())
+        return int(files.exit_status.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 

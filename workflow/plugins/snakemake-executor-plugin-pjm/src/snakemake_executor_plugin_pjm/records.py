@@ -63,7 +63,10 @@ class Records:
         """Note that a job has been submitted."""
         self.folder.mkdir(parents=True, exist_ok=True)
         new = self._path(job).with_suffix(".new")
-        new.write_text(json.dumps(asdict(Record(job_id, str(stem), content(job)))))
+        new.write_text(
+            json.dumps(asdict(Record(job_id, str(stem), content(job)))),
+            encoding="utf-8",
+        )
         new.replace(self._path(job))
 
     def read(self, job: JobExecutorInterface) -> Record | None:

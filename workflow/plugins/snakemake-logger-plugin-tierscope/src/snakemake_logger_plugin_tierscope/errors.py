@@ -103,7 +103,8 @@ def _of_system(kind: str, reason: str, path: str, files: Sequence[str]) -> str:
 def _configfile_of(snakefile: str | None, line: str | None) -> list[str]:
     """Return the files that `configfile:` names in a line of a Snakefile."""
     try:
-        lines = Path(snakefile or "").read_text().splitlines()[int(line or 0) - 1 :][:2]
+        lines = Path(snakefile or "").read_text("utf-8").splitlines()
+        lines = lines[int(line or 0) - 1 :][:2]
     except (OSError, ValueError):
         return []
     if not lines or not lines[0].lstrip().startswith("configfile:"):

@@ -31,7 +31,7 @@ def _state(path: Path) -> tuple[int, int] | None:
 def text_of(path: Path) -> str:
     """Return the text of a log, empty if it has been removed."""
     try:
-        return path.read_text(errors="replace")
+        return path.read_text("utf-8", "replace")
     except OSError:
         return ""
 

@@ -256,7 +256,7 @@ class NodeKeeper:
         """Note what the processes that run, or those of a group, have read so far."""
         for pid, ticks in self._running(group):
             with suppress(OSError, ValueError):
-                text = Path(f"/proc/{pid}/io").read_text()
+                text = Path(f"/proc/{pid}/io").read_text(encoding="utf-8")
                 seen = {"seen_ns": time.monotonic_ns()}
                 self._last_io[pid, ticks] = _counts(text) | seen
 

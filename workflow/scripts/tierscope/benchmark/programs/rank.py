@@ -35,14 +35,20 @@ def command_of(words: list[str], dataset: str) -> list[str]:
 
 
 def environment_of(node: Mapping[str, Any]) -> dict[str, str]:
-    """Return the environment of a command on a prepared node."""
+    """Return the environment of a command on a prepared node.
+
+    Its Python is in UTF-8 mode only if the user has asked for it; ours always is.
+    """
+    own = os.environ.get("TIERSCOPE_PYTHONUTF8", os.environ.get("PYTHONUTF8", ""))
     users = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     modules = [str(HOOK), *(one for one in users if one and one != _SCRIPTS)]
-    return tracing_environment(node) | {
+    environment = tracing_environment(node) | {
+        "PYTHONUTF8": own,
         "TIERSCOPE_REDIRECT": node["table"],
         "TIERSCOPE_HOOK_NOTES": node["notes"],
         "PYTHONPATH": os.pathsep.join(modules),
     }
+    return {k: v for k, v in environment.items() if (k, v) != ("PYTHONUTF8", "")}
 
 
 def run_command(
@@ -91,7 +97,7 @@ def _descendants(pid: int) -> list[tuple[int, int | None]]:
     found: list[tuple[int, int | None]] = []
     with suppress(OSError):
         for path in Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in map(int, path.read_text().split()):
+            for child in map(int, path.read_text(encoding="utf-8").split()):
                 found += [(child, start_time(child)), *_descendants(child)]
     return found
 

@@ -231,7 +231,7 @@ def generate_database(
         checksums = _write_records(temporary[DATA_FILE], provenance, report)
         np.save(temporary[RECORDS_FILE], checksums)
         text = json.dumps(asdict(provenance), indent=1)
-        temporary[PROVENANCE_FILE].write_text(text + "\n")
+        temporary[PROVENANCE_FILE].write_text(text + "\n", encoding="utf-8")
         for name, path in temporary.items():  # the data come last and mark it complete
             path.rename(folder / name)
     except (OSError, lmdb.Error) as error:

@@ -30,7 +30,7 @@ def folder_written_whole(path: Path, started_ns: int | None = None) -> Iterator[
     shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
     temporary.mkdir(parents=True)
     started_ns = started_ns or time.time_ns()
-    (temporary / _STARTED).write_text(str(started_ns))
+    (temporary / _STARTED).write_text(str(started_ns), encoding="utf-8")
     try:
         yield temporary
         if _started_ns(path) <= started_ns:
@@ -45,7 +45,7 @@ def folder_written_whole(path: Path, started_ns: int | None = None) -> Iterator[
 def _started_ns(path: Path) -> int:
     """Return when the writer of a folder started, 0 if there is none."""
     try:
-        return int((path / _STARTED).read_text())
+        return int((path / _STARTED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return 0
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tierscope.core.validation import ConfigError
-from tierscope.core.words import as_utf8, count_words, printable
+from tierscope.core.words import as_text, as_utf8, count_words, printable
 from tierscope.logs.chunks.across import related_logs
 from tierscope.logs.chunks.chunk import (
     INTERNAL,
@@ -316,7 +316,7 @@ def _refusals(found: _Found, copies: pd.DataFrame) -> pd.DataFrame:
 
 def _words(log: bytes) -> str:
     """Return the path of a log as text."""
-    return as_utf8(os.fsdecode(log))
+    return as_utf8(as_text(log))
 
 
 def _none_usable(refusals: pd.DataFrame, anonymous: bool) -> ConfigError:

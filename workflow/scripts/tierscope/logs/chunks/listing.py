@@ -106,7 +106,7 @@ def list_logs(
     for name, listed in chunks.items():
         text = "".join(f"{json.dumps(astuple(log))}\n" for log in listed)
         path = list_path(folder, name)
-        if not path.exists() or path.read_text() != text:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
             changed.add(name)
     for name in lists.keys() - chunks.keys():
@@ -121,7 +121,7 @@ def list_path(folder: Path, chunk: str) -> Path:
 
 def listed_logs(path: Path) -> list[ListedLog]:
     """Return the logs of a list, sorted by path."""
-    with path.open() as lines:
+    with path.open(encoding="utf-8") as lines:
         return [ListedLog(*json.loads(line)) for line in lines]
 
 

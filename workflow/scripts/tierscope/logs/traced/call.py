@@ -118,7 +118,7 @@ def _read_call(folder: Path) -> Call | None:
 def ticks_of(pid: int) -> int | None:
     """Return when the kernel started a process of this host; None if it has ended."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
         return None
     state, *fields = text.rpartition(")")[2].split()

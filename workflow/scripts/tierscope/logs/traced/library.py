@@ -74,7 +74,13 @@ def _compile_into_cache(sources: list[Path], library: Path) -> None:
 def _compile(command: list[str]) -> None:
     """Run a command of the compilation; a ConfigError gives its last line."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            check=False,
+        )
     except FileNotFoundError as error:
         raise ConfigError(
             f"{command[0]}: not found, but the tracer must be compiled once; on "

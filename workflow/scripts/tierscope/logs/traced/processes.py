@@ -21,7 +21,7 @@ import numpy as np
 
 from tierscope.core.certificate import Interference
 from tierscope.core.files import written_whole
-from tierscope.core.words import count_words
+from tierscope.core.words import as_bytes, as_text, count_words
 from tierscope.logs.grouping import LogFacts, nearest_parents, ranks_and_firsts
 from tierscope.logs.traced.call import EVENTS, Call, Identity, ticks_of
 from tierscope.logs.traced.certificate import ProcessReads, bytes_by_file_system
@@ -110,7 +110,7 @@ def read_processes(spool_dir: Path) -> list[TracedProcess]:
     """Return the processes of all hosts that have traced into a folder, by start."""
     processes = []
     for events in sorted(spool_dir.glob(f"*/{EVENTS}")):
-        lines = events.read_bytes().decode("utf-8", "replace").split("\n")[:-1]
+        lines = as_text(events.read_bytes()).split("\n")[:-1]
         stories: dict[tuple[str, str], list[list[str]]] = {}
         for line in lines:
             event = line.split(" ", 6)  # a full disk may have cut one
@@ -405,7 +405,7 @@ def fit_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """Return metadata that fit into a log: long values are cut, the longest first."""
     fitting = dict(metadata)
     while (
-        sum(len(f"{key}={value}\n".encode()) for key, value in fitting.items())
+        sum(len(as_bytes(f"{key}={value}\n")) for key, value in fitting.items())
         >= METADATA_BYTES
     ):
         longest = max(fitting, key=lambda key: len(fitting[key]))

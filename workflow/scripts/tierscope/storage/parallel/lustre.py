@@ -248,7 +248,7 @@ def _lfs(*arguments: str, paths: Sequence[Path]) -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
             errors="replace",
         )
     except FileNotFoundError:

@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tierscope.core.words import as_text
+
 _MAGIC = 6567223
 _GZIP = b"\x1f\x8b"
 ZLIB, _BZIP2, _NONE = 0, 1, 2
@@ -350,7 +352,7 @@ def _exe_and_mounts(text: bytes) -> tuple[bytes, dict[str, str]]:
     for found in filter(None, map(_MOUNT.fullmatch, lines[first:])):
         fs_type, point = found.groups()
         point = point.rstrip().replace(b"\\040", b" ").replace(b"\\012", b"\n")
-        mounts[os.fsdecode(point)] = fs_type.decode("utf-8", "backslashreplace")
+        mounts[as_text(point)] = fs_type.decode("utf-8", "backslashreplace")
     return b"\n".join([exe, *lines[:first]]), mounts
 
 

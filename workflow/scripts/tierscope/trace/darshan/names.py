@@ -41,13 +41,17 @@ class Names:
         found[order] = np.searchsorted(self.ids, wanted[order])
         return np.minimum(found, max(len(self.ids) - 1, 0), out=found)
 
-    def path(self, position: int) -> str:
+    def raw_path(self, position: int) -> bytes:
         """Return the path at a position of `ids`."""
         base = self.bases[int(self.base_of[position])].as_py()
         if self.folder_of[position] < 0:
-            return os.fsdecode(base)
+            return base
         folder = self.folders[int(self.folder_of[position])].as_py()
-        return os.fsdecode(folder + b"/" + base)
+        return folder + b"/" + base
+
+    def path(self, position: int) -> str:
+        """Return the path at a position of `ids` as one of this system."""
+        return os.fsdecode(self.raw_path(position))
 
 
 def read_names(log: Container) -> Names:

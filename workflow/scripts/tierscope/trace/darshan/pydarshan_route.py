@@ -61,7 +61,7 @@ def _run_child(path: Path, interface: str, output: Path) -> str:
             [*command, str(path.absolute()), interface, str(output)],
             env=os.environ | {"PYTHONPATH": modules, "PYTHONSAFEPATH": "1"},
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             timeout=_CHILD_TIMEOUT_S,
             check=False,

@@ -26,7 +26,7 @@ def note(**facts: object) -> None:
     import json
 
     path = os.path.join(folder, f"{os.getpid()}.jsonl")
-    with suppress(OSError), open(path, "a") as file:
+    with suppress(OSError), open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(facts) + "\n")
 
 
