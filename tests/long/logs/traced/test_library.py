@@ -135,7 +135,7 @@ def test_source_that_does_not_compile_is_one_line(installed):
 
 def test_cache_that_cannot_be_written_is_one_line(installed, tmp_path):
     (tmp_path / "cache").write_text("a file")
-    with pytest.raises(ConfigError, match=r"cannot make .*: "):
+    with pytest.raises(ConfigError, match=r"cannot make .*; set XDG_CACHE_HOME to"):
         tracer_library(installed)
 
 

@@ -54,6 +54,33 @@ def test_error_is_one_line(text, line):
     assert error_line(text, arguments) == line
 
 
+HOME_LACKS = "set XDG_CACHE_HOME to a folder where you may read and write."
+
+
+@pytest.mark.parametrize(
+    ("path", "is_of_cache"),
+    [
+        ("/home/me/.cache", True),
+        ("/home/me/.cache/snakemake/x", True),
+        ("/home/me", True),
+        ("/home/me/project/.snakemake", False),
+        ("/x/.snakemake", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "reason", ["Read-only file system", "No such file or directory"]
+)
+def test_home_that_cannot_be_written_gets_a_hint_that_helps(
+    monkeypatch, path, is_of_cache, reason
+):
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    text = f"Traceback (most recent call last):\nOSError: [Errno 30] {reason}: '{path}'"
+    line = error_line(text, ["snakemake"])
+    assert line.startswith(f"{path}: ")
+    assert line.endswith(HOME_LACKS) == is_of_cache
+
+
 @pytest.mark.parametrize(
     ("line", "file"),
     [

@@ -1,14 +1,17 @@
 """Analyse Darshan logs of any jobs: from logs to tables."""
 
+import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.dataset as ds
 
 from tierscope.core.tables import open_table, read_table
 from tierscope.core.validation import ConfigError, check
+from tierscope.core.words import shortened
 from tierscope.logs.chunks.chunk import Progress, read_chunk
 from tierscope.logs.chunks.datasets import places_in
 from tierscope.logs.chunks.gather import gather
@@ -81,10 +84,9 @@ def analyse(
     ConfigError
         If an argument is wrong, or no log is found, or none can be used.
     """
-    given = [logs] if isinstance(logs, str | Path) else logs
     arguments = {
         "experiment": "analysis",
-        "logs": [str(one) for one in given],
+        "logs": _paths_of(logs),
         "tiers": tiers,
         "group": group,
         "epochs": epochs,
@@ -97,13 +99,30 @@ def analyse(
         raise ConfigError(
             "analyse: lazy: got True without keep, expected keep: a folder for tables"
         )
-    if keep is not None and lazy:
-        tables = write_tables(settings, Path(keep), n_workers=n_workers)
-        return {name: open_table(path, name) for name, path in tables.items()}
     if keep is not None:
-        return tables_of(settings, Path(keep), n_workers=n_workers)
+        folder = Path(_path_of("keep", keep))
+        if not lazy:
+            return tables_of(settings, folder, n_workers=n_workers)
+        tables = write_tables(settings, folder, n_workers=n_workers)
+        return {name: open_table(path, name) for name, path in tables.items()}
     with tempfile.TemporaryDirectory() as folder:
         return tables_of(settings, Path(folder), n_workers=n_workers)
+
+
+def _paths_of(logs: Any) -> list[str]:
+    """Return the paths that are given, one or several."""
+    is_one = isinstance(logs, str | bytes | Mapping) or not isinstance(logs, Iterable)
+    return [_path_of("logs", one) for one in ([logs] if is_one else logs)]
+
+
+def _path_of(argument: str, given: Any) -> str:
+    """Return a path as text; a ConfigError says what else was given."""
+    try:
+        return os.fsdecode(given)
+    except TypeError:
+        raise ConfigError(
+            f"analyse: {argument}: got {shortened(repr(given), 80)}, expected a path"
+        ) from None
 
 
 def tables_of(

@@ -1,5 +1,6 @@
 """An error of Snakemake or of our workflow in one line that says what to type."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -93,11 +94,23 @@ def _of_system(kind: str, reason: str, path: str, files: Sequence[str]) -> str:
             first = f"snakemake {given} --configfile {' '.join(others) or 'FILE'}"
             line += f"; a target goes before --configfile: {first}"
         return f"{line}."
+    if _is_of_cache(Path(path)):
+        return (
+            f"{path}: {reason.lower()}; set XDG_CACHE_HOME to a folder where you may "
+            "read and write."
+        )
     if kind == "PermissionError" or reason == "Read-only file system":
         return (
             f"{path}: {reason.lower()}; work in a folder where you may read and write."
         )
     return f"{path}: {reason}."
+
+
+def _is_of_cache(path: Path) -> bool:
+    """Return whether a path is that of Snakemake's cache, or of the home above it."""
+    home = Path(os.path.expanduser("~"))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return path.is_relative_to(cache) or path in (home, *home.parents)
 
 
 def _configfile_of(snakefile: str | None, line: str | None) -> list[str]:

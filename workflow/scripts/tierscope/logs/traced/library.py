@@ -68,7 +68,10 @@ def _compile_into_cache(sources: list[Path], library: Path) -> None:
                 [compiler, *flags, "-o", str(temporary), *map(str, sources), "-ldl"]
             )
     except OSError as error:
-        raise ConfigError(f"cannot make {library}: {error.strerror}.") from error
+        raise ConfigError(
+            f"cannot make {library}: {error.strerror}; set XDG_CACHE_HOME to a folder "
+            "in which files can be made."
+        ) from error
 
 
 def _compile(command: list[str]) -> None:
