@@ -56,6 +56,14 @@ def test_file_is_there_only_when_it_is_whole(tmp_path):
     assert path.read_text() == "new"
 
 
+def test_temporary_name_is_new_each_time_so_that_nobody_puts_a_link_there(tmp_path):
+    path = tmp_path / "one.txt"
+    with written_whole(path) as one, written_whole(path) as other:
+        assert one != other
+        one.touch()
+        other.touch()
+
+
 def test_nobody_else_writes_under_a_temporary_name():
     renames = re.compile(r"\b(temporary|unfinished|unchecked)\.(replace|rename)\(")
     found = [

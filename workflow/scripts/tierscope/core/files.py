@@ -1,7 +1,7 @@
 """Write files whole, and the logs of scripts line by line."""
 
 import os
-import platform
+import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,8 @@ from pathlib import Path
 def written_whole(path: str | Path) -> Iterator[Path]:
     """Give a temporary name beside a path, and rename that file if no error occurs.
 
-    The name holds node and process, so several can write the same path.
+    Nobody can know the name before, so several can write the same path, and no other
+    user can have put a link there.
 
     Parameters
     ----------
@@ -27,8 +28,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)  # of a process that was killed
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         yield temporary
         temporary.replace(path)
