@@ -1,7 +1,9 @@
-"""Write files whole, and the logs of scripts line by line."""
+"""Write files whole, logs of scripts line by line; read what others may have made."""
 
+import errno
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +40,25 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_regular(path: str | Path, most_bytes: int) -> bytes:
+    """Return a file that another user may have made; it is not waited for.
+
+    Raises
+    ------
+    OSError
+        If it is a link or no regular file, has more bytes, or cannot be read.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # not of a pipe
+    with open(os.open(path, flags), "rb") as file:
+        state = os.fstat(file.fileno())
+        if not stat.S_ISREG(state.st_mode):
+            raise OSError(errno.EINVAL, "is no regular file", str(path))
+        if state.st_size > most_bytes:
+            words = f"has {state.st_size} bytes, expected at most {most_bytes}"
+            raise OSError(errno.EFBIG, words, str(path))
+        return file.read(most_bytes)
 
 
 def overlap(folder: str | Path, other: str | Path) -> bool:
