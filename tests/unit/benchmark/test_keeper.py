@@ -149,12 +149,12 @@ def test_keeper_speaks_for_a_rank_that_was_killed_before_it_did(launch, capsys, 
 def test_note_that_a_failure_was_printed_is_no_link_and_nobody_elses(launch, tmp_path):
     """Others can put a link or a file of this name into the memory of the node."""
     note = Path("/dev/shm", f"tierscope-{os.getuid()}-{launch.name}.printed")
-    then = f"keeper.note_printed(); print(keeper.was_printed(), flush=True); orders.readline()"
+    told = "print(keeper.was_printed(), flush=True); orders.readline()"
     note.symlink_to(tmp_path / "mine")
     try:
         if os.geteuid() == 0:
             os.chown(note, 4321, 4321, follow_symlinks=False)
-        (rank, _) = launch(f"{then}; keeper.ended()")
+        (rank, _) = launch(f"keeper.note_printed(); {told}; keeper.ended()")
         go_on(rank)
         said = rank.stdout.readline()
         assert not (tmp_path / "mine").exists()

@@ -50,15 +50,18 @@ def read_regular(path: str | Path, most_bytes: int) -> bytes:
     OSError
         If it is a link or no regular file, has more bytes, or cannot be read.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # not of a pipe
-    with open(os.open(path, flags), "rb") as file:
-        state = os.fstat(file.fileno())
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        state = os.fstat(file)
         if not stat.S_ISREG(state.st_mode):
             raise OSError(errno.EINVAL, "is no regular file", str(path))
         if state.st_size > most_bytes:
             words = f"has {state.st_size} bytes, expected at most {most_bytes}"
             raise OSError(errno.EFBIG, words, str(path))
-        return file.read(most_bytes)
+        with open(file, "rb", closefd=False) as content:
+            return content.read(most_bytes)
+    finally:
+        os.close(file)
 
 
 def overlap(folder: str | Path, other: str | Path) -> bool:

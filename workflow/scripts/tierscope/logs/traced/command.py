@@ -148,8 +148,8 @@ def _tell_of_killed_calls(logs: Path) -> None:
     for spools, call in left_folders(logs):
         if not call.may_run():
             _say(
-                f"{spools.parent} holds the counts of a call that was killed; `tierscope "
-                f"trace --recover {shlex.quote(str(logs))}` writes its logs."
+                f"{spools.parent} holds the counts of a call that was killed; "
+                f"`tierscope trace --recover {shlex.quote(str(logs))}` writes its logs."
             )
 
 

@@ -54,7 +54,9 @@ _EVENT = re.compile(
     r"(\w+) (\d{1,10}) (\d{1,10}) (\d{1,20}) (\d{1,19}) (-|\w+=\d{1,9}) (.*)", re.ASCII
 )
 _NUMBER = re.compile(r"[0-9]{1,19}")
-_SPOOL = re.compile(r"rank-[0-9]+\.[0-9]+\.[0-9]+\.spool")  # in the folder of the events
+_SPOOL = re.compile(
+    r"rank-[0-9]+\.[0-9]+\.[0-9]+\.spool"
+)  # in the folder of the events
 _LIBRARIES = re.compile(r"(\d+)/([^/]*)/([^/]*)/([^/]*)")
 
 
