@@ -45,8 +45,8 @@ void note_event(const char *event, const char *detail) {
   if (fd >= 0) {
     struct stat file;
     /* Nobody else's file that another user has given this name. */
-    bool is_ours = REAL(fstat)(fd, &file) == 0 && S_ISREG(file.st_mode) &&
-                   file.st_nlink <= 1;
+    bool is_ours =
+        REAL(fstat)(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_nlink <= 1;
     ssize_t written = is_ours ? REAL(writev)(fd, line, 4) : 0;
     (void)written; /* a process without events is not told of, as on a full disk */
     REAL(close)(fd);

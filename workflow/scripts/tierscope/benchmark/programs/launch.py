@@ -79,6 +79,7 @@ from tierscope.benchmark.run_folder import (
 from tierscope.core.columns import TABLES
 from tierscope.core.description import RunDescription
 from tierscope.core.files import write_text
+from tierscope.core.given.secrets import command_words
 from tierscope.core.imports import digest_of_modules
 from tierscope.core.machine import TierError
 from tierscope.core.scenario import Point, UserDataset
@@ -391,7 +392,7 @@ class ProgramLaunch:
         if status:
             raise BenchmarkError(
                 f"rank {meeting.rank} on node {meeting.key}: the program ended with "
-                f"{status_words(status)}: {shlex.join(command)}"
+                f"{status_words(status)}: {command_words(command)}"
                 f"{node.what_escaped() if node else ''}"
             )
         while node and not meeting.all_have_ended():

@@ -21,6 +21,7 @@ import numpy as np
 
 from tierscope.core.certificate import Interference
 from tierscope.core.files import read_regular, written_whole
+from tierscope.core.given.secrets import without_secrets
 from tierscope.core.words import count_words
 from tierscope.logs.grouping import LogFacts, nearest_parents, ranks_and_firsts
 from tierscope.logs.traced.call import EVENTS, Call, Identity, ticks_of
@@ -248,7 +249,8 @@ def write_process_logs(
         try:
             counted, reasons = _write_log(process, path, call, metadata)
         except (LogError, OSError, ValueError, ArithmeticError) as error:
-            losses.append(f"no log of process {process.pid} ({process.exe}): {error}")
+            who = f"process {process.pid} ({without_secrets(process.exe)})"
+            losses.append(f"no log of {who}: {error}")
             may_succeed = True  # the counts are all that is left
             continue
         losses += [f"{path}: is partial, as {reason}." for reason in reasons]
