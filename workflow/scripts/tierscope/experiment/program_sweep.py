@@ -19,6 +19,7 @@ from tierscope.core.files import write_text
 from tierscope.core.given.secrets import command_words
 from tierscope.core.validation import ConfigError, read_schema, read_yaml
 from tierscope.policies import PROGRAM_POLICIES
+from tierscope.storage.own_folder import FolderError, check_way
 
 SYSTEM = "one-process"
 CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
@@ -237,6 +238,10 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
 
     config = sweep_config(asked)
     path = Path("results", asked.experiment, CONFIG)
+    try:
+        check_way(path.absolute())
+    except FolderError as error:
+        raise ConfigError(str(error)) from error
     _refuse_another_sweep(path, config)
     head = "# Written by `tierscope sweep`; a later start writes it anew.\n"
     write_text(path, head + yaml.safe_dump(config, sort_keys=False))
