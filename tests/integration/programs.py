@@ -224,7 +224,11 @@ class Programs:
 
     def in_memory(self, process: subprocess.Popen) -> list[Path]:
         """Return what a launch has in the memory of its nodes."""
-        return list(Path("/dev/shm").glob(f"tierscope-program-*-{process.pid}-*"))
+        return [
+            path.parent
+            for path in Path("/dev/shm").glob("tierscope-program-*/go.json")
+            if str(self.folder) in path.read_text()
+        ]
 
     def wait_for(self, name: str, process: subprocess.Popen) -> None:
         """Wait until a program has made a file."""

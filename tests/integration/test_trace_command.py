@@ -740,6 +740,51 @@ os.wait()
     assert f"{silent} of 2 processes recorded no call on a traced path" in done.stderr
 
 
+OF_ANOTHER_USER = """
+import os, sys
+if os.fork() == 0:
+    os.setuid(65534)
+    (hidden,) = [one for one in os.listdir("logs") if one != ".tierscope-b"]
+    try:
+        os.listdir(f"logs/{hidden}")
+    except PermissionError:
+        print("hidden", flush=True)
+    spools = os.environ["TIERSCOPE_TRACE_SPOOL"] + "/" + os.uname().nodename
+    os.mkfifo(f"{spools}/rank-00000.1.0.spool")
+    with open(f"{spools}/processes", "a") as events:
+        for name in ("/etc/shadow", "rank-00000.1.0.spool"):
+            events.write(f"spool 1 0 0 1 - {name}\\n")
+        events.write("start 2 0 0 1 - \\x1b]0;mine\\x07\\n")
+        events.write("spool 2 0 0 1 - rank-00000.1.0.spool\\n")
+    os._exit(0)
+os.wait()
+open("data/file").read()
+sys.exit(3)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_what_another_user_puts_beside_the_logs_and_into_the_events_is_harmless():
+    """Here root traces, and another user may write to the folder of the logs."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        (folder / "data").mkdir()
+        (folder / "data" / "file").write_text("abc")
+        (folder / "logs" / ".tierscope-b").mkdir(parents=True)
+        os.mkfifo(folder / "logs" / ".tierscope-b" / "call.json")
+        os.chown(folder / "logs" / ".tierscope-b", 65534, 65534)
+        (folder / "logs").chmod(0o1777)
+        folder.chmod(0o755)
+        done, logs = traced(folder, sys.executable, "-S", "-c", OF_ANOTHER_USER)
+        assert [sums(log)[2]["bytes_read"] for log in logs] == [
+            {str(folder / "data" / "file"): 3}
+        ]
+    assert (done.returncode, done.stdout) == (3, "hidden\n")
+    assert "no log of process 1 (): [Errno 22] is no regular file: " in done.stderr
+    assert all(line.isprintable() for line in done.stderr.splitlines())
+    assert "shadow" not in done.stderr
+
+
 def test_child_without_our_environment_is_not_said_to_have_made_no_call(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "file").write_text("abc")

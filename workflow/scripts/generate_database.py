@@ -18,6 +18,7 @@ from tierscope.data.tfrecord import (
 )
 from tierscope.experiment.slurm import note_job
 from tierscope.storage.lease import NAME, LeaseError, held
+from tierscope.storage.own_folder import FolderError, check_way
 from tierscope.storage.page_cache import drop_pages, write_back
 from tierscope.storage.parallel.lustre import StripedFolder
 
@@ -49,6 +50,7 @@ def generate(
         dataset.n_files, dataset.file_size_bytes, records_per_commit
     )
     make_directory(folder)
+    check_way(folder)  # the root may be a folder of all users
     with held(folder / NAME, "the generation of this dataset"):
         if tier.kind == "lustre":
             StripedFolder(folder, tier, n_osts).stripe_files()
@@ -71,6 +73,6 @@ if __name__ == "__main__":
             snakemake.params.n_osts,
             snakemake.params.records_per_commit,
         )
-    except (DatasetError, LeaseError, Terminated, TierError) as error:
+    except (DatasetError, FolderError, LeaseError, Terminated, TierError) as error:
         end(f"tierscope: {error}")
     write_table(manifest, snakemake.output.manifest, "manifest")

@@ -18,6 +18,7 @@ from tierscope.data.tfrecord import (
 )
 from tierscope.experiment.slurm import note_job
 from tierscope.storage.lease import NAME, LeaseError, held
+from tierscope.storage.own_folder import FolderError, check_way
 from tierscope.storage.page_cache import drop_pages, write_back
 from tierscope.storage.parallel.glusterfs import find_bricks
 from tierscope.storage.parallel.lustre import StripedFolder
@@ -52,6 +53,7 @@ def generate(
     folder = tier.data_root() / dataset.directory(n_osts)
     names = [dataset.file_name(i) for i in range(dataset.n_files)]
     make_directory(folder)
+    check_way(folder)  # the root may be a folder of all users
     striped = StripedFolder(folder, tier, n_osts) if tier.kind == "lustre" else None
     with held(folder / NAME, "the generation of this dataset"):
         try:
@@ -91,6 +93,6 @@ if __name__ == "__main__":
             snakemake.params.n_object_servers,
             snakemake.threads,
         )
-    except (DatasetError, LeaseError, Terminated, TierError) as error:
+    except (DatasetError, FolderError, LeaseError, Terminated, TierError) as error:
         end(f"tierscope: {error}")
     write_table(manifest, snakemake.output.manifest, "manifest")

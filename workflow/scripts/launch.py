@@ -17,12 +17,12 @@ import argparse
 import fcntl
 import glob
 import os
+import secrets
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -70,7 +70,7 @@ def main() -> None:
     arguments = parse_arguments()
     for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(signum, lambda number, _: sys.exit(128 + number))
-    name = f"{os.getpid()}-{int(time.time())}"
+    name = f"{os.getpid()}-{secrets.token_hex(8)}"
     script = Path(__file__).with_name(f"{arguments.script}.py")
     ranks = [sys.executable, str(script), "--launch", name, *arguments.arguments]
     template = _STARTER if arguments.starts_ranks else _RANKS
@@ -202,10 +202,7 @@ def removed_devices(launch: str) -> Iterator[None]:
     finally:
         for path in glob.glob(f"/dev/shm/tierscope-*-{launch}.*"):
             with suppress(OSError):
-                if os.path.isdir(path):  # of a program's node
-                    shutil.rmtree(path)
-                else:
-                    os.unlink(path)
+                os.unlink(path)
 
 
 if __name__ == "__main__":

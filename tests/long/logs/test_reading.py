@@ -225,3 +225,12 @@ def test_a_digest_is_of_the_content(tmp_path):
     assert worker.content_digest(tmp_path / "a") == worker.content_digest(
         tmp_path / "b"
     )
+
+
+def test_what_is_no_log_is_not_read_to_its_end(tmp_path):
+    """Others can put a huge file, without blocks, into a shared folder of logs."""
+    path = tmp_path / "huge.darshan"
+    path.touch()
+    os.truncate(path, 1 << 40)
+    (answer,) = worker.answer(str(path), {"tiers": "auto", "epochs": None})
+    assert json.loads(answer)["reason"] == "is not a Darshan log."

@@ -146,6 +146,23 @@ def test_keeper_speaks_for_a_rank_that_was_killed_before_it_did(launch, capsys, 
     assert not list(Path("/dev/shm").glob(f"tierscope-*{launch.name}.printed"))
 
 
+def test_note_that_a_failure_was_printed_is_no_link_and_nobody_elses(launch, tmp_path):
+    """Others can put a link or a file of this name into the memory of the node."""
+    note = Path("/dev/shm", f"tierscope-{os.getuid()}-{launch.name}.printed")
+    told = "print(keeper.was_printed(), flush=True); orders.readline()"
+    note.symlink_to(tmp_path / "mine")
+    try:
+        if os.geteuid() == 0:
+            os.chown(note, 4321, 4321, follow_symlinks=False)
+        (rank, _) = launch(f"keeper.note_printed(); {told}; keeper.ended()")
+        go_on(rank)
+        said = rank.stdout.readline()
+        assert not (tmp_path / "mine").exists()
+        assert said == f"{os.geteuid() != 0}\n"
+    finally:
+        note.unlink()
+
+
 def test_rank_that_goes_on_after_a_failure_is_ended(launch, capsys):
     first, second = launch("import os; os._exit(1)")
     go_on(first)

@@ -161,6 +161,15 @@ def test_differences_are_named_by_their_keys():
     assert difference_words(old.as_json(), new.as_json()) == "training.seed 1 (now 2)"
 
 
+def test_difference_of_commands_has_no_secret():
+    old, new = (
+        describe_scenario(program={"command": ["train", *more], "in_place": True})
+        for more in (["--token", "mine"], ["--lr", "1"])
+    )
+    words = "program.command train --token HIDDEN (now train --lr 1)"
+    assert difference_words(old.as_json(), new.as_json()) == words
+
+
 def test_description_of_a_program_has_no_settings_of_our_loaders():
     program = {"command": ["train", "{dataset}"], "in_place": False}
     described = describe_scenario(program=program)

@@ -1,13 +1,14 @@
 """No file stands half-written under its final name; scripts begin with their log."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tierscope.core.files import write_text, written_whole
+from tierscope.core.files import read_regular, write_text, written_whole
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 # They keep temporary files apart, which their next start removes, or link them.
@@ -54,6 +55,26 @@ def test_file_is_there_only_when_it_is_whole(tmp_path):
         assert temporary.parent == path.parent
         assert not path.exists()
     assert path.read_text() == "new"
+
+
+def test_temporary_name_is_new_each_time_so_that_nobody_puts_a_link_there(tmp_path):
+    path = tmp_path / "one.txt"
+    with written_whole(path) as one, written_whole(path) as other:
+        assert one != other
+        one.touch()
+        other.touch()
+
+
+def test_what_is_no_plain_file_is_not_read_and_not_waited_for(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    assert read_regular(tmp_path / "file", 7) == b"content"
+    with pytest.raises(OSError, match="has 7 bytes, expected at most 6"):
+        read_regular(tmp_path / "file", 6)
+    for name in ("link", "pipe", ""):
+        with pytest.raises(OSError, match=str(tmp_path)):
+            read_regular(tmp_path / name, 7)
 
 
 def test_nobody_else_writes_under_a_temporary_name():

@@ -1,5 +1,6 @@
 """What the start says of a measurement before it begins."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -175,6 +176,18 @@ def test_root_that_all_users_may_change_is_refused(tmp_path, name):
     (tmp_path / name).mkdir()
     (tmp_path / name).chmod(0o777)
     with pytest.raises(FolderError, match=f"chmod o-w {tmp_path / name}$"):
+        check_places(system)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+def test_data_of_another_user_in_a_gfs_of_all_users_are_refused(tmp_path):
+    system = experiment().system
+    tmp_path.chmod(0o1777)
+    system = replace(system, gfs=replace(system.gfs, root=str(tmp_path)))
+    data = system.gfs.data_root()
+    data.mkdir()
+    os.chown(data, 4321, 4321)
+    with pytest.raises(FolderError, match=f"{data}: belongs to user 4321, who can"):
         check_places(system)
 
 

@@ -44,6 +44,17 @@ def experiment_of(config):
     return read_experiment(whole, ROOT / "resources")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+def test_results_that_another_user_has_prepared_are_refused(asked):
+    """In a folder to which all users may write, such as /tmp."""
+    Path("results").symlink_to("../fast")
+    os.chown("results", 4321, 4321, follow_symlinks=False)
+    Path().chmod(0o1777)
+    with pytest.raises(ConfigError, match="results: belongs to user 4321, who can"):
+        sweep(asked, "local")
+    assert os.listdir("../fast") == []
+
+
 def test_configuration_is_that_of_a_sweep_of_the_program(asked):
     experiment = experiment_of(sweep_config(asked))
     assert experiment.name == "my_data_set_v2"

@@ -303,3 +303,30 @@ def test_command_that_removes_a_lease_is_safe_to_paste(tmp_path):
         Lease(path, "me").take()
     assert str(raised.value).endswith(f"rm '{path}'")
     assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"token": "../../mine"},
+        {"token": 7},
+        {"pid": "1"},
+        {"pid": 10**12},
+        {"what": ["x"]},
+        {"more": "x"},
+    ],
+)
+def test_lease_that_we_would_not_write_names_no_holder(path, monkeypatch, change):
+    """Others may write to the folder of a dataset, and choose what we then remove."""
+    monkeypatch.setattr("tierscope.storage.lease._WRITING_S", 0.0)
+    holder = asdict(of_a_dead_process()) | change
+    path.write_text(json.dumps(holder))
+    with pytest.raises(LeaseError, match="names no holder; if no process works here"):
+        Lease(path, "me").take()
+
+
+def test_lease_that_nests_deep_names_no_holder(path, monkeypatch):
+    monkeypatch.setattr("tierscope.storage.lease._WRITING_S", 0.0)
+    path.write_text("[" * 4096)
+    with pytest.raises(LeaseError, match="names no holder"):
+        Lease(path, "me").take()

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,7 +55,7 @@ void report_loss(const struct run *run, int error) {
            run->rank, (int)process_id, error);
   struct quiet held;
   become_quiet(&held);
-  int fd = REAL(open)(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  int fd = REAL(open)(marker, O_WRONLY | O_CREAT | O_EXCL | UNTRUSTED, 0644);
   if (fd >= 0)
     REAL(close)(fd);
   end_quiet(&held);
@@ -84,6 +85,18 @@ static int write_zeros(int fd, off_t start, size_t bytes) {
   return 0;
 }
 
+/* Whether this is the file that was opened first; returns 0 or an errno. */
+static int check_same(int fd) {
+  struct stat file;
+  if (REAL(fstat)(fd, &file) != 0)
+    return errno;
+  if (spool.n_segments == 0) {
+    spool.device = file.st_dev;
+    spool.inode = file.st_ino;
+  }
+  return file.st_dev == spool.device && file.st_ino == spool.inode ? 0 : ESTALE;
+}
+
 /*
  * Maps more of the spool file. The file is opened anew each time, because a
  * descriptor of ours could be closed by the program and its number given to a file
@@ -98,13 +111,15 @@ static char *map_segment(int open_flags, size_t bytes, int *error) {
   }
   struct quiet held;
   become_quiet(&held);
-  int fd = REAL(open)(spool.path, O_RDWR | O_CLOEXEC | open_flags, 0644);
+  int fd = REAL(open)(spool.path, O_RDWR | UNTRUSTED | open_flags, 0644);
   if (fd < 0) {
     *error = errno;
     end_quiet(&held);
     return NULL;
   }
-  *error = posix_fallocate(fd, (off_t)spool.file_bytes, (off_t)bytes);
+  *error = check_same(fd);
+  if (*error == 0)
+    *error = posix_fallocate(fd, (off_t)spool.file_bytes, (off_t)bytes);
   if (*error == 0)
     *error = write_zeros(fd, (off_t)spool.file_bytes, bytes);
   if (*error == 0) {

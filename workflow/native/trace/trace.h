@@ -100,6 +100,9 @@ _Static_assert(sizeof(struct posix_record) == 704, "Darshan's POSIX record, vers
 #define PATH_BYTES (2 * PATH_MAX)       /* of a spool */
 #define LONG_PATH_BYTES (16 * PATH_MAX) /* of a file */
 
+/* Flags for names in folders to which others may write: no link, no wait for a pipe. */
+#define UNTRUSTED (O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+
 /* What became of a call of posix_fadvise by which a program lets pages be dropped. */
 enum drop { DROP_MADE, DROP_FAILED, DROP_SWALLOWED, N_DROPS };
 
@@ -179,6 +182,8 @@ extern struct spool {
   struct spool_header *header;
   char *next, *end; /* free part of the last segment */
   uint64_t file_bytes;
+  dev_t device; /* with the inode: which file it is */
+  ino_t inode;
   struct iovec segments[N_SEGMENTS]; /* what is mapped */
   size_t n_segments;
   int error; /* why calls could not be recorded: an errno, or 0 */

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -41,6 +42,12 @@ def make(tmp_path):
     yield make_one
     for copier in made:
         copier.close()
+
+
+def test_name_of_the_nodes_folder_is_on_no_command_line(make, tmp_path):
+    words = Path(f"/proc/{make().pid}/cmdline").read_bytes().split(b"\0")
+    assert b"--copies" in words
+    assert os.fsencode(tmp_path / "links") not in words
 
 
 def all_ended(copier):

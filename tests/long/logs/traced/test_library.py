@@ -143,3 +143,12 @@ def test_path_that_cannot_be_preloaded_is_refused(installed, tmp_path, monkeypat
     monkeypatch.setenv("XDG_CACHE_HOME", str(Path(tmp_path, "a cache")))
     with pytest.raises(ConfigError, match="expected none in the path of a library"):
         tracer_library(installed)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+def test_library_that_another_user_has_prepared_is_refused(installed, tmp_path):
+    library = tracer_library(installed)
+    os.chown(library.parent, 4321, 4321)
+    (tmp_path / "cache").chmod(0o1777)
+    with pytest.raises(ConfigError, match="belongs to user 4321, who can replace it"):
+        tracer_library(installed)

@@ -150,6 +150,78 @@ def test_process_that_goes_on_after_its_end_has_not_ended(tmp_path):
     assert one.ended_ns is None
 
 
+@pytest.mark.parametrize(
+    "detail",
+    [
+        "/etc/passwd",
+        "../../mine/rank-00000.1.0.spool",
+        "rank-00000.1.0.spool/../../mine",
+        "mine.spool",
+    ],
+)
+def test_only_spools_beside_the_events_are_read(tmp_path, detail):
+    """Processes with other users may write events, too, if root traces."""
+    write_events(tmp_path / "n0", f"spool 10 1 500 3000 - {detail}")
+    (one,) = read_processes(tmp_path)
+    assert one.spools == ()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        f"start {'9' * 11} 1 500 1000 - a",
+        f"start 10 1 500 {'9' * 400} - a",
+        f"start 10 1 {'9' * 5000} 1000 - a",
+        "start \u0661 1 500 1000 - a",
+        "start 10 1 500 1000 RANK=x a",
+        "start 10 1 500 1000 RANK=9999999999999 a",
+    ],
+)
+def test_event_with_numbers_that_no_process_has_is_left_out(tmp_path, event):
+    write_events(tmp_path / "n0", event)
+    assert read_processes(tmp_path) == []
+
+
+def make_pipe(path):
+    os.mkfifo(path)
+
+
+def make_link(path):
+    (path.parent / "mine").write_bytes(b"tierscope-trace\0" + bytes(8192))
+    path.symlink_to("mine")
+
+
+def make_huge(path):
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (make_pipe, "is no regular file"),
+        (make_link, "Too many levels of symbolic links"),
+        (make_huge, "has 1099511627776 bytes, expected at most"),
+    ],
+)
+def test_spool_or_events_that_are_no_plain_file_are_not_read(tmp_path, make, reason):
+    name = "rank-00000.10.0.spool"
+    write_events(
+        tmp_path / "n0",
+        "start 10 1 500 1000 - a\x1b[2J",
+        f"spool 10 1 500 3000 - {name}",
+    )
+    make(tmp_path / "n0" / name)
+    processes = read_processes(tmp_path)
+    written = write_process_logs(processes, tmp_path / "logs", CALL)
+    assert (written.logs, written.may_succeed) == ([], True)
+    assert reason in written.losses[0]
+    (tmp_path / "n0" / "processes").unlink()
+    make(tmp_path / "n0" / "processes")
+    with pytest.raises(OSError, match=reason):
+        read_processes(tmp_path)
+
+
 def test_folder_without_events_has_no_processes(tmp_path):
     assert read_processes(tmp_path) == []
 

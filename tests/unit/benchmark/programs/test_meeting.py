@@ -15,6 +15,7 @@ from tierscope.benchmark.programs.meeting import (
     node_key,
     remove_folders_of_killed_launches,
 )
+from tierscope.storage.own_folder import FolderError
 
 
 def meetings(folder, *, n_nodes=1, per_node=2):
@@ -106,6 +107,43 @@ def test_second_process_of_a_rank_is_refused(tmp_path):
         ranks[1].join()
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o720])
+def test_folder_to_which_others_may_write_is_not_joined(tmp_path, mode):
+    alone = meetings(tmp_path, per_node=1)[0]
+    alone.local.mkdir()
+    alone.local.chmod(mode)
+    with pytest.raises(FolderError, match=f"{alone.local}: others may write to it"):
+        alone.join()
+    assert os.listdir(alone.local) == []
+
+
+def test_link_in_place_of_the_nodes_folder_is_not_joined(tmp_path):
+    alone = meetings(tmp_path, per_node=1)[0]
+    (tmp_path / "mine").mkdir()
+    alone.local.symlink_to(tmp_path / "mine")
+    with pytest.raises(FolderError, match=f"{alone.local}: is a link, expected a dir"):
+        alone.join()
+    assert os.listdir(tmp_path / "mine") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+def test_folder_that_another_user_has_made_is_not_joined(tmp_path):
+    alone = meetings(tmp_path, per_node=1)[0]
+    tmp_path.chmod(0o1777)
+    alone.local.mkdir(mode=0o700)
+    (alone.local / "go.json").write_text('{"library": "/of/b.so"}')
+    os.chown(alone.local, 4321, 4321)
+    with pytest.raises(FolderError, match=f"{alone.local}: belongs to user 4321, exp"):
+        alone.join()
+
+
+def test_memory_whose_folders_all_users_may_replace_is_refused(tmp_path):
+    alone = meetings(tmp_path, per_node=1)[0]
+    tmp_path.chmod(0o777)
+    with pytest.raises(FolderError, match=f"{tmp_path}: all users may replace what it"):
+        alone.join()
+
+
 def test_missing_ranks_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(Meeting._wait, "__defaults__", (0.0, 0.0))
     alone = meetings(tmp_path)[0]
@@ -170,3 +208,17 @@ def test_only_folders_of_killed_launches_are_removed(tmp_path):
     assert not left.exists()
     assert here.exists()
     assert len(list(tmp_path.glob("tierscope-*"))) == 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+def test_what_others_have_put_into_the_memory_stays(tmp_path):
+    """A folder of another user, and links to folders of this user."""
+    mine, theirs = tmp_path / "mine", folder_in_memory("0", "1", tmp_path)
+    for folder in (mine, theirs):
+        folder.mkdir()
+        (folder / "rank-0.json").touch()
+    os.chown(theirs, 4321, 4321)
+    folder_in_memory("0", "2", tmp_path).symlink_to(mine)
+    remove_folders_of_killed_launches(tmp_path)
+    assert (mine / "rank-0.json").exists()
+    assert (theirs / "rank-0.json").exists()

@@ -100,9 +100,10 @@ def test_program_without_epochs_has_one_phase_and_no_first_epoch():
 def test_facts_say_who_marks_epochs(by, words):
     observed = {"epochs_by": by, "n_epochs": 3, "frameworks": {}, "loaders": []}
     observed |= {"n_evaluations": 2 * (by == "hook")}
-    program = {"command": ["python", "train.py"], "in_place": False}
+    command = ["python", "train.py", "--token", "mine"]
+    program = {"command": command, "in_place": False}
     content = {"program": program, "observed": observed | {"n_processes": 3}}
     facts = program_facts([content])
     assert facts["epochs"].startswith(words)
-    assert facts["command"] == "python train.py"
+    assert facts["command"] == "python train.py --token HIDDEN"
     assert facts["evaluations"].startswith("2, which" if by == "hook" else "")

@@ -86,12 +86,14 @@ class Keeper:
     def note_printed(self) -> None:
         """Report that this process has printed the cause of the failure."""
         with suppress(OSError):
-            self._printed.touch()
+            os.close(os.open(self._printed, os.O_CREAT | os.O_EXCL, 0o600))
         self._tell(printed=True)
 
     def was_printed(self) -> bool:
         """Return whether a process of this machine has printed the cause."""
-        return self._printed.exists()
+        with suppress(FileNotFoundError):
+            return os.lstat(self._printed).st_uid == os.getuid()
+        return False
 
     def ended(self) -> None:
         """Report that this process has finished its work."""

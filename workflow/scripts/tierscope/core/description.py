@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from tierscope.core.given.secrets import command_words
 from tierscope.core.machine import Machine, Tier
 from tierscope.core.scenario import Dataset, Point, Scenario, UserDataset
 from tierscope.core.validation import ConfigError
@@ -513,15 +514,21 @@ def difference_words(
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
     """Return the differences in keys of `new`, such as ``training.seed 1 (now 2)``."""
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
-        return [] if old == new else [f"{path} {old!r} (now {new!r})"]
+        return [] if old == new else [f"{path} {_shown(old)} (now {_shown(new)})"]
     lines = []
     for key, value in new.items():
         where = f"{path}.{key}".lstrip(".")
         if key not in old and value is not None:
-            lines.append(f"no {where} (now {value!r})")
+            lines.append(f"no {where} (now {_shown(value)})")
         else:
             lines += differences(old.get(key), value, where)
     return lines
+
+
+def _shown(value: Any) -> str:
+    """Return a value in words; a list of texts is a command."""
+    is_command = isinstance(value, list | tuple) and set(map(type, value)) == {str}
+    return command_words(value) if is_command else repr(value)
 
 
 def _sections(content: Mapping[str, Any]) -> dict[str, Any]:

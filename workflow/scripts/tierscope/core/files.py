@@ -1,7 +1,9 @@
-"""Write files whole, and the logs of scripts line by line."""
+"""Write files whole, logs of scripts line by line; read what others may have made."""
 
+import errno
 import os
-import platform
+import secrets
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +14,8 @@ from pathlib import Path
 def written_whole(path: str | Path) -> Iterator[Path]:
     """Give a temporary name beside a path, and rename that file if no error occurs.
 
-    The name holds node and process, so several can write the same path.
+    Nobody can know the name before, so several can write the same path, and no other
+    user can have put a link there.
 
     Parameters
     ----------
@@ -27,8 +30,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)  # of a process that was killed
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         yield temporary
         temporary.replace(path)
@@ -38,6 +40,28 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_regular(path: str | Path, most_bytes: int) -> bytes:
+    """Return a file that another user may have made; it is not waited for.
+
+    Raises
+    ------
+    OSError
+        If it is a link or no regular file, has more bytes, or cannot be read.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        state = os.fstat(file)
+        if not stat.S_ISREG(state.st_mode):
+            raise OSError(errno.EINVAL, "is no regular file", str(path))
+        if state.st_size > most_bytes:
+            words = f"has {state.st_size} bytes, expected at most {most_bytes}"
+            raise OSError(errno.EFBIG, words, str(path))
+        with open(file, "rb", closefd=False) as content:
+            return content.read(most_bytes)
+    finally:
+        os.close(file)
 
 
 def overlap(folder: str | Path, other: str | Path) -> bool:

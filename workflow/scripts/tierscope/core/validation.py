@@ -7,15 +7,18 @@ The packages are imported where they are used: each rank of a launch imports thi
 module, and none checks a file.
 """
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
 if TYPE_CHECKING:
     import jsonschema
 
+Made = TypeVar("Made")
 # In the project, or where the package is installed.
 SCHEMAS = Path(__file__).parents[3] / "schemas"
 if not SCHEMAS.is_dir():
@@ -49,6 +52,30 @@ def _validator() -> type:
 
 class ConfigError(ValueError):
     """A configuration value is wrong; the message names key, value and expectation."""
+
+
+def dataclass_of_json(kind: type[Made], text: str | bytes) -> Made:
+    """Return a dataclass from JSON that another user may have written.
+
+    A ValueError says that it is none, or that a field is missing, unknown or of another
+    type than its annotation.
+    """
+    try:
+        made = kind(**json.loads(text))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    for field in fields(made):
+        if not _has_type(getattr(made, field.name), field.type):
+            raise ValueError(f"{field.name} has another type")
+    return made
+
+
+def _has_type(value: object, kind: Any) -> bool:
+    """Return whether a value has a type; of a mapping, texts for texts."""
+    if get_origin(kind) is Mapping:
+        is_mapping = isinstance(value, Mapping)
+        return is_mapping and all(isinstance(one, str) for one in value.values())
+    return isinstance(value, kind)
 
 
 def read_yaml(path: str | Path) -> dict[Any, Any]:

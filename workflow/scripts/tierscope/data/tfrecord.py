@@ -215,7 +215,7 @@ def _remove_unfinished(folder: Path, file_size_bytes: int) -> None:
     """Remove the unfinished files of a killed process, then its list."""
     for path in Path(folder).glob(f"{_LIST_PREFIX}*"):
         for name in path.read_text(encoding="utf-8").splitlines():
-            file = Path(folder, name)
+            file = Path(folder, os.path.basename(name))
             with suppress(OSError):
                 if file.stat().st_size != file_size_bytes:
                     file.unlink()

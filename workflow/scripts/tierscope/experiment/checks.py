@@ -1,7 +1,6 @@
 """Checks of a whole experiment, which no schema of one value can express."""
 
 import math
-import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from tierscope.core.description import PYTORCH
 from tierscope.core.files import overlap
+from tierscope.core.given.secrets import command_words
 from tierscope.core.io_class import IOClass
 from tierscope.core.machine import Machine, TierError
 from tierscope.core.scenario import (
@@ -203,7 +203,7 @@ def _check_programs(experiment: Experiment) -> None:
         "{dataset}" in word for word in command
     ):
         raise ConfigError(
-            f"config: loader.command: got {shlex.join(command)!r}, expected "
+            f"config: loader.command: got {command_words(command)!r}, expected "
             "{dataset} in it, which stands for the path of the dataset (or "
             "in_place: true)"
         )

@@ -84,9 +84,9 @@ def check_places(system: System) -> None:
     OSError
         If this user cannot write to it.
     """
-    gfs = system.gfs.data_root().parent
+    gfs = system.gfs.data_root()
     check_way(gfs)
-    check_writable(gfs)
+    check_writable(gfs.parent)
     # Otherwise the LFS is on other machines, or may not be there yet.
     if system.job.scheduler is None and not system.job.setup:
         check_own_folder(system.lfs.data_root().parent)

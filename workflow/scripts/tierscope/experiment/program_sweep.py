@@ -7,7 +7,6 @@ start measures only what is missing.
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,9 +16,11 @@ from typing import Any
 
 from tierscope.core.certificate import certificate_lines
 from tierscope.core.files import write_text
+from tierscope.core.given.secrets import command_words
 from tierscope.core.output.streams import say
 from tierscope.core.validation import ConfigError, read_schema, read_yaml
 from tierscope.policies import PROGRAM_POLICIES
+from tierscope.storage.own_folder import FolderError, check_way
 
 SYSTEM = "one-process"
 CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
@@ -212,7 +213,7 @@ def _refuse_another_sweep(path: Path, config: Mapping[str, Any]) -> None:
 def _in_words(section: Any) -> str:
     """Return a section as a user writes it: a command as typed, else JSON."""
     if isinstance(section, Mapping) and isinstance(section.get("command"), list):
-        words = shlex.join(section["command"])
+        words = command_words(section["command"])
         return f"{words} (--in-place)" if section.get("in_place") else words
     return section if isinstance(section, str) else json.dumps(section)
 
@@ -238,6 +239,10 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
 
     config = sweep_config(asked)
     path = Path("results", asked.experiment, CONFIG)
+    try:
+        check_way(path.absolute())
+    except FolderError as error:
+        raise ConfigError(str(error)) from error
     _refuse_another_sweep(path, config)
     head = "# Written by `tierscope sweep`; a later start writes it anew.\n"
     write_text(path, head + yaml.safe_dump(config, sort_keys=False))

@@ -27,11 +27,6 @@ def content_digest(path: Path) -> str:
     """Return the SHA-256 of a file's content."""
     digest = hashlib.sha256()
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            os.listdir(path)  # a folder of logs that must not be looked into
-        if not stat.S_ISREG(mode):
-            raise LogError(path, "is not a file.")
         with path.open("rb") as file:
             while block := file.read(_BLOCK_BYTES):
                 digest.update(block)
@@ -40,15 +35,29 @@ def content_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
+def refuse_no_file(path: Path) -> None:
+    """Raise a LogError if there is no file, before a pipe is waited for."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            os.listdir(path)  # a folder of logs that must not be looked into
+    except OSError as error:
+        raise LogError(path, f"cannot be read: {error.strerror}.") from error
+    if not stat.S_ISREG(mode):
+        raise LogError(path, "is not a file.")
+
+
 def answer(path: str, settings: Mapping[str, Any]) -> list[str]:
     """Sum up a log; return the lines of the answer."""
     found = {"log": path}
     try:
+        refuse_no_file(Path(path))
+        log = read_any_log(path)  # a huge file is no log, which its beginning tells
         found["digest"] = digest = content_digest(Path(path))
         tiers = settings["tiers"]
         if tiers != AUTO:
             tiers = [TierPrefix(*one) for one in tiers]
-        summary = summarise(read_any_log(path), digest, tiers, settings["epochs"])
+        summary = summarise(log, digest, tiers, settings["epochs"])
         found["facts"] = facts_of(summary)
         return [json.dumps(found), json.dumps(summary.as_json(), separators=(",", ":"))]
     except LogError as error:

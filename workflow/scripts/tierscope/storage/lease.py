@@ -17,12 +17,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tierscope.core.validation import dataclass_of_json
+from tierscope.core.words import printable
 from tierscope.storage.process_times import start_time
 
 SUFFIX = ".lease"
 NAME = f".tierscope{SUFFIX}"  # in a folder that is held as a whole
 _WRITING_S, _POLL_S = 2.0, 0.05  # a new file is empty for a moment
-_MAX_BYTES = 4096
+_MAX_BYTES, _MOST_PIDS = 4096, 1 << 31
 
 
 class LeaseError(RuntimeError):
@@ -44,6 +46,10 @@ class Holder:
     namespace: int
     pid: int
     started: int
+
+    def __post_init__(self) -> None:
+        if "/" in self.token or not 0 <= self.pid < _MOST_PIDS:
+            raise ValueError("the token names another file, or the process is none")
 
     @classmethod
     def this_process(cls, what: str, token: str) -> "Holder":
@@ -157,8 +163,8 @@ class Lease:
         end_s = time.monotonic() + _WRITING_S
         while (content := self._read()) is not None:
             try:
-                return Holder(**json.loads(content))
-            except (TypeError, ValueError):
+                return dataclass_of_json(Holder, content)
+            except ValueError:
                 if time.monotonic() > end_s:
                     break
             time.sleep(_POLL_S)
@@ -240,7 +246,7 @@ class Lease:
 
     def _refusal(self, holder: Holder) -> str:
         """Return why the lease cannot be taken, and what to do."""
-        who = _printable(f"{holder.what} (process {holder.pid} on {holder.host})")
+        who = printable(f"{holder.what} (process {holder.pid} on {holder.host})")
         if holder.is_dead:
             return (
                 f"{self.path}: {who} was killed, and its jobs may still run. Start it "
@@ -311,11 +317,6 @@ def _is_hidden(pid: int) -> bool:
 def _removal(path: Path) -> str:
     """Return the command that removes a file."""
     return f"rm {shlex.quote(str(path))}"
-
-
-def _printable(text: str) -> str:
-    """Return a text of a file without what would control a terminal."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def _here() -> tuple[str, str, int]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tierscope.core.files import read_regular
 from tierscope.trace.darshan.container import LogError
 from tierscope.trace.log_writer import write_log
 from tierscope.trace.posix_records import (
@@ -28,6 +29,7 @@ from tierscope.trace.posix_records import (
 _MAGIC = b"tierscope-trace"
 SPOOL_VERSION = 3
 _HEADER_BYTES = 4096
+_MOST_BYTES = 4 << 30  # the records of some million files
 _HEADER = np.dtype(
     [
         ("magic", "S16"),
@@ -207,9 +209,11 @@ def open_spool(path: str | Path) -> Spool:
     ------
     LogError
         If the spool is damaged or of another version.
+    OSError
+        If it is no regular file, as of another user, or cannot be read.
     """
     path = Path(path)
-    data = path.read_bytes()
+    data = read_regular(path, _MOST_BYTES)
     if len(data) < _HEADER_BYTES or not data.startswith(_MAGIC + b"\0"):
         raise LogError(path, "is not a spool, or its process ended while making it.")
     header = np.frombuffer(data, _HEADER, 1)[0]
@@ -267,7 +271,7 @@ def _entries(
     smallest = _ENTRY.size + POSIX_RECORD.itemsize
     starts, paths = [], []
     position = _HEADER_BYTES
-    while position < min(used_bytes, len(data)):
+    while position + _ENTRY.size <= min(used_bytes, len(data)):
         n_bytes, path_bytes = _ENTRY.unpack_from(data, position)
         name_start = position + smallest
         if path_bytes:

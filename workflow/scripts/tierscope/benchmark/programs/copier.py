@@ -27,6 +27,7 @@ from tierscope.storage.tier import background_alias
 if TYPE_CHECKING:
     import pandas as pd
 
+LINKS = "TIERSCOPE_LINKS"  # variable of the process with the folder of the tiers' names
 _SCRIPT = Path(__file__).parents[3] / "copy_in_background.py"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ANSWER_BYTES = 1 << 16
@@ -78,12 +79,12 @@ class Copier:
         self._epochs: set[int] = set()
         self._epoch_of: dict[int, int] = {}  # of copies under way
         self._rest = b""
-        words = ["--links", links, "--copies", folders["lfs"], "--threads", n_threads]
+        words = ["--copies", folders["lfs"], "--threads", n_threads]
         self._process = subprocess.Popen(
             [sys.executable, _SCRIPT, *map(str, words), *["--cold"] * cold],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env=dict(environment) | {LINKS: str(links)},
             preexec_fn=partial(end_with_parent, os.getpid()),
         )
         os.set_blocking(self._process.stdout.fileno(), False)

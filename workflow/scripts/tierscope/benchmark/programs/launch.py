@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import platform
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -78,6 +79,7 @@ from tierscope.benchmark.run_folder import (
 from tierscope.core.columns import TABLES
 from tierscope.core.description import RunDescription
 from tierscope.core.files import write_text
+from tierscope.core.given.secrets import command_words
 from tierscope.core.imports import digest_of_modules
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import say
@@ -89,13 +91,22 @@ from tierscope.policies import kind_of
 from tierscope.storage.lease import LeaseError
 from tierscope.storage.machine_facts import affinity, range_words
 from tierscope.storage.mounts import mount_of
+from tierscope.storage.own_folder import FolderError
 from tierscope.storage.page_cache import told_by
 
 _SCRIPTS = Path(__file__).parents[3]
-_TRACING = "tracing.json"  # what the ranks must know of the tracer
+_KNOWN = "known.json"  # what the ranks must know of the job
 _POLL_S = 0.05
 _PATIENCE_S = 60.0  # for ranks that are told to end, and clean up
-_REASONS = (BenchmarkError, ConfigError, LeaseError, TierError, ValueError, OSError)
+_REASONS = (
+    BenchmarkError,
+    ConfigError,
+    FolderError,
+    LeaseError,
+    TierError,
+    ValueError,
+    OSError,
+)
 
 
 class ProgramLaunch:
@@ -143,11 +154,15 @@ class ProgramLaunch:
         folder = self.arguments.staging / point.path
         shutil.rmtree(folder, ignore_errors=True)
         logs, shared = (folder / "logs").absolute(), self._shared(folder)
-        shared.mkdir(parents=True)
-        tracing = self._tracer.begin(logs)
-        write_text(shared / _TRACING, json.dumps(tracing))
+        folder.mkdir(parents=True, exist_ok=True)
+        shared.mkdir(mode=0o700)  # nobody else may know the token
+        known = self._tracer.begin(logs) | {"token": secrets.token_hex(16)}
+        write_text(shared / _KNOWN, json.dumps(known))
         started = datetime.now(UTC)
-        self._start_ranks(point, shared, is_last=is_last)
+        try:
+            self._start_ranks(point, shared, is_last=is_last)
+        finally:
+            remove_folders_of_killed_launches()
         nodes = read_notes(shared)
         if not any(node.facts["processes"] for node in nodes):
             raise BenchmarkError(
@@ -309,13 +324,13 @@ class ProgramLaunch:
         for descriptor in inherited(Path(LAUNCH_LOCK)):
             os.set_inheritable(descriptor, False)  # what a program leaves may go on
         try:
-            meeting = self._meeting()
+            known = json.loads((self.arguments.shared / _KNOWN).read_text())
+            meeting = self._meeting(known["token"])
             meeting.join()
             if meeting.leads:
                 node = self._node(meeting)
-                tracing = json.loads((self.arguments.shared / _TRACING).read_text())
                 given = with_preloadable_libraries(
-                    tracing | node.prepare(self._redirect), meeting.local
+                    known | node.prepare(self._redirect), meeting.local
                 )
                 prepare_tracing(given, len(node.manifest))
                 node.start_placing(given)
@@ -338,14 +353,14 @@ class ProgramLaunch:
                 is_over = self.arguments.last or sys.exc_info()[0] is not None
                 node.clean_up(empties=is_over)
 
-    def _meeting(self) -> Meeting:
+    def _meeting(self, token: str) -> Meeting:
         """Return the meeting of this rank with the others of its node."""
         given, system = self.arguments, self.system
         rank = launched_rank(os.environ, given.tasks)
         per_node = system.processes_per_node if system.virtual_nodes else None
         key = node_key(os.environ, rank, per_node)
         remove_folders_of_killed_launches()
-        local = folder_in_memory(key, given.launch)
+        local = folder_in_memory(key, token)
         return Meeting(
             local, given.shared, key, rank, system.processes_per_node, system.n_nodes
         )
@@ -379,7 +394,7 @@ class ProgramLaunch:
         if status:
             raise BenchmarkError(
                 f"rank {meeting.rank} on node {meeting.key}: the program ended with "
-                f"{status_words(status)}: {shlex.join(command)}"
+                f"{status_words(status)}: {command_words(command)}"
                 f"{node.what_escaped(command[0], library) if node else ''}"
             )
         while node and not meeting.all_have_ended():

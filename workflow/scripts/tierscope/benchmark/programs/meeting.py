@@ -19,6 +19,7 @@ from typing import Any
 
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.core.files import write_text
+from tierscope.storage.own_folder import FolderError, check_way, open_own
 from tierscope.storage.process_times import start_time
 
 # What launchers call a process that they start, the most certain first.
@@ -74,21 +75,20 @@ def node_key(environ: Mapping[str, str], rank: int, per_node: int | None) -> str
     return environ.get("SLURMD_NODENAME") or platform.node()
 
 
-def folder_in_memory(key: str, launch: str, memory: Path = MEMORY) -> Path:
-    """Return the folder of a node; `launch.py` removes those of its launch by name."""
-    return memory / f"{_PREFIX}{key}-{launch}{_SUFFIX}"
+def folder_in_memory(key: str, token: str, memory: Path = MEMORY) -> Path:
+    """Return the folder of a node; nobody else can know the token of the run."""
+    return memory / f"{_PREFIX}{key}-{token}{_SUFFIX}"
 
 
 def remove_folders_of_killed_launches(memory: Path = MEMORY) -> None:
     """Remove the folders of this user's nodes that no rank uses any more."""
     for folder in memory.glob(f"{_PREFIX}*{_SUFFIX}"):
-        with suppress(OSError):  # another rank is removing it, or still uses it
-            if folder.stat().st_uid != os.getuid() or not any(folder.glob("rank-*")):
-                continue
-            lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        with suppress(FolderError, OSError):  # another rank removes or still uses it
+            lock = open_own(folder)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+                if any(name.startswith("rank-") for name in os.listdir(lock)):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(lock)
 
@@ -117,10 +117,15 @@ class Meeting:
     n_nodes: int
 
     def join(self) -> None:
-        """Wait for the ranks of this node; the first one leads."""
-        self.local.mkdir(mode=0o700, exist_ok=True)
+        """Wait for the ranks of this node; the first one leads.
+
+        A FolderError says that another user could change the node's folder.
+        """
+        check_way(self.local.parent)
+        with suppress(FileExistsError):
+            self.local.mkdir(mode=0o700)
         # Held until the end of this rank, even if it is killed.
-        self._lock = os.open(self.local, os.O_RDONLY | os.O_CLOEXEC)
+        self._lock = open_own(self.local)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
         self._come()
         self._wait(lambda: len(self.ranks()) >= self.n_on_node, "the ranks of its node")

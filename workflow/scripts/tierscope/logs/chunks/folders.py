@@ -1,7 +1,7 @@
 """Folders of chunks: written whole, by whoever started last, and removed."""
 
 import os
-import platform
+import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -23,11 +23,10 @@ def folder_written_whole(path: Path, started_ns: int | None = None) -> Iterator[
     An older folder at the path is replaced, and what killed processes left is removed.
     What was made by work that started later, as after a kill that missed this process,
     stays; `started_ns` is when this work started, by default now.
-    The name of the new folder holds node and process, so several can write the same
+    Nobody can know the name of the new folder before, so several can write the same
     path.
     """
-    temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     temporary.mkdir(parents=True)
     started_ns = started_ns or time.time_ns()
     (temporary / _STARTED).write_text(str(started_ns), encoding="utf-8")

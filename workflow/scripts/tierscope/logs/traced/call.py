@@ -1,8 +1,9 @@
 """One call of ``tierscope trace``: what its logs have in common, and what it leaves.
 
-The counts of its processes lie in a hidden folder beside the logs until these are
-written. So does what is known of the call, and another one can write the logs if it was
-killed.
+A hidden folder beside the logs, until these are written, holds what is known of the
+call and its folder of spools: the counts of its processes. Another call can write the
+logs if it was killed. All can see the name of the hidden folder, and none that of the
+folder of spools.
 """
 
 import ctypes
@@ -14,8 +15,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tierscope.core.files import write_text
+from tierscope.core.files import read_regular, write_text
+from tierscope.core.validation import dataclass_of_json
 from tierscope.storage.mounts import mount_table
+from tierscope.storage.own_folder import FolderError, open_own
 
 EVENTS = "processes"  # name of the file of events, one a host
 JOB_VARIABLES = (
@@ -31,6 +34,7 @@ JOB_VARIABLES = (
 LAUNCHED = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_STEP_ID")
 _FOLDERS = ".tierscope-*"
 _CALL = "call.json"
+_MOST_CALL_BYTES = 16 << 20  # thousands of mounts
 _RESERVED_BYTES = 1 << 20
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 # Host and id of a process, and when the kernel started it; None: it has ended.
@@ -77,15 +81,14 @@ def this_call() -> Call:
 
 
 def prepare_folder(spools: Path, call: Call) -> None:
-    """Make what a folder of spools needs before the command starts.
+    """Make a folder of spools, and what it needs before the command starts.
 
     Room for events is reserved: they tell what was lost if the disk becomes full. If we
     are root, processes that change their user can write there, too; nobody can list the
-    folder or remove what others have written.
+    folders or remove what others have written.
     """
-    write_text(spools / _CALL, json.dumps(asdict(call)))
     events = spools / call.host / EVENTS
-    events.parent.mkdir()
+    events.parent.mkdir(parents=True)
     with events.open("wb") as file:
         libc = ctypes.CDLL(None)
         libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, *[ctypes.c_int64] * 2]
@@ -94,24 +97,29 @@ def prepare_folder(spools: Path, call: Call) -> None:
         events.chmod(0o622)
         events.parent.chmod(0o1733)
         spools.chmod(0o711)
+        spools.parent.chmod(0o711)
+    write_text(spools.parent / _CALL, json.dumps(asdict(call)))
 
 
 def left_folders(folder: Path) -> list[tuple[Path, Call]]:
-    """Return the folders of spools in a folder of logs, or the folder itself.
+    """Return the folders of spools below a folder of logs, or below the hidden one.
 
     Those of which nothing is known are left out: of another user, or of a call that was
     killed before its command began.
     """
-    calls = {one: _read_call(one) for one in (folder, *sorted(folder.glob(_FOLDERS)))}
-    known = [(one, call) for one, call in calls.items() if call is not None]
-    return known[:1] if calls[folder] else known
+    left = {one: _left(one) for one in (folder, *sorted(folder.glob(_FOLDERS)))}
+    known = list(filter(None, left.values()))
+    return known[:1] if left[folder] else known
 
 
-def _read_call(folder: Path) -> Call | None:
-    """Return the call that has made a folder of spools, None if it cannot be read."""
+def _left(folder: Path) -> tuple[Path, Call] | None:
+    """Return what a call of this user has left in a hidden folder, if it is one."""
     try:
-        return Call(**json.loads((folder / _CALL).read_text()))
-    except (OSError, ValueError, TypeError):
+        os.close(open_own(folder))
+        content = read_regular(folder / _CALL, _MOST_CALL_BYTES)
+        events = next(folder.glob(f"*/*/{EVENTS}"))
+        return events.parents[1], dataclass_of_json(Call, content)
+    except (FolderError, OSError, StopIteration, ValueError):
         return None
 
 

@@ -1,6 +1,8 @@
 """Run any command under our tracer, and leave one Darshan log a process."""
 
 import os
+import re
+import secrets
 import shlex
 import shutil
 import signal
@@ -10,7 +12,7 @@ import time
 from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tierscope.core.certificate import (
     Interference,
@@ -30,6 +32,9 @@ from tierscope.logs.traced.call import (
     this_call,
 )
 from tierscope.logs.traced.library import tracer_library
+
+if TYPE_CHECKING:
+    from tierscope.logs.traced.processes import TracedProcess
 
 # Darshan's own, but /dev/shm and /var/tmp hold data. The longest prefix decides.
 INCLUDED = ("/", "/dev/shm/", "/var/tmp/", "/var/opt/cray/dws/mounts/")
@@ -58,6 +63,7 @@ _FORWARDED = {
 }
 _FROM_KERNEL = 0x80  # si_code of what a terminal sends, to the command as well
 _GRACE_S = 5  # for processes that outlive the command
+_LOSS = re.compile(r"rank-\d+\.(\d+)\.(\d{1,4})\.incomplete")
 
 
 def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
@@ -90,7 +96,7 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
                 preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, signals),
             )
         except OSError as error:
-            shutil.rmtree(spools, ignore_errors=True)
+            shutil.rmtree(spools.parent, ignore_errors=True)
             _say(f"{command[0]}: {error.strerror}")
             missing = isinstance(error, FileNotFoundError)
             return NOT_FOUND if missing else NOT_EXECUTABLE
@@ -119,7 +125,7 @@ def recover(folder: Path) -> int:
             f"--recover: got {str(folder)!r}, expected a folder of logs in which a "
             "killed call of `tierscope trace` has left its counts (.tierscope-...)."
         )
-    is_named = [spools for spools, _ in left] == [folder]
+    is_named = [spools.parent for spools, _ in left] == [folder]
     ended = [
         (spools, call)
         for spools, call in left
@@ -129,10 +135,10 @@ def recover(folder: Path) -> int:
         spools, call = left[0]
         is_here = call.host == os.uname().nodename
         raise ConfigError(
-            f"--recover: {spools} is of process {call.pid} on {call.host}"
+            f"--recover: {spools.parent} is of process {call.pid} on {call.host}"
             + (", which still runs." if is_here else "; if it has ended, name it.")
         )
-    ends = [write_logs(spools, spools.parent, call) for spools, call in ended]
+    ends = [write_logs(spools, spools.parents[1], call) for spools, call in ended]
     for one in ends:
         _certify(one)
     return 0 if all(one.is_whole for one in ends) else FAILED
@@ -143,24 +149,25 @@ def _tell_of_killed_calls(logs: Path) -> None:
     for spools, call in left_folders(logs):
         if not call.may_run():
             _say(
-                f"{spools} holds the counts of a call that was killed; `tierscope "
-                f"trace --recover {shlex.quote(str(logs))}` writes its logs."
+                f"{spools.parent} holds the counts of a call that was killed; "
+                f"`tierscope trace --recover {shlex.quote(str(logs))}` writes its logs."
             )
 
 
 def make_spools(logs: Path, call: Call) -> Path:
-    """Return a new hidden folder for the counts of a call, in the folder of its logs.
+    """Return a new folder for the counts of a call, below a hidden one beside its logs.
 
     A ConfigError says that no file can be made there.
     """
-    spools = None
+    hidden = None
     try:
         logs.mkdir(parents=True, exist_ok=True)
-        spools = Path(tempfile.mkdtemp(prefix=".tierscope-", dir=logs)).absolute()
+        hidden = Path(tempfile.mkdtemp(prefix=".tierscope-", dir=logs)).absolute()
+        spools = hidden / secrets.token_hex(8)
         prepare_folder(spools, call)
     except OSError as error:
-        if spools:
-            shutil.rmtree(spools, ignore_errors=True)
+        if hidden:
+            shutil.rmtree(hidden, ignore_errors=True)
         raise ConfigError(
             f"--logs: got {str(logs)!r}, expected a folder in which files can be made "
             f"({error.strerror})."
@@ -249,17 +256,13 @@ def write_logs(
     from tierscope.logs.traced.escapes import escape_words
     from tierscope.logs.traced.processes import (
         interference_of,
-        read_processes,
         write_process_logs,
     )
 
-    deadline_s = time.monotonic() + _GRACE_S
-    processes = read_processes(spools)
-    while any(one.still_runs() for one in processes) and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-        processes = read_processes(spools)
+    processes, unread = _ended_processes(spools)
     written, losses, may_succeed, counted = write_process_logs(processes, logs, call)
-    losses += [_loss_words(path) for path in sorted(spools.glob("*/*.incomplete"))]
+    may_succeed |= bool(unread)
+    losses += [*unread, *_loss_words(spools)]
     if started and not any(one.pid == started.pid for one in processes):
         losses.append(started.why_unseen(logs))
     losses += escape_words(
@@ -272,11 +275,11 @@ def write_logs(
         _say(loss)
     if may_succeed:
         _say(
-            f"the counts stay in {spools}; `tierscope trace --recover "
+            f"the counts stay in {spools.parent}; `tierscope trace --recover "
             f"{shlex.quote(str(logs))}` tries again."
         )
     else:
-        shutil.rmtree(spools, ignore_errors=True)
+        shutil.rmtree(spools.parent, ignore_errors=True)
     others = [one for one in processes if one.identity not in own]
     seen = replace(interference_of(others, counted), is_whole=not losses)
     of_bytes = bytes_statement([counted[one].reads for one in others if one in counted])
@@ -286,6 +289,25 @@ def write_logs(
     if not seen.is_whole or n_silent_ends:
         certificate = [doubted(one, _end_words(n_silent_ends)) for one in certificate]
     return End(not may_succeed, seen, certificate)
+
+
+def _ended_processes(spools: Path) -> "tuple[list[TracedProcess], list[str]]":
+    """Return the processes of a call, and why they are not known.
+
+    Those that outlive the command have some seconds to end.
+    """
+    from tierscope.logs.traced.processes import read_processes
+
+    deadline_s = time.monotonic() + _GRACE_S
+    try:
+        processes = read_processes(spools)
+        while time.monotonic() < deadline_s and any(p.still_runs() for p in processes):
+            time.sleep(0.05)
+            processes = read_processes(spools)
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}"
+        return [], [f"the processes are not known: {reason}."]
+    return processes, []
 
 
 def _written_words(n_written: int, logs: Path, n_silent: int, n_processes: int) -> str:
@@ -324,11 +346,15 @@ def _certify(end: End) -> None:
         _say(line_of(one))
 
 
-def _loss_words(marker: Path) -> str:
-    """Return what the file says that a process makes if it cannot record any call."""
-    _, pid, number, _ = marker.name.split(".")
-    reason = os.strerror(int(number))
-    return f"process {pid} could not record its calls ({reason}): no log."
+def _loss_words(spools: Path) -> list[str]:
+    """Return what the files say that processes make if they cannot record any call."""
+    found = (_LOSS.fullmatch(path.name) for path in sorted(spools.glob("*/*")))
+    return [
+        f"process {one[1]} could not record its calls ({os.strerror(int(one[2]))}): "
+        "no log."
+        for one in found
+        if one
+    ]
 
 
 def _say(line: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tierscope.core.files import written_whole
 from tierscope.core.validation import ConfigError
+from tierscope.storage.own_folder import FolderError, check_way
 
 # In the project, or where the package is installed.
 NATIVE = Path(__file__).parents[4] / "native"
@@ -25,7 +26,8 @@ def tracer_library(native: Path = NATIVE) -> Path:
     """Return the library, compiled if it is missing or old.
 
     `native` has ``preload.c`` and ``trace``; a clone has a ``Makefile`` beside them. A
-    ConfigError says that it cannot be compiled, or that its path cannot be preloaded.
+    ConfigError says that it cannot be compiled, that its path cannot be preloaded, or
+    that another user could replace it.
     """
     machine = platform.machine()
     if (native / "Makefile").is_file() and not SEPARATORS & set(str(native)):
@@ -39,6 +41,7 @@ def tracer_library(native: Path = NATIVE) -> Path:
         library = _cache() / f"libtierscope_trace-{machine}-{digest}.so"
         if not library.is_file():
             _compile_into_cache([one for one in sources if one.suffix == ".c"], library)
+        _refuse_if_replaceable(library)
     if SEPARATORS & set(str(library)):
         raise ConfigError(
             f"{library}: got a space or colon, expected none in the path of a library "
@@ -56,6 +59,14 @@ def _cache() -> Path:
     """Return the user's folder for what can be made again."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base).absolute() / "tierscope"
+
+
+def _refuse_if_replaceable(library: Path) -> None:
+    """Raise a ConfigError if another user can have made a library, or replace it."""
+    try:
+        check_way(library)
+    except FolderError as error:
+        raise ConfigError(f"XDG_CACHE_HOME: {error}") from error
 
 
 def _compile_into_cache(sources: list[Path], library: Path) -> None:

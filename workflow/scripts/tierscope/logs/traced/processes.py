@@ -20,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tierscope.core.certificate import Interference
-from tierscope.core.files import written_whole
+from tierscope.core.files import read_regular, written_whole
+from tierscope.core.given.secrets import without_secrets
 from tierscope.core.words import as_bytes, as_text, count_words
 from tierscope.logs.grouping import LogFacts, nearest_parents, ranks_and_firsts
 from tierscope.logs.traced.call import EVENTS, Call, Identity, ticks_of
@@ -50,6 +51,14 @@ _STREAM_MARK = b"\1"  # before the path of a file used as a stream
 _STREAM_COUNTERS = {"STDIO_FDOPENS": "POSIX_DUPS", "STDIO_FLUSHES": "POSIX_FSYNCS"}
 _MOST_PARENTS, _LONGEST_PROGRAM = 30, 100  # the metadata of a log has 1023 bytes
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.+-]+")
+_MOST_EVENTS_BYTES = 1 << 28  # a million events
+_EVENT = re.compile(
+    r"(\w+) (\d{1,10}) (\d{1,10}) (\d{1,20}) (\d{1,19}) (-|\w+=\d{1,9}) (.*)", re.ASCII
+)
+_NUMBER = re.compile(r"[0-9]{1,19}")
+_SPOOL = re.compile(
+    r"rank-[0-9]+\.[0-9]+\.[0-9]+\.spool"
+)  # in the folder of the events
 _LIBRARIES = re.compile(r"(\d+)/([^/]*)/([^/]*)/([^/]*)")
 
 
@@ -107,15 +116,18 @@ class TracedProcess:
 
 
 def read_processes(spool_dir: Path) -> list[TracedProcess]:
-    """Return the processes of all hosts that have traced into a folder, by start."""
+    """Return the processes of all hosts that have traced into a folder, by start.
+
+    An OSError names a file of events that cannot be read. Processes with other users
+    may write there.
+    """
     processes = []
     for events in sorted(spool_dir.glob(f"*/{EVENTS}")):
-        lines = as_text(events.read_bytes()).split("\n")[:-1]
-        stories: dict[tuple[str, str], list[list[str]]] = {}
-        for line in lines:
-            event = line.split(" ", 6)  # a full disk may have cut one
-            if len(event) == 7 and all(map(str.isdecimal, event[1:5])):
-                stories.setdefault((event[1], event[3]), []).append(event)
+        content = as_text(read_regular(events, _MOST_EVENTS_BYTES))
+        stories: dict[tuple[str, str], list[Sequence[str]]] = {}
+        for line in content.split("\n")[:-1]:
+            if event := _EVENT.fullmatch(line):  # a full disk may have cut one
+                stories.setdefault(event.group(2, 4), []).append(event.groups())
         processes += [_process(events.parent, story) for story in stories.values()]
     return sorted(processes, key=lambda one: (one.started_ns, one.host, one.pid))
 
@@ -136,11 +148,15 @@ def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
         ended_ns=int(ended[-1][4]) if has_ended else None,
         launched_as=ranks[-1] if ranks else "-",
         exe=commands[-1].strip() if commands else "",
-        spools=tuple(folder / event[6] for event in story if event[0] == "spool"),
+        spools=tuple(
+            folder / event[6]
+            for event in story
+            if event[0] == "spool" and _SPOOL.fullmatch(event[6])
+        ),
         loss=next((event[6] for event in story if event[0] == "loss"), ""),
         libraries=_libraries([one[6] for one in story if one[0] == "libraries"]),
         device_bytes=int(ended[-1][6])
-        if has_ended and ended[-1][6].isdecimal()
+        if has_ended and _NUMBER.fullmatch(ended[-1][6])
         else None,
         escapes=tuple(
             found
@@ -240,8 +256,9 @@ def write_process_logs(
         path = logs / _log_name(process, call)
         try:
             counted, reasons = _write_log(process, path, call, metadata)
-        except (LogError, OSError, ValueError) as error:
-            losses.append(f"no log of process {process.pid} ({process.exe}): {error}")
+        except (LogError, OSError, ValueError, ArithmeticError) as error:
+            who = f"process {process.pid} ({without_secrets(process.exe)})"
+            losses.append(f"no log of {who}: {error}")
             may_succeed = True  # the counts are all that is left
             continue
         losses += [f"{path}: is partial, as {reason}." for reason in reasons]

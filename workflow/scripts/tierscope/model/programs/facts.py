@@ -5,7 +5,6 @@ epoch one loop over one loader, which reads each file of the dataset once. What 
 has noted of the runs tells whether a program does.
 """
 
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.description import PYTORCH, Run
+from tierscope.core.given.secrets import command_words
 from tierscope.core.words import count_words
 from tierscope.storage.queueing_network import ModelError
 
@@ -131,7 +131,7 @@ def program_facts(runs: Sequence[SeenRun], sizes: np.ndarray) -> ProgramFacts:
 
 def refuse(seen: SeenRun, got: str, expected: str) -> NoReturn:
     """Refuse a program in one line."""
-    command = shlex.join(seen.run.program.command)
+    command = command_words(seen.run.program.command)
     raise ModelError(f"program {command}: got {got}, expected {expected}.")
 
 

@@ -1,7 +1,6 @@
 """Say what a program of the user did: what it is, and what its audits state."""
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import pandas as pd
 from tierscope.core.certificate import ADVICE, LIBRARIES
 from tierscope.core.certificate import NAMES as CERTIFIED
 from tierscope.core.columns import SCENARIO
+from tierscope.core.given.secrets import command_words
 from tierscope.core.words import (
     FAILED,
     PASSED,
@@ -128,7 +128,7 @@ def _words_of(content: Mapping[str, Any]) -> dict[str, str]:
     program, observed = content["program"], content["observed"]
     versions = observed["frameworks"].items()
     return {
-        "command": shlex.join(program["command"]),
+        "command": command_words(program["command"]),
         "path of the dataset": "the real one"
         if program["in_place"]
         else "a virtual one",

@@ -1,0 +1,75 @@
+"""Leave out of a command line what looks like a secret, before others can see it.
+
+Files from which a command is started again, such as ``sweep.yaml``, keep it whole.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable
+
+_HIDDEN = "HIDDEN"
+# Names with these words have secret values, and names with these endings.
+_ANYWHERE = {"password", "passwd", "passphrase", "secret", "credential", "credentials"}
+_LAST = {"sig", "signature", "auth", "authorization", "bearer", "pass", "pw"}
+_ENDINGS = ("token", "key", "password", "passwd", "secret", "pwd")
+_PLACES = {"file", "path", "dir", "directory", "folder", "name", "id"}
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NAMED = re.compile(r"""([\w.+-]+)(["']?\s*[=:]\s*)('[^']*'|"[^"]*"|\S+)""")
+_OF_URL = re.compile(r"(?<=://)[^/\s@]+(?=@)")  # a user, with or without a password
+_SHAPES = re.compile(
+    r"\b(?:hf_(?:(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{6,}|[a-z]{16,})|gh[a-z]_\w{16,}"
+    r"|github_pat_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|xox[a-z]-[\w-]{8,}"
+    r"|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*)"
+    r"|(?<=[Bb]earer )\S+|(?<=[Bb]asic )\S+"
+)
+
+
+def command_words(command: Iterable[str]) -> str:
+    """Return a command as one types it, without what looks like a secret."""
+    return shlex.join(_without_values(map(_word, command)))
+
+
+def without_secrets(text: str) -> str:
+    """Return a text, such as a command line in a log, without what looks like one.
+
+    A value with blanks may stay in part: nobody knows where such a word ends.
+    """
+    for pattern in (_SHAPES, _OF_URL):
+        text = pattern.sub(_HIDDEN, text)
+    return " ".join(_without_values(_named(text).split(" ")))
+
+
+def _word(word: str) -> str:
+    """Return a word of a command, which may be a command itself."""
+    name, equals, _ = word.partition("=")
+    if equals and not re.search(r"[\s/?]", name) and _is_secret(name):
+        return f"{name}={_HIDDEN}"
+    return without_secrets(word)
+
+
+def _named(text: str) -> str:
+    """Return a text without the values in ``NAME=VALUE`` and ``NAME: VALUE``."""
+
+    def shown(found: re.Match) -> str:
+        name, sign, value = found.groups()
+        return name + sign + (_HIDDEN if _is_secret(name) else _named(value))
+
+    return _NAMED.sub(shown, text)
+
+
+def _without_values(words: Iterable[str]) -> list[str]:
+    """Return words without those that follow an option with a secret value."""
+    kept, is_value = [], False
+    for word in words:
+        kept.append(_HIDDEN if is_value and word[:1] not in ("", "-") else word)
+        is_value = word.startswith("-") and "=" not in word and _is_secret(word)
+    return kept
+
+
+def _is_secret(name: str) -> bool:
+    """Return whether a name looks like one of a secret: not ``--tokenizer``."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words or words[-1] in _PLACES or name == "key":
+        return False
+    last = words[-1]
+    return last in _LAST or last.endswith(_ENDINGS) or not _ANYWHERE.isdisjoint(words)
