@@ -97,12 +97,13 @@ def audit_program_run(
     checks = audit_program(evidence)
     if failure := why_failed(checks, str(folder)):
         return failure
-    records, keys = evidence.records, run_keys(run, run.point)
-    write_table(records.file_records, written.file_records[number], "file_records")
+    records, keys = evidence.file_records, run_keys(run, run.point)
+    write_table(records, written.file_records[number], "file_records")
     ranks, epochs = range(run.n_processes), evidence.epochs_with_opens
-    io_time = sum_io_time(records.file_records, ranks, epochs, keys)
+    io_time = sum_io_time(records, ranks, epochs, keys)
     write_table(io_time, written.io_time[number], "io_time")
-    write_table(records.other_io.assign(**keys), written.other_io[number], "other_io")
+    other_io = evidence.records.other_io.assign(**keys)
+    write_table(other_io, written.other_io[number], "other_io")
     said = statements(evidence).assign(**keys)
     write_table(said, written.statements[number], "statements")
     if written.get("background"):  # a policy of the experiment moves files

@@ -2,7 +2,12 @@ import pandas as pd
 import pytest
 from descriptions import describe_run
 from tierscope.audit.program import ProgramEvidence, audit_program, statements
-from tierscope.trace.program_records import BELOW, ELSEWHERE, ProgramRecords
+from tierscope.trace.program_records import (
+    BELOW,
+    ELSEWHERE,
+    HANDED_EPOCH,
+    ProgramRecords,
+)
 
 SIZES = [100, 100, 200, 0]
 OBSERVED = {
@@ -136,8 +141,9 @@ def test_events_and_logs_that_disagree_fail():
     ("bytes_read", "how", "words"),
     [
         (0, {"handed_bytes": 100}, "Open files are handed to other programs"),
-        (0, {"mapped_bytes": {0: 100}}, "Files are mapped into memory."),
-        (500, {"mapped_bytes": {0: 100}}, "Files are mapped into memory."),
+        (0, {"mapped_epochs": {0}}, "Files are mapped into memory."),
+        (500, {"mapped_epochs": {0}}, "Files are mapped into memory."),
+        (0, {"mapped_epochs": {HANDED_EPOCH}}, "Files are mapped into memory."),
     ],
 )
 def test_reads_that_are_no_calls_of_ours_are_not_measured(bytes_read, how, words):
@@ -147,6 +153,34 @@ def test_reads_that_are_no_calls_of_ours_are_not_measured(bytes_read, how, words
     (row,) = table[(table["statement"] == "whole") & (table["epoch"] == 0)].itertuples()
     assert row.answer == "not measured"
     assert row.words.startswith(words)
+
+
+def test_mappings_of_another_epoch_leave_the_bytes_of_this_one_measured():
+    found = evidence([(0, {"bytes_read": 0}), (4, {"bytes_read": 0})])
+    found.records.mapped_epochs = {1}
+    table = statements(found)
+    answers = table[table["statement"] == "whole"].set_index("epoch")["answer"]
+    assert answers.to_dict() == {0: "no", 1: "not measured"}
+
+
+def test_opens_of_the_tables_are_those_of_the_events():
+    """A log counts duplicated descriptors, and no open in a child of posix_spawn."""
+    found = evidence(
+        opens=lambda table: table.assign(opens=[3, *[1] * 7]),
+        records=lambda table: table.assign(opens=4)[:-1],
+    )
+    table = found.file_records.set_index(["epoch", "file_id"])
+    assert table["opens"].to_dict() == {
+        (row.epoch, row.file_id): row.opens for row in found.opens.itertuples()
+    }
+    assert table["reads"].tolist() == [1] * 7 + [0]
+    assert table.loc[(1, 3), "meta_time_s"] == 0
+
+
+def test_tables_have_no_file_that_the_program_changes():
+    name = pinned()
+    found = evidence(written={f"{name}.bin": [0]})
+    assert set(found.file_records["file_id"]) == {0, 1, 2, 3} - {name}
 
 
 def test_opens_in_children_of_posix_spawn_are_in_no_log():

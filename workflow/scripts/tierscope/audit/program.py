@@ -17,11 +17,12 @@ from tierscope.audit.decisions import Room, check_again, check_traffic
 from tierscope.core.certificate import NO, NOT_MEASURED, YES
 from tierscope.core.columns import TABLES
 from tierscope.core.description import Run
+from tierscope.core.tables import check_table
 from tierscope.core.words import count_words, number_words, size_words
 from tierscope.policies import POLICIES, node_policy
 from tierscope.policies.decisions import LATE
 from tierscope.policies.pinned_bytes import pinned_by_bytes, quota_of_bytes
-from tierscope.trace.program_records import BELOW, ProgramRecords
+from tierscope.trace.program_records import BELOW, HANDED_EPOCH, ProgramRecords
 
 _WHOLE_RUN = -1  # as the epoch of a statement
 _NAMED = 3  # names that a line lists
@@ -61,6 +62,21 @@ class ProgramEvidence:
     def names(self) -> np.ndarray:
         """Return the paths of the files, by id."""
         return self.manifest["path"].to_numpy()
+
+    @property
+    def file_records(self) -> pd.DataFrame:
+        """Return table `file_records`: reads of the logs, and opens of the events.
+
+        A log counts a duplicated descriptor as an open, too.
+        """
+        keys = ["rank", *_KEYS]
+        asked = self.opens[~self.opens["file_id"].isin(self.written)]
+        opens = asked.groupby(keys)["opens"].sum()
+        logged = self.records.file_records.set_index(keys)
+        index = opens.index.union(logged.index)
+        table = logged.reindex(index, fill_value=0)
+        table["opens"] = opens.reindex(index, fill_value=0)
+        return check_table(table.reset_index(), "file_records")
 
     @property
     def on_lfs(self) -> np.ndarray:
@@ -482,7 +498,7 @@ def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
     read_bytes = records[records["epoch"] == epoch].groupby("file_id")["bytes_read"]
     differ = read_bytes.sum().sub(wanted_bytes.sum(), fill_value=0) != 0
     wanted, read = int(wanted_bytes.sum().sum()), int(read_bytes.sum().sum())
-    if any(evidence.records.mapped_bytes.values()) and differ.any():
+    if {epoch, HANDED_EPOCH} & evidence.records.mapped_epochs and differ.any():
         return _said(
             "whole",
             NOT_MEASURED,
