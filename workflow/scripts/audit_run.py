@@ -62,13 +62,15 @@ def read_program_evidence(
             read_table(names["program_processes"], "program_processes"), run.placement
         ),
     )
+    opens = read_table(names["opens"], "opens")
     return ProgramEvidence(
         run,
         records,
-        read_table(names["opens"], "opens"),
+        opens[~opens["for_writing"]],
         read_table(epochs, "run_epochs"),
         files,
         read_table(names["decisions"], "decisions") if "decisions" in names else None,
+        opens[opens["for_writing"]],
     )
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from descriptions import describe_run
@@ -6,6 +8,7 @@ from tierscope.trace.program_records import (
     BELOW,
     ELSEWHERE,
     HANDED_EPOCH,
+    WRITTEN,
     ProgramRecords,
 )
 
@@ -38,11 +41,14 @@ def evidence(
     records=None,
     in_place=False,
     unlisted=0,
+    wrote_bytes=0,
+    for_writing=(),
     **observed,
 ):
     """Return the evidence of a run that reads each file once in both epochs.
 
-    `changes` are pairs of a row of both tables, and what is different there.
+    `changes` are pairs of a row of both tables, and what is different there. The rows
+    `for_writing` are also of opens for writing.
     """
     system = {"n_nodes": n_nodes, "virtual_nodes": True}
     run = describe_run(
@@ -80,9 +86,12 @@ def evidence(
     table = opens(table) if opens else table
     seen = records(seen) if records else seen
     is_written = seen["file_id"].map("{}.bin".format).isin(run.observed["written"])
-    other_io = pd.DataFrame({"what": [BELOW, ELSEWHERE], "bytes_read": [unlisted, 9]})
+    rows = [(BELOW, unlisted, 0), (ELSEWHERE, 9, 9), (WRITTEN, 9, wrote_bytes)]
+    other_io = pd.DataFrame(rows, columns=["what", "bytes_read", "bytes_written"])
     other = ProgramRecords(seen[~is_written], other_io)
-    return ProgramEvidence(run, other, table, epochs, manifest_of(SIZES))
+    found = ProgramEvidence(run, other, table, epochs, manifest_of(SIZES))
+    to_write = [table.iloc[row : row + 1] for row in for_writing]
+    return replace(found, opens_to_write=pd.concat([found.opens_to_write, *to_write]))
 
 
 def manifest_of(sizes):
@@ -266,19 +275,100 @@ def test_written_file_is_read_from_the_gfs_and_said_to_be_in_no_class():
     written = {f"{file}.bin": [0]}
     changes = [(file + 4, {"tier": "gfs"})]
     assert failed(changes, written=written) == []
-    assert said(changes, written=written)["read only"] == (
+    answers = said(changes, written=written, for_writing=[file], wrote_bytes=2048)
+    assert answers["read only"] == (
         "no",
-        f"The program wrote to 1 file of the dataset ({file}.bin): the I/O of "
-        "these is in no class.",
+        f"The program opened for writing 1 file ({file}.bin) of the dataset: the GFS "
+        "serves these from then on, and their I/O is in no class. Calls wrote 2 KiB to "
+        "them; 0 of them are no longer as listed.",
     )
+
+
+def test_file_that_is_only_renamed_or_touched_is_not_said_to_be_written():
+    options = {"written": {"0.bin": [0]}, "altered": ["0.bin"], "changed": ["0.bin"]}
+    words = said(**options)["read only"][1]
+    assert words.startswith("The program renamed, removed or changed by name 1 file (0")
+    assert words.endswith("No call wrote to them; 1 of them is no longer as listed.")
+    assert (
+        "opened for writing, or changed, 1"
+        in said(written={"0.bin": [0]})["read only"][1]
+    )
+
+
+def test_renamed_folder_is_named_beside_the_files_that_miss_it():
+    found = said(changed=["0.bin"], renamed_folders=1)["unchanged"][1]
+    assert found == (
+        "1 file is no longer as listed (0.bin), and the program is not known to have "
+        "changed them. The program renamed 1 folder."
+    )
+
+
+def test_rate_is_missed_if_the_program_opens_copies_for_writing():
+    """Of 400 bytes 200 are pinned, and 100 of these are served by the GFS."""
+    answer, words = said(unused_bytes=[100])["rate"]
+    assert (answer, said(unused_bytes=[0])["rate"][0]) == ("no", "yes")
+    assert words == (
+        "Each LFS held what was asked for, to 1 % of the bytes. It served 25.0 % after "
+        "the program had opened files of it for writing, or changed them."
+    )
+
+
+def covered(opens, to_write):
+    """Return answers and words of `cover` and `once` of epoch 0, for these rows."""
+    table = evidence().opens
+    found = replace(
+        evidence(), opens=table.loc[opens], opens_to_write=table.loc[to_write]
+    )
+    rows = statements(found).query("epoch == 0").set_index("statement")
+    return rows.loc["cover", ["answer", "words"]].tolist(), rows["answer"].get("once")
+
+
+def test_files_that_are_opened_for_writing_are_opened():
+    assert covered([1, 2, 3], [0]) == (
+        ["yes", "All 4 files were opened, 1 of them only for writing."],
+        "yes",
+    )
+    assert covered([0, 1, 2, 3], [0])[1] == "no"  # twice
+    assert covered([4], [0, 1]) == (
+        [
+            "no",
+            "2 of 4 files were opened, 2 of them only for writing, so this epoch has "
+            "no I/O time.",
+        ],
+        "yes",
+    )
+
+
+@pytest.mark.parametrize(
+    ("for_writing", "escaped", "in_place", "expected"),
+    [
+        ([], [], False, "at least 1: does the command use {dataset}?"),
+        ([0], [], False, "at least 1 for reading; 1 open was for writing, which the"),
+        ([], ["cat (env)"], False, "at least 1; /tierscope/mine does not exist for"),
+        (
+            [],
+            ["/b/cat (x)"],
+            True,
+            "at least 1: does the command use {dataset}? It s",
+        ),
+    ],
+)
+def test_run_without_opens_for_reading_says_why(
+    for_writing, escaped, in_place, expected
+):
+    some = evidence(for_writing=for_writing, escaped=escaped, in_place=in_place)
+    checks = audit_program(replace(some, opens=some.opens[:0]))
+    (check,) = (one for one in checks if one.name == "opens of dataset files")
+    assert not check.passed
+    assert check.expected.startswith(expected)
 
 
 def test_reads_of_files_that_came_after_the_listing_are_stated():
     assert "listed" not in said()
     assert said(unlisted=2048)["listed"] == (
         "no",
-        "The program read 2 KiB of files below the dataset that were not there when it "
-        "was listed: their I/O is in no class.",
+        "The program read 2 KiB of files below the dataset that are not in its list: "
+        "their I/O is in no class.",
     )
 
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.node import Node
+from tierscope.core.description import ProgramSettings
 
 
 @pytest.mark.parametrize("left", [[], ["links"], ["notes"]])
@@ -23,6 +24,7 @@ def test_folder_in_memory_that_somebody_removed_fails_the_run(tmp_path, left):
     [
         ([], [], False, "no process of it was redirected, so /tierscope/mine does not"),
         ([1], ["go (is linked statically)"], False, "started: go (is linked static"),
+        ([1], ["env (starts without our environment)"], False, "with --in-place (load"),
         ([1], [], False, None),
         ([], ["go (is linked statically)"], True, None),
     ],
@@ -30,7 +32,7 @@ def test_folder_in_memory_that_somebody_removed_fails_the_run(tmp_path, left):
 def test_line_on_a_failed_program_names_what_was_not_redirected(
     processes, escaped, in_place, said
 ):
-    program, dataset = SimpleNamespace(in_place=in_place), SimpleNamespace(name="mine")
+    program, dataset = ProgramSettings((), in_place), SimpleNamespace(name="mine")
     settings = SimpleNamespace(program=program, dataset=dataset)
     node = Node(settings, None, None, (), Path("data"), "launch")
     node.table = SimpleNamespace(processes=lambda: processes, escaped=lambda: escaped)

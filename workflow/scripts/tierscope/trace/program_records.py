@@ -284,9 +284,7 @@ class _Reader:
         return {
             one.epoch
             for one in self._mapped
-            if one.file >= 0
-            and one.file not in self._written
-            and not one.in_background
+            if one.file >= 0 and one.file not in self._written and not one.in_background
         }
 
     def _other_table(self) -> pd.DataFrame:

@@ -467,7 +467,7 @@ def _observed(
         for name in names[node.facts["written"]].tolist():
             written.setdefault(name, []).append(node.number)
     has_epochs = bool((marks["what"] == EPOCH).any())
-    by_framework = any(n["kind"] == "begin" for n in notes)
+    by_framework = any(n["kind"] == "begin" and not n["evaluation"] for n in notes)
     return {
         "epochs_by": ("hook" if by_framework else "mark") if has_epochs else "nobody",
         "n_epochs": int(marks.loc[marks["what"] != EVALUATION, "epoch"].max()) + 1,
@@ -489,10 +489,13 @@ def _observed(
         "n_files": len(manifest),
         "n_bytes": int(manifest["size_bytes"].sum()),
         "written": written,
+        "altered": sorted({names[i] for n in nodes for i in n.facts["altered"]}),
+        "renamed_folders": sum(node.facts["renamed_folders"] for node in nodes),
         "changed": changed,
         "filled": [node.facts["filled"] for node in nodes],
         "lfs_files": [node.facts["held"]["files"] for node in nodes],
         "lfs_bytes": [node.facts["held"]["bytes"] for node in nodes],
+        "unused_bytes": [node.facts["held"]["unused_bytes"] for node in nodes],
         "damaged": sorted({one for n in nodes for one in n.facts["held"]["damaged"]}),
     }
 

@@ -150,19 +150,19 @@ class Node:
         handed = links / f"lfs.{HANDED}"  # by which the tracer names copies
         handed.symlink_to(self._folders["lfs"])
         given = str(self.dataset)
-        virtual = f"/tierscope/{self.description.dataset.name}"
+        virtual = program.virtual_path(self.description.dataset.name)
         roots = [given, os.path.realpath(given)]
         is_cold = self.description.training.cold
         self.table = NodeTable.create(
             local / "table",
-            roots=list(dict.fromkeys(roots if program.in_place else [virtual, *roots])),
+            roots=list(dict.fromkeys([virtual, *roots] if virtual else roots)),
             real=os.path.realpath(given),
             lfs=self._folders["lfs"],
             links=str(links),
             names=self.manifest["path"].tolist(),
             is_link=self.manifest["is_link"].to_numpy(),
             on_lfs=on_lfs,
-            is_virtual=not program.in_place,
+            is_virtual=virtual is not None,
             wants_closes=is_cold or self._moves_files,
             # A copy may need the pages of what was read from the GFS.
             drops=() if not is_cold else ("lfs",) if self._moves_files else TIERS,
@@ -175,7 +175,7 @@ class Node:
             "links": str(links),
             "notes": str(notes),
             "library": str(library),
-            "dataset": given if program.in_place else virtual,
+            "dataset": virtual or given,
             "traced": [str(links), os.path.realpath(given), str(handed)],
         }
 
@@ -211,17 +211,15 @@ class Node:
 
     def what_escaped(self) -> str:
         """Return who found no virtual path: the end of a line on a failed program."""
-        if self.description.program.in_place:
-            return ""
-        path = f"/tierscope/{self.description.dataset.name}"
-        if not len(self.table.processes()):
+        program, dataset = self.description.program, self.description.dataset.name
+        path = program.virtual_path(dataset)
+        if path and not len(self.table.processes()):
             return (
                 f"; no process of it was redirected, so {path} does not exist for it: "
                 "expected a program that is linked dynamically, keeps its environment "
                 "and runs in no container"
             )
-        names = ", ".join(self.table.escaped())
-        return f"; {path} does not exist for what it started: {names}" if names else ""
+        return program.out_of_reach_words(dataset, self.table.escaped())
 
     def finish(self) -> None:
         """Write down what the keeper and the hooks have noted, for all nodes.
@@ -257,12 +255,17 @@ class Node:
         (shared / f"node-{rank}.json").write_text(content, encoding="utf-8")
 
     def _what_is_held(self) -> dict[str, Any]:
-        """Return what the LFS holds, and copies that are not as they were made."""
+        """Return what the LFS holds, and copies that are not as they were made.
+
+        Unused are the copies of files that the program has opened for writing, or
+        changed: the GFS serves these.
+        """
         sizes, names = self.manifest["size_bytes"].to_numpy(), self.manifest["path"]
         damaged = self._staged.difference(self._held).copied
         return {
             "files": int(self._held.sum()),
             "bytes": int(sizes[self._held].sum()),
+            "unused_bytes": int(sizes[self._held & self.table.written()].sum()),
             "damaged": names.iloc[damaged].tolist(),
         }
 

@@ -16,7 +16,12 @@ from tierscope.core.columns import (
     shared,
     trace,
 )
-from tierscope.core.columns.benchmark import LATER, OF_A_LAUNCH, WIDER
+from tierscope.core.columns.benchmark import (
+    LATER,
+    LATER_FLAGS,
+    OF_A_LAUNCH,
+    WIDER,
+)
 from tierscope.core.columns.column import (
     ANY_NUMBER,
     FLAG,
@@ -50,6 +55,7 @@ __all__ = [
     "INTERVAL",
     "JOB_CLASS",
     "LATER",
+    "LATER_FLAGS",
     "LATER_NUMBERS",
     "LATER_WORDS",
     "LOWER_BOUNDS",

@@ -57,6 +57,8 @@ STEPS: Columns = {
 _LATER = PAGE_CACHE | STEPS
 LATER = {name: math.nan for name, one in _LATER.items() if one.kind == NUMBER}
 LATER |= {name: False for name, one in _LATER.items() if one.kind == FLAG}
+# Flags by table that older ones lack, where they are false.
+LATER_FLAGS = {"opens": ("for_writing",)}
 
 # Written by the launch itself, with the log: only a whole run can be repeated.
 OF_A_LAUNCH = {
@@ -109,7 +111,11 @@ _OPENS: Columns = {
     "epoch": EPOCH,
     "tier": TIER,
     "file_id": FILE_ID,
-    "opens": count("How often the file was opened for reading on the tier."),
+    "opens": count("How often the file was opened on the tier."),
+    "for_writing": flag(
+        "Whether it was opened for writing, or to be made; the GFS serves that, and "
+        "all opens on the node from then on."
+    ),
 }
 _MARKS: Columns = {
     "rank": RANK,
@@ -223,10 +229,10 @@ _DECISIONS: Columns = {
         words=("gfs", "lfs", "peer"),
     ),
     "detail": text(
-        "How a copy got its bytes (`handed over` by the reader, or `read again`), why "
-        "it failed (`full` LFS, other `error`), or that a read was decided before a "
-        "row above it (`late`).",
-        words=("", "handed over", "read again", "full", "error", "late"),
+        "How a copy got its bytes (`handed over`, `read again`), why it failed (`full` "
+        "LFS, `error`), that a read was decided before a row above (`late`), or its "
+        "close `unseen`.",
+        words=("", "handed over", "read again", "full", "error", "late", "unseen"),
     ),
 }
 
