@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.audit.check import Check, equal
+from tierscope.audit.copies import copies_in_time, copies_made
 from tierscope.audit.decisions import Room, check_again, check_traffic
 from tierscope.core.certificate import NO, NOT_MEASURED, YES
 from tierscope.core.columns import TABLES
@@ -21,7 +22,6 @@ from tierscope.core.description import Run
 from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import count_words, number_words, size_words
 from tierscope.policies import POLICIES, node_policy
-from tierscope.policies.decisions import LATE
 from tierscope.policies.pinned_bytes import pinned_by_bytes, quota_of_bytes
 from tierscope.trace.program_records import (
     BELOW,
@@ -375,8 +375,8 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
     }
     yield _rate(evidence)
     if evidence.decisions is not None:
-        yield _copies(evidence)
-        yield _in_time(evidence)
+        yield _said("copies", *copies_made(evidence.decisions, evidence.sizes))
+        yield _said("in time", *copies_in_time(evidence.decisions))
     faults = observed["hook_faults"]
     is_told = observed["epochs_by"] != "nobody" and not faults
     words = " ".join([by[observed["epochs_by"]], *faults])
@@ -468,52 +468,6 @@ def _rate(evidence: ProgramEvidence) -> dict[str, str]:
             "it for writing, or changed them."
         )
     return _said("rate", NO, words)
-
-
-def _copies(evidence: ProgramEvidence) -> dict[str, str]:
-    """Return whether the copies that the policy ordered were made."""
-    decisions, sizes = evidence.decisions, evidence.sizes
-    placed = decisions[decisions["event"] == "placed"]
-    failed = decisions[decisions["event"] == "failed"]
-    late = int(((decisions["detail"] == LATE) & (decisions["event"] == "begin")).sum())
-    moved = size_words(int(sizes[placed["file_id"]].sum()))
-    words = f"{count_words(len(placed), 'copy was', 'copies were')} made ({moved})"
-    if late:
-        words += (
-            f"; {count_words(late, 'open was', 'opens were')} decided while a file "
-            "changed its place"
-        )
-    if not len(failed):
-        return _said("copies", YES, f"{words}, and none failed.")
-    full = int((failed["detail"] == "full").sum())
-    why = f", {full:,} of them as the LFS was full" if full else ""
-    failures = count_words(len(failed), "copy", "copies")
-    return _said("copies", NO, f"{words}; {failures} failed{why}.")
-
-
-def _in_time(evidence: ProgramEvidence) -> dict[str, str]:
-    """Return whether copies had ended before the next epoch's first open."""
-    decisions = evidence.decisions
-    keys = ["node", "epoch"]
-    begun = decisions[decisions["event"] == "begin"]
-    first_s = begun.groupby(keys)["time_s"].min().rename("next_s").reset_index()
-    first_s["epoch"] -= 1
-    placed = decisions[decisions["event"] == "placed"].merge(first_s, on=keys)
-    if not len(placed):
-        return _said("in time", NOT_MEASURED, "No epoch followed one with copies.")
-    late = int((placed["time_s"] > placed["next_s"]).sum())
-    if not late:
-        return _said(
-            "in time",
-            YES,
-            "Each copy had ended before the next epoch's first open on its node.",
-        )
-    return _said(
-        "in time",
-        NO,
-        f"{late:,} of {len(placed):,} copies ended after the next epoch's first open "
-        "on their node, so that epoch may have read their files from the GFS.",
-    )
 
 
 def _of_epoch(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:

@@ -150,7 +150,8 @@ class Placer:
     def _fail(self, copy: Ended) -> None:
         """Leave a file on the GFS whose copy has failed."""
         self.n_failed += 1
-        detail = "full" if copy.is_full else "error"
+        detail = "changed" if copy.has_changed else "error"
+        detail = "full" if copy.is_full else detail
         self._note("failed", copy.epoch, copy.file_id, Place.GFS, detail)
         self._tell("copying", copy.file_id, "to", copy.error, self.n_failed)
         self._carry_out(self._policy.failed(copy.file_id, copy.is_full), self._epoch)

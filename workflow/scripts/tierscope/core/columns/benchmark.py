@@ -229,10 +229,12 @@ _DECISIONS: Columns = {
         words=("gfs", "lfs", "peer"),
     ),
     "detail": text(
-        "How a copy got its bytes (`handed over`, `read again`), why it failed (`full` "
-        "LFS, `error`), that a read was decided before a row above (`late`), or its "
-        "close `unseen`.",
-        words=("", "handed over", "read again", "full", "error", "late", "unseen"),
+        "How a copy got its bytes (`handed over`, `read again`), why it failed, that a "
+        "read was decided before a row above (`late`), or its close was `unseen`.",
+        words=(
+            *("", "handed over", "read again"),
+            *("full", "changed", "error", "late", "unseen"),
+        ),
     ),
 }
 
