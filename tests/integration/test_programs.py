@@ -288,6 +288,13 @@ def test_written_file_is_read_from_the_gfs_and_is_in_no_class(one):
     tiers = rows_of(run.evidence.opens, one, "opens")
     assert (0, 0, "lfs", name, 1) in tiers
     assert (1, 0, "gfs", name, 1) in tiers
+    assert one.start(one.last, ALL).wait(HANG_S) == 1
+    (line,) = one.lines()
+    assert (
+        f"1 file is no longer as listed ({name}), and the LFS needs them. The" in line
+    )
+    assert "program itself has changed the dataset, first in its run at cache-0" in line
+    assert one.ran(HALF).failed == []
 
 
 @pytest.mark.parametrize(("readers", "is_stale"), [("0", False), ("1", True)])

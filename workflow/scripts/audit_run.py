@@ -52,6 +52,7 @@ def read_program_evidence(
     """Return the evidence of a program's run from these files."""
     names = {Path(path).stem: path for path in tables}
     files = read_table(manifest, "user_manifest")
+    check_list(run, files)
     records = read_program_records(
         Path(logs),
         run.tier_roots,
@@ -72,6 +73,18 @@ def read_program_evidence(
         read_table(names["decisions"], "decisions") if "decisions" in names else None,
         opens[opens["for_writing"]],
     )
+
+
+def check_list(run: Run, manifest: pd.DataFrame) -> None:
+    """Refuse a run that was made with another list of the dataset's files."""
+    listed = len(manifest), int(manifest["size_bytes"].sum())
+    then = run.observed["n_files"], run.observed["n_bytes"]
+    if listed != then:
+        raise ValueError(
+            f"the list of the dataset has {listed[0]:,} files of {listed[1]:,} bytes, "
+            f"expected {then[0]:,} of {then[1]:,}, as when the run was made: it was "
+            "made anew since. The new dataset needs another name (--name, experiment)."
+        )
 
 
 def ranks_of_processes(

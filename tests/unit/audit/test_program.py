@@ -296,11 +296,12 @@ def test_file_that_is_only_renamed_or_touched_is_not_said_to_be_written():
 
 
 def test_renamed_folder_is_named_beside_the_files_that_miss_it():
-    found = said(changed=["0.bin"], renamed_folders=1)["unchanged"][1]
-    assert found == (
-        "1 file is no longer as listed (0.bin), and the program is not known to have "
-        "changed them. The program renamed 1 folder."
-    )
+    words = [said(changed=["0.bin"], renamed_folders=n)["unchanged"][1] for n in (0, 1)]
+    listed = "1 file is no longer as listed (0.bin), and the program "
+    assert words == [
+        f"{listed}is not known to have changed them.",
+        f"{listed}has renamed 1 folder.",
+    ]
 
 
 def test_rate_is_missed_if_the_program_opens_copies_for_writing():

@@ -436,12 +436,10 @@ def _read_only_words(evidence: ProgramEvidence) -> str:
 def _unchanged_words(unwritten: Sequence[str], observed: Mapping) -> str:
     """Return which files have changed that the program has not opened for writing."""
     are = count_words(len(unwritten), "file is", "files are", separator=",")
-    folders = count_words(observed.get("renamed_folders", 0), "folder")
-    renamed = f" The program renamed {folders}." * bool(observed.get("renamed_folders"))
-    return (
-        f"{are} no longer as listed{_such_as(unwritten)}, and the program is not known "
-        f"to have changed them.{renamed}"
-    )
+    how = "the program is not known to have changed them"
+    if n_folders := observed.get("renamed_folders", 0):
+        how = f"the program has renamed {count_words(n_folders, 'folder')}"
+    return f"{are} no longer as listed{_such_as(unwritten)}, and {how}."
 
 
 def _rate(evidence: ProgramEvidence) -> dict[str, str]:

@@ -34,7 +34,11 @@ from tierscope.benchmark.programs.meeting import (
     node_key,
     remove_folders_of_killed_launches,
 )
-from tierscope.benchmark.programs.node import Node
+from tierscope.benchmark.programs.node import Node, files_at_start
+from tierscope.benchmark.programs.own_changes import (
+    changed_by_program,
+    own_changes_words,
+)
 from tierscope.benchmark.programs.rank import (
     command_of,
     end,
@@ -137,8 +141,22 @@ class ProgramLaunch:
             is_complete(one / point.path, self.description) for one in folders
         )
 
+    def _refuse_own_changes(self, point: Point) -> None:
+        """Refuse a point that would copy what the program has changed in others."""
+        folders = {self.arguments.staging.parent, self.arguments.runs.parent}
+        dataset = os.path.realpath(self.dataset)
+        if not (run_of := changed_by_program(folders, dataset)):
+            return
+        manifest = read_table(self.arguments.manifest, "user_manifest")
+        sizes = manifest["size_bytes"].to_numpy()
+        is_copied = files_at_start(self.description, point, sizes)
+        is_copied &= manifest["path"].isin(run_of).to_numpy()
+        if names := changed_files(manifest[is_copied], dataset):
+            raise BenchmarkError(own_changes_words(dataset, names, run_of[names[0]]))
+
     def _run_point(self, point: Point, *, is_last: bool) -> None:
         """Run the program at a point, and write the run's folder."""
+        self._refuse_own_changes(point)
         folder = self.arguments.staging / point.path
         shutil.rmtree(folder, ignore_errors=True)
         logs, shared = (folder / "logs").absolute(), self._shared(folder)
