@@ -97,7 +97,7 @@ def evidence(
 def manifest_of(sizes):
     """Return the manifest of files of these sizes."""
     paths = [f"{number}.bin" for number in range(len(sizes))]
-    return pd.DataFrame({"path": paths, "size_bytes": sizes})
+    return pd.DataFrame({"path": paths, "size_bytes": sizes, "same_as": -1})
 
 
 def failed(*arguments, **options):
@@ -338,6 +338,17 @@ def test_files_that_are_opened_for_writing_are_opened():
         ],
         "yes",
     )
+
+
+def test_names_of_one_file_are_one_file_that_is_opened():
+    """Its second name is a link; the program opens one of both."""
+    found = evidence(opens=lambda table: table[table["file_id"] != 0])
+    linked = found.manifest.assign(same_as=[-1, 0, -1, -1])
+    rows = statements(replace(found, manifest=linked)).query("epoch == 0")
+    words = rows.set_index("statement")["words"]
+    assert words["cover"] == "All 3 files were opened."
+    both = statements(replace(evidence(), manifest=linked)).query("epoch == 0")
+    assert both.set_index("statement")["answer"]["once"] == "no"
 
 
 @pytest.mark.parametrize(

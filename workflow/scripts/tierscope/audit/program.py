@@ -22,7 +22,12 @@ from tierscope.core.description import Run
 from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import count_words, number_words, size_words
 from tierscope.policies import POLICIES, node_policy
-from tierscope.policies.pinned_bytes import pinned_by_bytes, quota_of_bytes
+from tierscope.policies.pinned_bytes import (
+    first_names,
+    own_sizes,
+    pinned_names,
+    quota_of_bytes,
+)
 from tierscope.trace.program_records import (
     BELOW,
     HANDED_EPOCH,
@@ -93,8 +98,8 @@ class ProgramEvidence:
         run = self.run
         is_pinned = run.scenario.policy == "pinning"
         rate = run.point.cache_rate_percent if is_pinned else 0
-        return pinned_by_bytes(
-            self.sizes, rate, run.training.seed, run.point.repetition
+        return pinned_names(
+            self.manifest, rate, run.training.seed, run.point.repetition
         )
 
     @property
@@ -214,10 +219,11 @@ def _check_decisions(evidence: ProgramEvidence) -> Iterator[Check]:
     yield equal("opens that no decision is for, or the other way round", differ, 0)
     ranks = {node["node"]: [node["rank"]] for node in run.placement}
     policies = {
-        node: node_policy(run, run.point, some, sizes=sizes)
+        node: node_policy(run, run.point, some, manifest=evidence.manifest)
         for node, some in ranks.items()
     }
-    quota_bytes = quota_of_bytes(sizes, run.point.cache_rate_percent)
+    own = own_sizes(evidence.manifest)
+    quota_bytes = quota_of_bytes(own, run.point.cache_rate_percent)
     may_evict = POLICIES[run.scenario.policy].evicts
     yield from check_again(decisions, policies, Room(sizes, quota_bytes, may_evict))
     yield from check_traffic(decisions, evidence.records.background, sizes)
@@ -449,7 +455,7 @@ def _rate(evidence: ProgramEvidence) -> dict[str, str]:
     unused_bytes = observed.get("unused_bytes", [0] * len(held_bytes))
     left_bytes = [a - b for a, b in zip(held_bytes, unused_bytes, strict=True)]
     held, left = (
-        100 * min(some) / max(1, int(evidence.sizes.sum()))
+        100 * min(some) / max(1, int(own_sizes(evidence.manifest).sum()))
         for some in (held_bytes, left_bytes)
     )
     which = "Each" if evidence.decisions is None else "At the end each"
@@ -478,12 +484,16 @@ def _of_epoch(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]
 
 def _cover_and_once(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:
     """Yield how many files an epoch opened, and how often."""
-    read, to_write = (
-        table[table["epoch"] == epoch].groupby("file_id")["opens"].sum()
+    first = first_names(evidence.manifest)  # by any name a file is the same one
+    here = (
+        table[table["epoch"] == epoch]
         for table in (evidence.opens, evidence.opens_to_write)
     )
+    read, to_write = (
+        some.groupby(first[some["file_id"]])["opens"].sum() for some in here
+    )
     opens = read.add(to_write, fill_value=0)
-    n_files, n_opened = len(evidence.manifest), len(opens)
+    n_files, n_opened = len(set(first)), len(opens)
     if not n_opened:
         yield _said(
             "cover",

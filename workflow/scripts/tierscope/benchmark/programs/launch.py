@@ -148,8 +148,7 @@ class ProgramLaunch:
         if not (run_of := changed_by_program(folders, dataset)):
             return
         manifest = read_table(self.arguments.manifest, "user_manifest")
-        sizes = manifest["size_bytes"].to_numpy()
-        is_copied = files_at_start(self.description, point, sizes)
+        is_copied = files_at_start(self.description, point, manifest)
         is_copied &= manifest["path"].isin(run_of).to_numpy()
         if names := changed_files(manifest[is_copied], dataset):
             raise BenchmarkError(own_changes_words(dataset, names, run_of[names[0]]))

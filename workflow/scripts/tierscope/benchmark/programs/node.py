@@ -32,7 +32,7 @@ from tierscope.core.machine import TierError
 from tierscope.core.scenario import Point
 from tierscope.policies import kind_of, node_policy
 from tierscope.policies.decisions import Decisions
-from tierscope.policies.pinned_bytes import pinned_by_bytes
+from tierscope.policies.pinned_bytes import held_bytes, pinned_names
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
 from tierscope.storage.room import check_memory
@@ -98,8 +98,7 @@ class Node:
     def prepare(self, library: Path) -> dict[str, Any]:
         """Fill the LFS and make the table; return what its ranks must know."""
         self.number = self.meeting.meet_nodes()
-        sizes = self.manifest["size_bytes"].to_numpy()
-        on_lfs = files_at_start(self.description, self.point, sizes)
+        on_lfs = files_at_start(self.description, self.point, self.manifest)
         filled = self._fill(on_lfs)
         self._held = on_lfs
         resident = self._drop_pages(on_lfs)
@@ -193,9 +192,8 @@ class Node:
             environment=tracing_environment(prepared),
         )
         self.facts["copier"] = copier.identity
-        sizes = self.manifest["size_bytes"].to_numpy()
         self.keeper.placer = Placer(
-            node_policy(description, self.point, ranks, sizes=sizes),
+            node_policy(description, self.point, ranks, manifest=self.manifest),
             self.table,
             copier,
             Decisions(self.number, ranks[0]),
@@ -260,13 +258,13 @@ class Node:
         Unused are the copies of files that the program has opened for writing, or
         changed: the GFS serves these.
         """
-        sizes, names = self.manifest["size_bytes"].to_numpy(), self.manifest["path"]
+        unused = self._held & self.table.written()
         damaged = self._staged.difference(self._held).copied
         return {
             "files": int(self._held.sum()),
-            "bytes": int(sizes[self._held].sum()),
-            "unused_bytes": int(sizes[self._held & self.table.written()].sum()),
-            "damaged": names.iloc[damaged].tolist(),
+            "bytes": held_bytes(self.manifest, self._held),
+            "unused_bytes": held_bytes(self.manifest, unused),
+            "damaged": self.manifest["path"].iloc[damaged].tolist(),
         }
 
     def clean_up(self, *, empties: bool) -> None:
@@ -280,10 +278,10 @@ class Node:
 
 
 def files_at_start(
-    description: RunDescription, point: Point, size_bytes: np.ndarray
+    description: RunDescription, point: Point, manifest: pd.DataFrame
 ) -> np.ndarray:
     """Return which files each LFS holds before a run: bool, (n_files,)."""
     is_pinned = description.scenario.policy == "pinning"
     rate = point.cache_rate_percent if is_pinned else 0
     seed = description.training.seed
-    return pinned_by_bytes(size_bytes, rate, seed, point.repetition)
+    return pinned_names(manifest, rate, seed, point.repetition)

@@ -18,7 +18,7 @@ from tierscope.core.columns import (
 )
 from tierscope.core.columns.benchmark import (
     LATER,
-    LATER_FLAGS,
+    LATER_VALUES,
     OF_A_LAUNCH,
     WIDER,
 )
@@ -55,8 +55,8 @@ __all__ = [
     "INTERVAL",
     "JOB_CLASS",
     "LATER",
-    "LATER_FLAGS",
     "LATER_NUMBERS",
+    "LATER_VALUES",
     "LATER_WORDS",
     "LOWER_BOUNDS",
     "MODEL",

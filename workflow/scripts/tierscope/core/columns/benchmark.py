@@ -57,8 +57,8 @@ STEPS: Columns = {
 _LATER = PAGE_CACHE | STEPS
 LATER = {name: math.nan for name, one in _LATER.items() if one.kind == NUMBER}
 LATER |= {name: False for name, one in _LATER.items() if one.kind == FLAG}
-# Flags by table that older ones lack, where they are false.
-LATER_FLAGS = {"opens": ("for_writing",)}
+# What older tables hold in columns that they lack.
+LATER_VALUES = {"opens": {"for_writing": False}, "user_manifest": {"same_as": -1}}
 
 # Written by the launch itself, with the log: only a whole run can be repeated.
 OF_A_LAUNCH = {
@@ -295,6 +295,11 @@ _USER_MANIFEST: Columns = _MANIFEST | {
         "ns",
     ),
     "is_link": flag("Whether the path is a link to a file."),
+    "same_as": count(
+        "Number of the first path that leads to the same file, as a link and its "
+        "target do; -1 for this one itself.",
+        least=-1,
+    ),
 }
 
 # Tables that may be read as another one, which lacks some of their columns.
