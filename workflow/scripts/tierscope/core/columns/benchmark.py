@@ -205,6 +205,7 @@ _CERTIFICATE: Columns = {
     **_ANSWER,
 }
 
+_WHY_FAILED = ("full", "changed", "error")  # LFS, file, or anything else
 _DECISIONS: Columns = {
     "node": NODE,
     "step": count("Number of the row among those of its node, counted from 0."),
@@ -231,10 +232,7 @@ _DECISIONS: Columns = {
     "detail": text(
         "How a copy got its bytes (`handed over`, `read again`), why it failed, that a "
         "read was decided before a row above (`late`), or its close was `unseen`.",
-        words=(
-            *("", "handed over", "read again"),
-            *("full", "changed", "error", "late", "unseen"),
-        ),
+        words=("", "handed over", "read again", *_WHY_FAILED, "late", "unseen"),
     ),
 }
 
