@@ -83,7 +83,7 @@ class ProgramEvidence:
 
         A log counts a duplicated descriptor as an open, too.
         """
-        keys = ["rank", *_KEYS]
+        keys = ["epoch", "rank", "tier", "file_id"]
         asked = self.opens[~self.opens["file_id"].isin(self.written)]
         opens = asked.groupby(keys)["opens"].sum()
         logged = self.records.file_records.set_index(keys)
