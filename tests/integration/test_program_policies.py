@@ -243,7 +243,7 @@ def test_full_lfs_ends_the_copies_and_the_program_goes_on(make, mount_memory):
     assert served_by_lfs(run) <= {*names[placed["file_id"]]}
     answer, words = run.said()["copies"]
     assert answer == "no"
-    assert words.endswith("of them as the LFS was full.")
+    assert words.endswith(f"failed: {len(failed)} as the LFS was full.")
 
 
 def children_of(pid):

@@ -288,6 +288,13 @@ def test_written_file_is_read_from_the_gfs_and_is_in_no_class(one):
     tiers = rows_of(run.evidence.opens, one, "opens")
     assert (0, 0, "lfs", name, 1) in tiers
     assert (1, 0, "gfs", name, 1) in tiers
+    assert one.start(one.last, ALL).wait(HANG_S) == 1
+    (line,) = one.lines()
+    assert (
+        f"1 file is no longer as listed ({name}), and the LFS needs them. The" in line
+    )
+    assert "program itself has changed the dataset, first in its run at cache-0" in line
+    assert one.ran(HALF).failed == []
 
 
 @pytest.mark.parametrize(("readers", "is_stale"), [("0", False), ("1", True)])
@@ -396,17 +403,35 @@ def test_program_that_tierscope_cannot_see_at_all_is_refused(one, static):
     assert line.startswith("tierscope: no process of the program was redirected")
 
 
-def test_reads_through_a_mapping_are_said_not_to_be_measured(one):
+def test_mappings_are_of_their_epoch_and_maps_for_writing_are_opens(one):
+    """Epoch 0 reads, 1 maps, 2 maps half of the files as `np.memmap` does."""
     run = one.run(
         """
 import mmap
-for name in names:
-    with open(f"{dataset}/{name}", "rb") as file:
-        assert mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)[:1]
+for epoch, part in ((0, []), (1, names), (2, names[::2])):
+    mark(epoch)
+    for name in names:
+        mode = "r+b" if epoch == 2 and name in part else "rb"
+        with open(f"{dataset}/{name}", mode, buffering=0) as file:
+            map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) if part else file
+            assert len(map.read()) == os.path.getsize(file.fileno())
 """
     )
     assert run.failed == []
-    assert run.said(0)["whole"][0] == "not measured"
+    whole = [run.said(epoch)["whole"][0] for epoch in (0, 1, 2)]
+    assert whole == ["yes", "not measured", "not measured"]
+    half = f"{N_FILES // 2} of them only for writing."
+    assert run.said(2)["cover"] == (
+        "yes",
+        f"All {N_FILES} files were opened, {half}",
+    )
+    assert run.said()["rate"][0] == "no"
+    assert "No call wrote to them; 0 of them are no" in run.said()["read only"][1]
+    # Python duplicates the descriptor of a map, which a log counts as an open.
+    table = run.evidence.file_records.groupby("epoch")["opens"].agg(["max", "sum"])
+    assert table.to_numpy().tolist() == [[1, N_FILES // 2]] * 3
+    logged = run.evidence.records.file_records
+    assert logged.loc[logged["epoch"] == 1, "opens"].max() == 2
 
 
 def test_library_that_keeps_pages_is_named_and_its_calls_are_counted(two, monkeypatch):

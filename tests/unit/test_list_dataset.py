@@ -27,9 +27,16 @@ def test_notes_stay_for_the_next_try(tmp_path):
     assert os.listdir(tmp_path / "results") == [".mine.parquet.notes"]
 
 
+def test_further_names_of_files_are_counted():
+    sizes, left_out = np.array([1, 1]), []
+    found = Listing(["a", "b"], sizes, sizes, sizes > 0, np.array([-1, 0]), left_out)
+    _, line = summary("mine", found)
+    assert line.startswith("mine: 1 name leads to a file that has another name in the")
+
+
 def test_names_that_are_left_out_are_listed_up_to_a_number():
     sizes, left_out = np.array([1 << 20]), [f"{i}: is a pipe" for i in range(22)]
-    lines = summary("mine", Listing(["a"], sizes, sizes, sizes > 0, left_out))
+    lines = summary("mine", Listing(["a"], sizes, sizes, sizes > 0, -sizes, left_out))
     assert lines[:3] == [
         "mine: 1 file, 1 MiB",
         "mine: left out 22 names:",

@@ -52,6 +52,7 @@ def read_program_evidence(
     """Return the evidence of a program's run from these files."""
     names = {Path(path).stem: path for path in tables}
     files = read_table(manifest, "user_manifest")
+    check_list(run, files)
     records = read_program_records(
         Path(logs),
         run.tier_roots,
@@ -62,14 +63,28 @@ def read_program_evidence(
             read_table(names["program_processes"], "program_processes"), run.placement
         ),
     )
+    opens = read_table(names["opens"], "opens")
     return ProgramEvidence(
         run,
         records,
-        read_table(names["opens"], "opens"),
+        opens[~opens["for_writing"]],
         read_table(epochs, "run_epochs"),
         files,
         read_table(names["decisions"], "decisions") if "decisions" in names else None,
+        opens[opens["for_writing"]],
     )
+
+
+def check_list(run: Run, manifest: pd.DataFrame) -> None:
+    """Refuse a run that was made with another list of the dataset's files."""
+    listed = len(manifest), int(manifest["size_bytes"].sum())
+    then = run.observed["n_files"], run.observed["n_bytes"]
+    if listed != then:
+        raise ValueError(
+            f"the list of the dataset has {listed[0]:,} files of {listed[1]:,} bytes, "
+            f"expected {then[0]:,} of {then[1]:,}, as when the run was made: it was "
+            "made anew since. The new dataset needs another name (--name, experiment)."
+        )
 
 
 def ranks_of_processes(
@@ -97,12 +112,13 @@ def audit_program_run(
     checks = audit_program(evidence)
     if failure := why_failed(checks, str(folder)):
         return failure
-    records, keys = evidence.records, run_keys(run, run.point)
-    write_table(records.file_records, written.file_records[number], "file_records")
+    records, keys = evidence.file_records, run_keys(run, run.point)
+    write_table(records, written.file_records[number], "file_records")
     ranks, epochs = range(run.n_processes), evidence.epochs_with_opens
-    io_time = sum_io_time(records.file_records, ranks, epochs, keys)
+    io_time = sum_io_time(records, ranks, epochs, keys)
     write_table(io_time, written.io_time[number], "io_time")
-    write_table(records.other_io.assign(**keys), written.other_io[number], "other_io")
+    other_io = evidence.records.other_io.assign(**keys)
+    write_table(other_io, written.other_io[number], "other_io")
     said = statements(evidence).assign(**keys)
     write_table(said, written.statements[number], "statements")
     if written.get("background"):  # a policy of the experiment moves files

@@ -42,6 +42,12 @@ def summary(what: str, listing: Listing) -> list[str]:
     lines = [
         f"{what}: {count_words(len(listing.names), 'file')}, {size_words(n_bytes)}"
     ]
+    if n_again := int((listing.same_as >= 0).sum()):
+        lines.append(
+            f"{what}: {count_words(n_again, 'name leads', 'names lead')} to a file "
+            "that has another name in the list, as links do. Cache rates count the "
+            "bytes of each file once."
+        )
     if left_out:
         lines.append(f"{what}: left out {count_words(len(left_out), 'name')}:")
         lines += left_out[:_MOST_LEFT_OUT]
@@ -71,8 +77,10 @@ if __name__ == "__main__":
         given = snakemake.params
         listing = list_dataset(given.path, Path(snakemake.output.manifest))
         name = snakemake.wildcards.dataset
-        sizes = (listing.size_bytes, given.rates, given.seed, given.repetitions)
-        if line := coarse_rates_line(name, *sizes):
+        sizes = listing.size_bytes[listing.same_as < 0]
+        if line := coarse_rates_line(
+            name, sizes, given.rates, given.seed, given.repetitions
+        ):
             print(line)
         if root := snakemake.resources.get("ideal_root"):
             check_memory(Path(root), int(listing.size_bytes.sum()))

@@ -46,6 +46,14 @@ def test_many_failures_are_counted(audit):
         audit(*[f"runs/{number}: failed" for number in range(11)])
 
 
+def test_run_of_another_list_of_the_dataset_is_refused():
+    manifest = pd.DataFrame({"size_bytes": [10, 20]})
+    run = SimpleNamespace(observed={"n_files": 2, "n_bytes": 30})
+    audit_run.check_list(run, manifest)
+    with pytest.raises(ValueError, match="has 1 files of 10 bytes, expected 2 of 30"):
+        audit_run.check_list(run, manifest[:1])
+
+
 @pytest.mark.parametrize(
     ("processes", "copiers", "ranks"),
     [

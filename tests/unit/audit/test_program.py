@@ -1,8 +1,16 @@
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from descriptions import describe_run
 from tierscope.audit.program import ProgramEvidence, audit_program, statements
-from tierscope.trace.program_records import BELOW, ELSEWHERE, ProgramRecords
+from tierscope.trace.program_records import (
+    BELOW,
+    ELSEWHERE,
+    HANDED_EPOCH,
+    WRITTEN,
+    ProgramRecords,
+)
 
 SIZES = [100, 100, 200, 0]
 OBSERVED = {
@@ -33,11 +41,14 @@ def evidence(
     records=None,
     in_place=False,
     unlisted=0,
+    wrote_bytes=0,
+    for_writing=(),
     **observed,
 ):
     """Return the evidence of a run that reads each file once in both epochs.
 
-    `changes` are pairs of a row of both tables, and what is different there.
+    `changes` are pairs of a row of both tables, and what is different there. The rows
+    `for_writing` are also of opens for writing.
     """
     system = {"n_nodes": n_nodes, "virtual_nodes": True}
     run = describe_run(
@@ -75,15 +86,18 @@ def evidence(
     table = opens(table) if opens else table
     seen = records(seen) if records else seen
     is_written = seen["file_id"].map("{}.bin".format).isin(run.observed["written"])
-    other_io = pd.DataFrame({"what": [BELOW, ELSEWHERE], "bytes_read": [unlisted, 9]})
+    rows = [(BELOW, unlisted, 0), (ELSEWHERE, 9, 9), (WRITTEN, 9, wrote_bytes)]
+    other_io = pd.DataFrame(rows, columns=["what", "bytes_read", "bytes_written"])
     other = ProgramRecords(seen[~is_written], other_io)
-    return ProgramEvidence(run, other, table, epochs, manifest_of(SIZES))
+    found = ProgramEvidence(run, other, table, epochs, manifest_of(SIZES))
+    to_write = [table.iloc[row : row + 1] for row in for_writing]
+    return replace(found, opens_to_write=pd.concat([found.opens_to_write, *to_write]))
 
 
 def manifest_of(sizes):
     """Return the manifest of files of these sizes."""
     paths = [f"{number}.bin" for number in range(len(sizes))]
-    return pd.DataFrame({"path": paths, "size_bytes": sizes})
+    return pd.DataFrame({"path": paths, "size_bytes": sizes, "same_as": -1})
 
 
 def failed(*arguments, **options):
@@ -136,8 +150,9 @@ def test_events_and_logs_that_disagree_fail():
     ("bytes_read", "how", "words"),
     [
         (0, {"handed_bytes": 100}, "Open files are handed to other programs"),
-        (0, {"mapped_bytes": {0: 100}}, "Files are mapped into memory."),
-        (500, {"mapped_bytes": {0: 100}}, "Files are mapped into memory."),
+        (0, {"mapped_epochs": {0}}, "Files are mapped into memory."),
+        (500, {"mapped_epochs": {0}}, "Files are mapped into memory."),
+        (0, {"mapped_epochs": {HANDED_EPOCH}}, "Files are mapped into memory."),
     ],
 )
 def test_reads_that_are_no_calls_of_ours_are_not_measured(bytes_read, how, words):
@@ -147,6 +162,34 @@ def test_reads_that_are_no_calls_of_ours_are_not_measured(bytes_read, how, words
     (row,) = table[(table["statement"] == "whole") & (table["epoch"] == 0)].itertuples()
     assert row.answer == "not measured"
     assert row.words.startswith(words)
+
+
+def test_mappings_of_another_epoch_leave_the_bytes_of_this_one_measured():
+    found = evidence([(0, {"bytes_read": 0}), (4, {"bytes_read": 0})])
+    found.records.mapped_epochs = {1}
+    table = statements(found)
+    answers = table[table["statement"] == "whole"].set_index("epoch")["answer"]
+    assert answers.to_dict() == {0: "no", 1: "not measured"}
+
+
+def test_opens_of_the_tables_are_those_of_the_events():
+    """A log counts duplicated descriptors, and no open in a child of posix_spawn."""
+    found = evidence(
+        opens=lambda table: table.assign(opens=[3, *[1] * 7]),
+        records=lambda table: table.assign(opens=4)[:-1],
+    )
+    table = found.file_records.set_index(["epoch", "file_id"])
+    assert table["opens"].to_dict() == {
+        (row.epoch, row.file_id): row.opens for row in found.opens.itertuples()
+    }
+    assert table["reads"].tolist() == [1] * 7 + [0]
+    assert table.loc[(1, 3), "meta_time_s"] == 0
+
+
+def test_tables_have_no_file_that_the_program_changes():
+    name = pinned()
+    found = evidence(written={f"{name}.bin": [0]})
+    assert set(found.file_records["file_id"]) == {0, 1, 2, 3} - {name}
 
 
 def test_opens_in_children_of_posix_spawn_are_in_no_log():
@@ -232,19 +275,112 @@ def test_written_file_is_read_from_the_gfs_and_said_to_be_in_no_class():
     written = {f"{file}.bin": [0]}
     changes = [(file + 4, {"tier": "gfs"})]
     assert failed(changes, written=written) == []
-    assert said(changes, written=written)["read only"] == (
+    answers = said(changes, written=written, for_writing=[file], wrote_bytes=2048)
+    assert answers["read only"] == (
         "no",
-        f"The program wrote to 1 file of the dataset ({file}.bin): the I/O of "
-        "these is in no class.",
+        f"The program opened for writing 1 file ({file}.bin) of the dataset: the GFS "
+        "serves these from then on, and their I/O is in no class. Calls wrote 2 KiB to "
+        "them; 0 of them are no longer as listed.",
     )
+
+
+def test_file_that_is_only_renamed_or_touched_is_not_said_to_be_written():
+    options = {"written": {"0.bin": [0]}, "altered": ["0.bin"], "changed": ["0.bin"]}
+    words = said(**options)["read only"][1]
+    assert words.startswith("The program renamed, removed or changed by name 1 file (0")
+    assert words.endswith("No call wrote to them; 1 of them is no longer as listed.")
+    assert (
+        "opened for writing, or changed, 1"
+        in said(written={"0.bin": [0]})["read only"][1]
+    )
+
+
+def test_renamed_folder_is_named_beside_the_files_that_miss_it():
+    words = [said(changed=["0.bin"], renamed_folders=n)["unchanged"][1] for n in (0, 1)]
+    listed = "1 file is no longer as listed (0.bin), and the program "
+    assert words == [
+        f"{listed}is not known to have changed them.",
+        f"{listed}has renamed 1 folder.",
+    ]
+
+
+def test_rate_is_missed_if_the_program_opens_copies_for_writing():
+    """Of 400 bytes 200 are pinned, and 100 of these are served by the GFS."""
+    answer, words = said(unused_bytes=[100])["rate"]
+    assert (answer, said(unused_bytes=[0])["rate"][0]) == ("no", "yes")
+    assert words == (
+        "Each LFS held what was asked for, to 1 % of the bytes. It served 25.0 % after "
+        "the program had opened files of it for writing, or changed them."
+    )
+
+
+def covered(opens, to_write):
+    """Return answers and words of `cover` and `once` of epoch 0, for these rows."""
+    table = evidence().opens
+    found = replace(
+        evidence(), opens=table.loc[opens], opens_to_write=table.loc[to_write]
+    )
+    rows = statements(found).query("epoch == 0").set_index("statement")
+    return rows.loc["cover", ["answer", "words"]].tolist(), rows["answer"].get("once")
+
+
+def test_files_that_are_opened_for_writing_are_opened():
+    assert covered([1, 2, 3], [0]) == (
+        ["yes", "All 4 files were opened, 1 of them only for writing."],
+        "yes",
+    )
+    assert covered([0, 1, 2, 3], [0])[1] == "no"  # twice
+    assert covered([4], [0, 1]) == (
+        [
+            "no",
+            "2 of 4 files were opened, 2 of them only for writing, so this epoch has "
+            "no I/O time.",
+        ],
+        "yes",
+    )
+
+
+def test_names_of_one_file_are_one_file_that_is_opened():
+    """Its second name is a link; the program opens one of both."""
+    found = evidence(opens=lambda table: table[table["file_id"] != 0])
+    linked = found.manifest.assign(same_as=[-1, 0, -1, -1])
+    rows = statements(replace(found, manifest=linked)).query("epoch == 0")
+    words = rows.set_index("statement")["words"]
+    assert words["cover"] == "All 3 files were opened."
+    both = statements(replace(evidence(), manifest=linked)).query("epoch == 0")
+    assert both.set_index("statement")["answer"]["once"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("for_writing", "escaped", "in_place", "expected"),
+    [
+        ([], [], False, "at least 1: does the command use {dataset}?"),
+        ([0], [], False, "at least 1 for reading; 1 open was for writing, which the"),
+        ([], ["cat (env)"], False, "at least 1; /tierscope/mine does not exist for"),
+        (
+            [],
+            ["/b/cat (x)"],
+            True,
+            "at least 1: does the command use {dataset}? It s",
+        ),
+    ],
+)
+def test_run_without_opens_for_reading_says_why(
+    for_writing, escaped, in_place, expected
+):
+    some = evidence(for_writing=for_writing, escaped=escaped, in_place=in_place)
+    checks = audit_program(replace(some, opens=some.opens[:0]))
+    (check,) = (one for one in checks if one.name == "opens of dataset files")
+    assert not check.passed
+    assert check.expected.startswith(expected)
 
 
 def test_reads_of_files_that_came_after_the_listing_are_stated():
     assert "listed" not in said()
     assert said(unlisted=2048)["listed"] == (
         "no",
-        "The program read 2 KiB of files below the dataset that were not there when it "
-        "was listed: their I/O is in no class.",
+        "The program read 2 KiB of files below the dataset that are not in its list: "
+        "their I/O is in no class.",
     )
 
 

@@ -55,6 +55,7 @@ def totals_of(times_s, calls, copies=0, **keys):
             "staging_time_s": 0.0,
             "staging_gfs_operations": 0,
             "time_s": float(time_s),
+            "once_time_s": 0.0,
             "reference_time_s": 10.0 * n,
             "io_time_s": 0.0,
             "reference_io_time_s": 0.0,

@@ -4,6 +4,7 @@ import os
 import socket
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 import tierscope.data.listing
@@ -79,6 +80,40 @@ def test_link_to_a_file_is_a_file_of_its_own(root, tmp_path):
     assert listing.names == ["a", "b", "c"]
     assert listing.is_link.tolist() == [False, True, True]
     assert listing.size_bytes.tolist() == [1, 1, len("elsewhere/content")]
+
+
+@pytest.mark.parametrize("how", ["link", "hard link", "folder"])
+def test_names_that_lead_to_one_file_know_the_first(root, how):
+    """A cache of Hugging Face's has links to blobs, another one a link to a folder."""
+    make(root, "blobs/a", "blobs/b", "other")
+    if how == "folder":
+        (root / "snap").symlink_to("blobs")
+    else:
+        (root / "snap").mkdir()
+        for name in "ab":
+            if how == "link":
+                (root / "snap" / name).symlink_to(f"../blobs/{name}")
+            else:
+                os.link(root / "blobs" / name, root / "snap" / name)
+    manifest = manifest_of(root)
+    names = ["blobs/a", "blobs/b", "other", "snap/a", "snap/b"]
+    assert manifest["path"].tolist() == names
+    assert manifest["same_as"].tolist() == [-1, -1, -1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("inodes", "devices", "mtimes_ns", "same_as"),
+    [
+        ([7, 7, 8, 7], [1, 1, 1, 1], [5, 5, 5, 5], [-1, 0, -1, 0]),
+        ([0, 0, 0, 0], [1, 1, 1, 1], [5, 5, 5, 5], [-1, -1, -1, -1]),  # not told
+        ([7, 7, 8, 7], [1, 2, 1, 1], [5, 5, 5, 6], [-1, -1, -1, -1]),
+    ],
+)
+def test_files_are_the_same_by_device_inode_and_time(
+    inodes, devices, mtimes_ns, same_as
+):
+    columns = map(np.array, ([3] * 4, mtimes_ns, devices, inodes))
+    assert tierscope.data.listing._same_as(*columns).tolist() == same_as
 
 
 def test_link_to_a_folder_is_followed(root, tmp_path):

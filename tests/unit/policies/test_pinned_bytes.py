@@ -1,10 +1,18 @@
 """Pinning by bytes: what is held, and which cache rates a dataset can meet."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tierscope.policies.pinned_bytes import coarse_rates_line, pinned_by_bytes
+from tierscope.policies.pinned_bytes import (
+    coarse_rates_line,
+    held_bytes,
+    own_sizes,
+    pinned_by_bytes,
+    pinned_names,
+    quota_of_bytes,
+)
 from tierscope.policies.pinning import Pinning, pinned_order
 
 SIZES = st.lists(st.integers(0, 1 << 40), min_size=1, max_size=40).map(np.array)
@@ -91,3 +99,24 @@ def test_held_bytes_of_several_orders_are_a_span():
 
 def test_rates_that_can_be_met_need_no_words():
     assert coarse_rates_line("mine", np.full(2, 10), [0, 50, 100], 1, 3) is None
+
+
+# Three files; the second and the third have another name each.
+LINKED = pd.DataFrame(
+    {"size_bytes": [10, 20, 30, 20, 30], "same_as": [-1, -1, -1, 1, 2]}
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rate", [0, 34, 50, 84, 100])
+def test_names_of_one_file_are_pinned_together_and_its_bytes_count_once(rate, seed):
+    held = pinned_names(LINKED, rate, seed, 0)
+    assert held[[1, 2]].tolist() == held[[3, 4]].tolist()
+    assert held_bytes(LINKED, held) <= rate * 60 / 100
+    assert held.all() == (rate == 100)
+
+
+def test_bytes_of_a_file_are_those_of_its_first_name():
+    assert own_sizes(LINKED).tolist() == [10, 20, 30, 0, 0]
+    assert quota_of_bytes(own_sizes(LINKED), 50) == 30
+    assert held_bytes(LINKED, np.array([False, False, False, True, True])) == 50

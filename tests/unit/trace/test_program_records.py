@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from job_logs import write_job_log
 from tierscope.trace.log import SHARED, LogError
-from tierscope.trace.program_records import read_program_records
+from tierscope.trace.program_records import HANDED_EPOCH, read_program_records
 
 NAMES = ["a.bin", "sub/b.bin"]
 ROOTS = {"gfs": ["/links/gfs", "/links 2/gfs"], "lfs": ["/links/lfs", "/links 2/lfs"]}
@@ -93,13 +93,25 @@ def test_reads_by_real_names_are_counted_by_file(read):
     assert read((0, rows), (1, rows)).originals == {"sub/b.bin": 2}
 
 
-def test_mapped_bytes_are_added_up_by_rank(tmp_path):
-    rows = [("POSIX", 0, "/links/gfs.ep0/a.bin", {"opens": 1})]
-    for number, rank in enumerate((0, 2, 2)):
-        metadata = {"rank": str(rank), "mapped_bytes": "100"}
-        write_job_log(tmp_path / f"{number}.darshan", rows, metadata=metadata)
-    found = read_program_records(tmp_path, ROOTS, "/data", NAMES)
-    assert found.mapped_bytes == {0: 100, 2: 200}
+MAPPED = {"opens": 1, "MMAPS": 2}
+
+
+@pytest.mark.parametrize(
+    ("path", "epochs"),
+    [
+        ("/links/gfs.ep0/a.bin", {0, 2}),
+        ("/links/lfs.handed/a.bin", {HANDED_EPOCH, 2}),
+        ("/links/gfs.bg.ep3/a.bin", {2}),
+        ("/data/sub/b.bin", {2}),  # it is written
+        ("/data/new.bin", {2}),
+        ("/lib/libc.so.6", {2}),
+    ],
+)
+def test_mappings_are_of_the_epoch_of_the_name(read, path, epochs):
+    rows = [("POSIX", path, MAPPED), ("STDIO", "/links/gfs.ep1/a.bin", READ)]
+    other = ("POSIX", "/links/lfs.ep2/a.bin", MAPPED)
+    found = read((0, rows), (1, [other]), written=["sub/b.bin"])
+    assert found.mapped_epochs == epochs
 
 
 def test_reads_of_files_that_were_open_at_the_start_are_in_no_class(read):

@@ -283,14 +283,14 @@ static void note_rename(struct target *source, struct target *target) {
     return;
   int saved_errno = errno;
   if (source->slot)
-    note_written(source->slot);
+    note_written(source->slot, ALTERED);
   else if (source->name &&
            REAL(fstatat)(target->directory, target->path, &info, AT_SYMLINK_NOFOLLOW) ==
                0 &&
            S_ISDIR(info.st_mode))
-    note_event(NULL, own_epoch(), WROTE, now_ns(), false);
+    note_event(NULL, own_epoch(), ALTERED, now_ns(), false);
   if (target->slot)
-    note_written(target->slot);
+    note_written(target->slot, ALTERED);
   errno = saved_errno;
 }
 

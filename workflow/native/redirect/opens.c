@@ -106,18 +106,36 @@ static uintptr_t take_stream(FILE *stream) {
   return means;
 }
 
-static void note_close(uintptr_t means) {
-  if (LIKELY(!means))
-    return;
-  note_event(slot_meant(means), (int)(means & LAST_EPOCH), CLOSED, now_ns(),
+static void note_end(uintptr_t means, enum event_kind how) {
+  note_event(slot_meant(means), (int)(means & LAST_EPOCH), how, now_ns(),
              was_on_lfs(means));
+}
+
+static void note_close(uintptr_t means) {
+  if (__builtin_expect(means != 0, false))
+    note_end(means, CLOSED);
+}
+
+/*
+ * A descriptor that the kernel gives anew has been closed: what it meant was closed by
+ * a call that libc does not make, or makes inside of itself.
+ */
+static void end_unseen(int fd) {
+  meaning *slot = slot_of(fd);
+  if (LIKELY(!slot || !*slot) || getpid() != own_pid())
+    return;
+  uintptr_t means = atomic_exchange(slot, 0);
+  if (!means || has_twin(means))
+    return;
+  one_reader_less(table, slot_meant(means));
+  note_end(means, REUSED);
 }
 
 /* ---- Opens ---------------------------------------------------------------------- */
 
 static void note_open(const struct target *target, enum purpose purpose) {
   if (purpose == WRITE) {
-    note_written(target->slot);
+    note_written(target->slot, OPENED_TO_WRITE);
     return;
   }
   if (target->place == AS_GIVEN) {
@@ -135,6 +153,8 @@ static void note_open(const struct target *target, enum purpose purpose) {
 
 /* Notes what a call has opened, if it is a known file. */
 static void opened(const struct target *target, enum purpose purpose, int fd) {
+  if (table && table->wants_closes)
+    end_unseen(fd);
   if (!target->slot)
     return;
   note_open(target, purpose);
@@ -360,6 +380,7 @@ static int duplicated(int old_fd, int new_fd) {
   meaning *slot = table && table->wants_closes && new_fd >= 0 ? slot_of(old_fd) : NULL;
   if (LIKELY(!slot || !*slot) || new_fd == old_fd || getpid() != own_pid())
     return new_fd;
+  end_unseen(new_fd);
   *slot |= IS_SHARED;
   note_descriptor(new_fd, *slot);
   return new_fd;

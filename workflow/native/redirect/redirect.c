@@ -141,10 +141,10 @@ void note_mark(int epoch, int64_t time_ns) {
   note(is_known ? (uint32_t)used.ru_inblock : NO_SLOT, epoch, MARKED, time_ns, false);
 }
 
-void note_written(uint32_t *slot) {
+void note_written(uint32_t *slot, enum event_kind how) {
   __atomic_fetch_or(slot, WRITTEN, __ATOMIC_RELEASE);
   count(WRITES);
-  note_event(slot, own_epoch(), WROTE, now_ns(), false);
+  note_event(slot, own_epoch(), how, now_ns(), false);
 }
 
 /* ---- Start ---------------------------------------------------------------------- */

@@ -41,7 +41,9 @@ uint32_t *find_slot(const char *name, size_t bytes);
 void note_event(const uint32_t *slot, int epoch, enum event_kind kind, int64_t time_ns,
                 bool was_on_lfs);
 void note_mark(int epoch, int64_t time_ns);
-void note_written(uint32_t *slot);
+
+/* From now on the GFS has the file: it was ALTERED, or OPENED_TO_WRITE. */
+void note_written(uint32_t *slot, enum event_kind how);
 
 static inline void count(enum count which) {
   __atomic_fetch_add(&table->counts[which], 1, __ATOMIC_RELAXED);
@@ -158,7 +160,7 @@ static inline void end_look(struct target *target, enum purpose purpose) {
   if (LIKELY(!target->slot))
     return;
   if (purpose == CHANGE)
-    note_written(target->slot);
+    note_written(target->slot, ALTERED);
   else if (target->has_fallen_back)
     count(LOOK_FALLBACKS);
 }

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define TABLE_MAGIC "tierscope-table" /* 16 bytes with its end */
-#define TABLE_VERSION 2
+#define TABLE_VERSION 3
 enum {
   N_ROOTS = 4,
   FOLDER_BYTES = 1024,
@@ -34,8 +34,10 @@ enum event_kind {
   OPENED_LFS,
   FELL_BACK, /* the LFS copy could not be opened; an OPENED_GFS follows */
   CLOSED,
-  MARKED, /* an epoch of the group begins */
-  WROTE   /* a known file was, or may have been, changed: the GFS has it from now on */
+  MARKED,  /* an epoch of the group begins */
+  ALTERED, /* a known file was changed by its name: the GFS has it from now on */
+  OPENED_TO_WRITE, /* which may change a known file: the GFS has it from now on */
+  REUSED /* a file's descriptor is another one's: it was closed by a call unseen */
 };
 
 #define NO_SLOT UINT32_MAX
@@ -49,7 +51,7 @@ struct event {
   int32_t pid, epoch;
   uint16_t group;
   uint8_t kind;
-  uint8_t was_on_lfs; /* what was CLOSED */
+  uint8_t was_on_lfs; /* what was CLOSED or REUSED */
 };
 
 enum count {

@@ -2,11 +2,13 @@
 
 import pytest
 from tierscope.benchmark.programs.table import (
+    ALTERED,
     CLOSED,
     FELL_BACK,
     OPENED_GFS,
     OPENED_LFS,
-    WROTE,
+    OPENED_TO_WRITE,
+    REUSED,
 )
 
 FILE = "train/2.png"
@@ -54,7 +56,9 @@ def test_changed_file_leaves_the_lfs(any_node, change):
     found = any_node.run(code).strip()
     is_gone = change in ("unlink", "rename")
     assert found == ("No such file or directory" if is_gone else f"gfs/{FILE}")
-    kinds = [WROTE] if is_gone else [WROTE, OPENED_GFS]
+    by_name = ("truncate", "unlink", "rename", "replace", "touch", "mode")
+    kinds = [ALTERED if change in by_name else OPENED_TO_WRITE]
+    kinds += [] if is_gone else [OPENED_GFS]
     if change == "create":  # Python's open of mode w truncates at the open
         assert (any_node.folder / "set" / FILE).read_text() == "anew"
     assert any_node.events() == [(kind, FILE, 0) for kind in kinds]
@@ -72,7 +76,7 @@ def test_change_that_fails_leaves_the_copy_in_use(any_node):
 
 def test_renamed_folder_is_told_of_without_a_file(any_node):
     any_node.run("os.rename(data + '/deep', data + '/deeper')")
-    assert any_node.events() == [(WROTE, "", 0)]
+    assert any_node.events() == [(ALTERED, "", 0)]
     any_node.run("os.mkdir(beside + '/x'); os.rename(beside + '/x', beside + '/y')")
     assert any_node.events() == []
 
@@ -109,3 +113,29 @@ def test_every_close_of_a_dataset_file_is_told_of_once(make_node):
         *[FILE, "train/1.png"],
         FILE,
     ]
+
+
+def test_close_that_libc_does_not_see_is_told_of_when_the_number_is_another_files(
+    make_node,
+):
+    """As in Node.js. What has a second descriptor is still open."""
+    node = make_node(wants_closes=True)
+    node.run(
+        f"""{PATH}
+CLOSE = {{"x86_64": 3, "aarch64": 57}}[os.uname().machine]
+fd = os.open(path, 0)
+copy = os.dup(fd)
+libc.syscall(CLOSE, fd)
+assert os.open("/dev/null", 0) == fd  # the copy is still of the file
+os.close(fd)
+libc.syscall(CLOSE, copy)
+assert os.open(data + "/train/1.png", 0) == fd
+assert os.dup(fd) == copy
+libc.syscall(CLOSE, fd)
+libc.syscall(CLOSE, copy)
+for number in (fd, copy):
+    assert os.open("/dev/null", 0) == number
+"""
+    )
+    assert [name for _, name, _ in node.events(REUSED)] == [FILE, "train/1.png"]
+    assert node.events(CLOSED) == []

@@ -90,6 +90,7 @@ def test_copy_that_fails_says_why_and_leaves_nothing(make, tmp_path):
     ended = all_ended(copier)
     assert ended[0] == Ended(0, 0, "No such file or directory")
     assert "has changed since the dataset was listed" in ended[2].error
+    assert ended[2].has_changed
     assert not any((tmp_path / "copying").iterdir())
 
 

@@ -19,7 +19,7 @@ from tierscope.core.scenario import Point, Scenario
 from tierscope.core.studies import has_policies, without_reference
 from tierscope.core.tables import check_table
 from tierscope.figures.loaders import in_order, plot_loaders
-from tierscope.figures.policies import failure_notes, plot_policies
+from tierscope.figures.policies import failure_notes, filling_notes, plot_policies
 from tierscope.pages.policy_summary import summary_text
 
 TESTS = Origin("tests")
@@ -195,6 +195,51 @@ def test_stage_in_that_was_run_stands_in_place_of_an_estimate():
     assert adhoc["staging_gfs_operations"].tolist() == [12, 12]  # of both nodes
     assert adhoc["time_s"].tolist() == [5 + 6, 5 + 6 + 6]
     assert of(totals, "none")["staging"].tolist() == ["none"] * 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "loader", "last_s", "pays"),
+    [
+        ("monarch", "program", 7, 3),
+        ("lru", "program", 7, 3),
+        ("monarch", "posix", 7, 3),
+        ("lru", "posix", 13, math.nan),  # it copies again in each epoch
+    ],
+)
+def test_copies_that_are_waited_for_once_are_in_no_further_epoch(
+    policy, loader, last_s, pays
+):
+    """12 and 7 s, and 6 s of copies at the end: behind by 1 s, then 5 s an epoch."""
+    placed = {"policy": policy, "loader": loader, "cache_rate_percent": 50}
+    io_time, epochs = together(
+        tables((10, 10), (0, 0), loader=loader), tables((10, 5), (0, 4), **placed)
+    )
+    background = background_of(**placed)
+    is_last = (background["epoch"] == 1) & (background["node"] == 1)
+    background["drain_time_s"] = 6.0 * is_last
+    policy_epochs = compare_epochs(io_time, epochs, background)
+    totals = check_table(add_up(policy_epochs, epochs), "policy_totals")
+    assert of(totals, policy)["time_s"].tolist() == [12, 25]
+    summary = check_table(summarise(totals), "policy_summary").set_index("policy")
+    assert summary.loc[policy, "last_epoch_time_s"] == last_s
+    assert summary.loc[policy, "pays_after_epochs"] == pytest.approx(pays, nan_ok=True)
+    figure = plot_policies(
+        policy_epochs, totals, summary.reset_index(), provenance=TESTS
+    )
+    further = [line.get_ydata() for line in figure.axes[2].lines]
+    ends = [[some[0], some[-1]] for some in further if len(some) == 3]
+    assert [-1, -1 + 2 * (12 - last_s)] in ends
+
+
+def test_epochs_that_still_fill_the_lfs_are_not_like_those_that_follow(compared):
+    """One epoch is not enough to see what Monarch's copies bring."""
+    first = compared[0].query("epoch == 0")
+    assert filling_notes(compared[0]) == []
+    assert filling_notes(first)[0].startswith(
+        "The last epoch still filled the LFS: mon"
+    )
+    evicting = first.assign(evicted_files=first["placed_files"])
+    assert filling_notes(evicting) == []
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from tierscope.benchmark.programs import keeper as module
 from tierscope.benchmark.programs.copier import Ended
 from tierscope.benchmark.programs.keeper import NodeKeeper
 from tierscope.benchmark.programs.table import (
+    ALTERED,
     CLOSED,
     EVENTS,
     FELL_BACK,
@@ -14,8 +15,9 @@ from tierscope.benchmark.programs.table import (
     MARKED,
     OPENED_GFS,
     OPENED_LFS,
+    OPENED_TO_WRITE,
     PROCESSES,
-    WROTE,
+    REUSED,
 )
 from tierscope.storage.process_times import start_time
 
@@ -88,9 +90,9 @@ def test_opens_are_added_up_by_group_epoch_tier_and_file():
     table.add((OPENED_GFS, 2, 0, 1), (OPENED_GFS, 2, 0, 0), (CLOSED, 2, 0, 1))
     noted = keeper.finish()
     assert noted["opens"].tolist() == [
-        [0, 0, 0, 2, 1],
-        [1, 0, 0, 2, 2],
-        [1, 1, 1, 0, 1],
+        [0, 0, 0, 0, 2, 1],
+        [1, 0, 0, 0, 2, 2],
+        [1, 1, 1, 0, 0, 1],
     ]
     assert noted["groups"] == [
         {"rank": -1, "pid": 0, "epoch": 0, "device_bytes": -1},
@@ -106,17 +108,19 @@ def test_sums_of_many_opens_are_those_of_all(monkeypatch):
     for _ in range(3):
         table.add((OPENED_GFS, 0), (OPENED_GFS, 0), (OPENED_LFS, 1))
         keeper.step()
-    assert keeper.finish()["opens"].tolist() == [[0, 0, 0, 0, 6], [0, 0, 1, 1, 3]]
+    sums = keeper.finish()["opens"].tolist()
+    assert sums == [[0, 0, 0, 0, 0, 6], [0, 0, 1, 0, 1, 3]]
 
 
 def test_what_is_rare_is_noted():
-    events = [(WROTE, 2), (WROTE, 0), (WROTE, 2), (FELL_BACK, 1), (FELL_BACK, 1)]
-    events.append((WROTE, -1))  # a renamed folder
+    events = [(ALTERED, 2), (OPENED_TO_WRITE, 0, 1), (ALTERED, 2)]
+    events += [(FELL_BACK, 1), (FELL_BACK, 1), (ALTERED, -1)]  # a renamed folder
     noted = NodeKeeper(Table(events, n_lost=5), None).finish()
     assert noted["written"] == [0, 2]
+    assert (noted["altered"], noted["renamed_folders"]) == ([2], 1)
     assert noted["fell_back"] == {"1": 2}
     assert noted["n_lost"] == 5
-    assert len(noted["opens"]) == 0
+    assert noted["opens"].tolist() == [[0, 1, 0, 1, 0, 1]]
 
 
 def test_mark_knows_what_its_group_has_read_of_devices():
@@ -170,15 +174,24 @@ def dropped(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize(("tiers", "paths"), [([], ["/gfs/a.bin"]), (["gfs"], [])])
-def test_pages_are_dropped_after_the_last_close_unless_it_did_so(dropped, tiers, paths):
+@pytest.mark.parametrize(
+    ("tiers", "last", "paths"),
+    [
+        ([], CLOSED, ["/gfs/a.bin"]),
+        (["gfs"], CLOSED, []),
+        (["gfs"], REUSED, ["/gfs/a.bin"]),
+    ],
+)
+def test_pages_are_dropped_after_the_last_close_unless_it_did_so(
+    dropped, tiers, last, paths
+):
     opened = [(OPENED_GFS, 0), (OPENED_GFS, 0), (OPENED_LFS, 1), (CLOSED, 0)]
     table = Table(opened)
     table.dropping.update(tiers)
     keeper = NodeKeeper(table, {"gfs": "/gfs", "lfs": "/lfs"})
     keeper.step()
     assert dropped == []
-    table.add((CLOSED, 0))
+    table.add((last, 0))
     keeper.step()
     keeper._dropper.shutdown()
     assert dropped == paths
@@ -226,7 +239,7 @@ class Moving:
         """Take a read."""
         return read
 
-    def end(self, read, ended_ns):
+    def end(self, read, ended_ns, *, was_closed=True):
         """Take its end."""
 
     def is_copied(self, file_id):

@@ -31,12 +31,14 @@ def node(number=0, **facts):
         "n_running": 0,
         "counts": {},
         "written": [],
+        "altered": [],
+        "renamed_folders": 0,
         "filled": {"copied_bytes": 10, "time_s": 0.5},
-        "held": {"files": 1, "bytes": 10, "damaged": []},
+        "held": {"files": 1, "bytes": 10, "unused_bytes": 0, "damaged": []},
         "tier_roots": {"gfs": f"/links-{number}/gfs", "lfs": f"/links-{number}/lfs"},
         "machine": {"cpu_model": "made-up"},
     }
-    return NodeNotes(known | facts, np.empty((0, 5), np.int64))
+    return NodeNotes(known | facts, np.empty((0, 6), np.int64))
 
 
 def observed(*nodes, marks=((EPOCH, 0), (EPOCH, 1)), changed=()):
@@ -73,8 +75,9 @@ def test_counts_of_nodes_are_added_up_and_names_stand_once():
 
 
 def test_written_files_know_the_nodes_that_wrote():
-    found = observed(node(0, written=[1]), node(1, written=[0, 1]))
+    found = observed(node(0, written=[1]), node(1, written=[0, 1], altered=[0]))
     assert found["written"] == {"a": [1], "b": [0, 1]}
+    assert (found["altered"], found["unused_bytes"]) == (["a"], [0, 0])
 
 
 @pytest.mark.parametrize(
@@ -84,10 +87,12 @@ def test_written_files_know_the_nodes_that_wrote():
         ([(EPOCH, 0)], [], "mark"),
         ([(EPOCH, 0)], ["hook", "begin"], "hook"),
         ([(EPOCH, 0)], ["hook"], "mark"),
+        ([(EPOCH, 0)], ["hook", "evaluation"], "mark"),
     ],
 )
 def test_who_marks_epochs_is_known(marks, kinds, by):
-    notes = [{"kind": kind, "framework": "torch"} for kind in kinds]
+    begin = {"framework": "torch", "evaluation": "evaluation" in kinds}
+    notes = [begin | {"kind": kind.replace("evaluation", "begin")} for kind in kinds]
     assert observed(node(notes=notes), marks=marks)["epochs_by"] == by
 
 

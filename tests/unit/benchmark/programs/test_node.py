@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.node import Node
+from tierscope.core.description import ProgramSettings
 
 
 @pytest.mark.parametrize("left", [[], ["links"], ["notes"]])
@@ -25,6 +26,7 @@ def test_folder_in_memory_that_somebody_removed_fails_the_run(tmp_path, left):
         ([], [], False, "does not exist for it: train is of Go", "is of Go"),
         ([], [], True, "; train has AddressSanitizer", "has AddressSanitizer"),
         ([1], ["go (is linked statically)"], False, "started: go (is linked", ""),
+        ([1], ["e (starts without our environment)"], False, "with --in-place (l", ""),
         ([1], [], False, None, ""),
         ([], ["go (is linked statically)"], True, None, ""),
     ],
@@ -35,7 +37,7 @@ def test_line_on_a_failed_program_names_what_was_not_redirected(
     monkeypatch.setattr(
         "tierscope.benchmark.programs.node.reason_of", lambda *_: reason
     )
-    program, dataset = SimpleNamespace(in_place=in_place), SimpleNamespace(name="mine")
+    program, dataset = ProgramSettings((), in_place), SimpleNamespace(name="mine")
     settings = SimpleNamespace(program=program, dataset=dataset)
     node = Node(settings, None, None, (), Path("data"), "launch")
     node.table = SimpleNamespace(processes=lambda: processes, escaped=lambda: escaped)

@@ -168,6 +168,16 @@ def test_copy_that_cannot_be_removed_is_counted(make, said):
     assert said == ["removing 0.bin from the LFS failed: Permission denied"]
 
 
+def test_copy_of_a_file_that_has_changed_is_told_from_other_failures(make):
+    placer = make()
+    for file, how in ((0, {"has_changed": True}), (1, {})):
+        read(placer, file)
+        placer._copier.end(file, error="why", **how)
+    placer.step()
+    details = [row[3] for row in rows(placer) if row[0] == "failed"]
+    assert details == ["changed", "error"]
+
+
 def test_full_lfs_ends_placement_and_is_said(make, said):
     placer = make()
     read(placer, 0)

@@ -44,7 +44,7 @@ def notes(number=0, ranks=(0,), opens=(), marks=(), processes=(), further=()):
     groups = [{"rank": rank, "device_bytes": 100} for rank in (-1, *ranks)]
     facts = {"node": number, "ranks": list(ranks), "groups": groups}
     facts |= {"marks": list(marks), "processes": list(processes)}
-    rows = np.array(list(opens), np.int64).reshape(-1, 5)
+    rows = np.insert(np.array(list(opens), np.int64).reshape(-1, 5), 3, 0, axis=1)
     return NodeNotes(facts | {"notes": list(further)}, rows)
 
 
@@ -56,9 +56,9 @@ def test_opens_of_a_group_without_a_rank_are_of_the_nodes_first_rank():
     table = opens_table(nodes)
     check_table(table, "opens")
     assert table.to_numpy().tolist() == [
-        [0, 0, 0, "gfs", 1, 5],
-        [1, 1, 0, "gfs", 1, 1],
-        [0, 0, 1, "lfs", 2, 1],
+        [0, 0, 0, "gfs", 1, 5, False],
+        [1, 1, 0, "gfs", 1, 1, False],
+        [0, 0, 1, "lfs", 2, 1, False],
     ]
 
 
@@ -240,8 +240,11 @@ def test_opens_of_processes_without_an_epoch_are_counted_once_others_have_one():
     assert n_unmarked_opens(node) == 4
 
 
-def test_samples_of_an_epoch_are_opens_and_its_bytes_those_of_the_files():
-    opens = opens_table([notes(opens=[(1, 0, 0, 0, 2), (1, 0, 1, 2, 1)])])
+def test_samples_of_an_epoch_are_opens_for_reading_with_the_bytes_of_their_files():
+    node = notes(opens=[(1, 0, 0, 0, 2), (1, 0, 1, 2, 1), (1, 0, 0, 1, 4)])
+    node.opens[2, 3] = True  # for writing
+    opens = opens_table([node])
+    assert opens["for_writing"].tolist() == [False, True, False]
     marks = marks_of((0, 0, 1.0, 3.5), (0, 1, 3.5, 4.0))
     table = epochs_table(opens, marks, SIZES, {0: {"time_s": 0.5}})
     assert table["execution_time_s"].tolist() == [2.5, 0.5]
@@ -263,7 +266,7 @@ def test_process_without_an_end_has_what_was_last_seen(end_s, is_last_seen):
 def test_notes_are_read_by_the_numbers_of_the_nodes(tmp_path):
     for rank, number in ((0, 1), (4, 0)):
         (tmp_path / f"node-{rank}.json").write_text(json.dumps({"node": number}))
-        np.save(tmp_path / f"opens-{rank}.npy", np.full((1, 5), rank))
+        np.save(tmp_path / f"opens-{rank}.npy", np.full((1, 6), rank))
     found = read_notes(tmp_path)
     assert [one.number for one in found] == [0, 1]
     assert found[0].opens[0, 0] == 4

@@ -7,21 +7,33 @@ If a policy moved files, a new one decides again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from tierscope.audit.check import Check, equal
+from tierscope.audit.copies import copies_in_time, copies_made
 from tierscope.audit.decisions import Room, check_again, check_traffic
 from tierscope.core.certificate import NO, NOT_MEASURED, YES
 from tierscope.core.columns import TABLES
 from tierscope.core.description import Run
+from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import count_words, number_words, size_words
 from tierscope.policies import POLICIES, node_policy
-from tierscope.policies.decisions import LATE
-from tierscope.policies.pinned_bytes import pinned_by_bytes, quota_of_bytes
-from tierscope.trace.program_records import BELOW, ProgramRecords
+from tierscope.policies.pinned_bytes import (
+    first_names,
+    own_sizes,
+    pinned_names,
+    quota_of_bytes,
+)
+from tierscope.trace.program_records import (
+    BELOW,
+    HANDED_EPOCH,
+    WRITTEN,
+    ProgramRecords,
+)
 
 _WHOLE_RUN = -1  # as the epoch of a statement
 _NAMED = 3  # names that a line lists
@@ -43,6 +55,8 @@ class ProgramEvidence:
         Tables `opens`, `run_epochs` and `user_manifest`.
     decisions : DataFrame, optional
         Table `decisions`, if a policy moved files.
+    opens_to_write : DataFrame
+        Table `opens` of the opens for writing, which `opens` is without.
     """
 
     run: Run
@@ -51,6 +65,7 @@ class ProgramEvidence:
     epochs: pd.DataFrame
     manifest: pd.DataFrame
     decisions: pd.DataFrame | None = None
+    opens_to_write: pd.DataFrame = field(default_factory=partial(empty_table, "opens"))
 
     @property
     def sizes(self) -> np.ndarray:
@@ -63,13 +78,28 @@ class ProgramEvidence:
         return self.manifest["path"].to_numpy()
 
     @property
+    def file_records(self) -> pd.DataFrame:
+        """Return table `file_records`: reads of the logs, and opens of the events.
+
+        A log counts a duplicated descriptor as an open, too.
+        """
+        keys = ["epoch", "rank", "tier", "file_id"]
+        asked = self.opens[~self.opens["file_id"].isin(self.written)]
+        opens = asked.groupby(keys)["opens"].sum()
+        logged = self.records.file_records.set_index(keys)
+        index = opens.index.union(logged.index)
+        table = logged.reindex(index, fill_value=0)
+        table["opens"] = opens.reindex(index, fill_value=0)
+        return check_table(table.reset_index(), "file_records")
+
+    @property
     def on_lfs(self) -> np.ndarray:
         """Return which files each LFS held before the start: bool, (n_files,)."""
         run = self.run
         is_pinned = run.scenario.policy == "pinning"
         rate = run.point.cache_rate_percent if is_pinned else 0
-        return pinned_by_bytes(
-            self.sizes, rate, run.training.seed, run.point.repetition
+        return pinned_names(
+            self.manifest, rate, run.training.seed, run.point.repetition
         )
 
     @property
@@ -83,7 +113,7 @@ class ProgramEvidence:
 
     @property
     def written(self) -> set[int]:
-        """Return the files to which the program wrote."""
+        """Return the files that the program opened for writing, or changed."""
         wanted = set(self.run.observed["written"])
         return {i for i, name in enumerate(self.names) if name in wanted}
 
@@ -120,10 +150,24 @@ def audit_program(evidence: ProgramEvidence) -> list[Check]:
 
 
 def _check_opens(evidence: ProgramEvidence) -> Check:
-    """Check that the program opened something of the dataset."""
+    """Check that the program read something of the dataset."""
     n_opens = int(evidence.opens["opens"].sum())
-    expected = "at least 1: does the command use {dataset}?"
+    expected = f"at least 1{'' if n_opens else _why_no_open(evidence)}"
     return Check("opens of dataset files", n_opens > 0, str(n_opens), expected)
+
+
+def _why_no_open(evidence: ProgramEvidence) -> str:
+    """Return why a program may have read nothing, as the end of a phrase."""
+    if n_to_write := int(evidence.opens_to_write["opens"].sum()):
+        return (
+            f" for reading; {count_words(n_to_write, 'open was', 'opens were')} for "
+            "writing, which the GFS serves: let the program open its files for reading "
+            "only, such as np.memmap(..., mode='r')"
+        )
+    run = evidence.run
+    escaped = run.observed["escaped"]
+    words = run.program.out_of_reach_words(run.dataset.name, escaped)
+    return words or f": does the command use {{dataset}}?{_started(escaped)}"
 
 
 def _check_marks(evidence: ProgramEvidence) -> Iterator[Check]:
@@ -175,10 +219,11 @@ def _check_decisions(evidence: ProgramEvidence) -> Iterator[Check]:
     yield equal("opens that no decision is for, or the other way round", differ, 0)
     ranks = {node["node"]: [node["rank"]] for node in run.placement}
     policies = {
-        node: node_policy(run, run.point, some, sizes=sizes)
+        node: node_policy(run, run.point, some, manifest=evidence.manifest)
         for node, some in ranks.items()
     }
-    quota_bytes = quota_of_bytes(sizes, run.point.cache_rate_percent)
+    own = own_sizes(evidence.manifest)
+    quota_bytes = quota_of_bytes(own, run.point.cache_rate_percent)
     may_evict = POLICIES[run.scenario.policy].evicts
     yield from check_again(decisions, policies, Room(sizes, quota_bytes, may_evict))
     yield from check_traffic(decisions, evidence.records.background, sizes)
@@ -262,6 +307,13 @@ def _still_running(run: Run) -> str:
     return f"; {left} of the program still ran at its end"
 
 
+def _started(escaped: Sequence[str]) -> str:
+    """Return which programs were started that cannot be redirected: a sentence."""
+    names = dict.fromkeys(one.rpartition("/")[2] for one in escaped)
+    words = f" It started what cannot be redirected: {', '.join(names)}."
+    return words if names else ""
+
+
 def _such_as(names: Iterable[str]) -> str:
     """Return names, or examples of many, as the end of a phrase."""
     all_names = list(names)
@@ -292,18 +344,15 @@ def _tier(evidence: ProgramEvidence) -> dict[str, str]:
     return _said(
         "tier",
         YES,
-        f"All {n_opens:,} opens of dataset files were on the tier that was decided, in "
-        "the events and in the logs.",
+        f"All {n_opens:,} opens of dataset files for reading were on the tier that was "
+        "decided, in the events and in the logs.",
     )
 
 
 def _escapes(evidence: ProgramEvidence) -> dict[str, str]:
     """Return whether reads can have escaped us."""
     run = evidence.run
-    named = ""
-    if escaped := run.observed["escaped"]:
-        names = dict.fromkeys(one.rpartition("/")[2] for one in escaped)
-        named = f" It started what cannot be redirected: {', '.join(names)}."
+    named = _started(run.observed["escaped"])
     if left := _still_running(run):
         words = f"{left}, and what is read later is not seen.{named}"
         return _said("seen", NO, words.removeprefix("; "))
@@ -332,27 +381,17 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
     }
     yield _rate(evidence)
     if evidence.decisions is not None:
-        yield _copies(evidence)
-        yield _in_time(evidence)
+        yield _said("copies", *copies_made(evidence.decisions, evidence.sizes))
+        yield _said("in time", *copies_in_time(evidence.decisions))
     faults = observed["hook_faults"]
     is_told = observed["epochs_by"] != "nobody" and not faults
     words = " ".join([by[observed["epochs_by"]], *faults])
     yield _said("epochs", YES if is_told else NO, words)
-    if names := observed["written"]:
-        yield _said(
-            "read only",
-            NO,
-            f"The program wrote to {count_words(len(names), 'file', separator=',')} of "
-            f"the dataset{_such_as(names)}: the I/O of these is in no class.",
-        )
-    unwritten = [one for one in observed["changed"] if one not in set(names)]
+    if observed["written"]:
+        yield _said("read only", NO, _read_only_words(evidence))
+    unwritten = [one for one in observed["changed"] if one not in observed["written"]]
     if unwritten:
-        yield _said(
-            "unchanged",
-            NO,
-            f"{count_words(len(unwritten), 'file', separator=',')} of the dataset "
-            f"changed during the run{_such_as(unwritten)}.",
-        )
+        yield _said("unchanged", NO, _unchanged_words(unwritten, observed))
     other = evidence.records.other_io
     below = int(other.loc[other["what"] == BELOW, "bytes_read"].sum())
     if unlisted := below - evidence.records.handed_bytes:
@@ -360,7 +399,7 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
             "listed",
             NO,
             f"The program read {size_words(unlisted)} of files below the dataset that "
-            "were not there when it was listed: their I/O is in no class.",
+            "are not in its list: their I/O is in no class.",
         )
     if n_again := observed["reopened_after_drop"]:
         yield _said(
@@ -372,68 +411,67 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
         )
 
 
+def _read_only_words(evidence: ProgramEvidence) -> str:
+    """Return how the program may have changed files, and what is known of that."""
+    observed, names = evidence.run.observed, evidence.names
+    opened = names[np.unique(evidence.opens_to_write["file_id"])].tolist()
+    ways = [
+        f"{way} {count_words(len(some), 'file', separator=',')}{_such_as(some)}"
+        for way, some in (
+            ("opened for writing", opened),
+            ("renamed, removed or changed by name", observed.get("altered", ())),
+        )
+        if some
+    ]
+    written = observed["written"]
+    if not ways:  # of a run that does not tell them apart
+        n_files = count_words(len(written), "file", separator=",")
+        ways = [f"opened for writing, or changed, {n_files}{_such_as(written)}"]
+    other = evidence.records.other_io
+    n_bytes = int(other.loc[other["what"] == WRITTEN, "bytes_written"].sum())
+    how_much = f"Calls wrote {size_words(n_bytes)}" if n_bytes else "No call wrote"
+    n_changed = len(written.keys() & set(observed["changed"]))
+    differ = count_words(n_changed, "of them is", "of them are", separator=",")
+    return (
+        f"The program {' and '.join(ways)} of the dataset: the GFS serves these from "
+        f"then on, and their I/O is in no class. {how_much} to them; {differ} no "
+        "longer as listed."
+    )
+
+
+def _unchanged_words(unwritten: Sequence[str], observed: Mapping) -> str:
+    """Return which files have changed that the program has not opened for writing."""
+    are = count_words(len(unwritten), "file is", "files are", separator=",")
+    how = "the program is not known to have changed them"
+    if n_folders := observed.get("renamed_folders", 0):
+        how = f"the program has renamed {count_words(n_folders, 'folder')}"
+    return f"{are} no longer as listed{_such_as(unwritten)}, and {how}."
+
+
 def _rate(evidence: ProgramEvidence) -> dict[str, str]:
-    """Return whether the LFS of each node held the bytes that were asked for."""
-    held_bytes = evidence.run.observed["lfs_bytes"]
-    held = 100 * min(held_bytes) / max(1, int(evidence.sizes.sum()))
-    asked = evidence.run.point.cache_rate_percent
+    """Return whether the LFS of each node held, and served, the bytes asked for."""
+    observed, asked = evidence.run.observed, evidence.run.point.cache_rate_percent
+    held_bytes = observed["lfs_bytes"]
+    unused_bytes = observed.get("unused_bytes", [0] * len(held_bytes))
+    left_bytes = [a - b for a, b in zip(held_bytes, unused_bytes, strict=True)]
+    held, left = (
+        100 * min(some) / max(1, int(own_sizes(evidence.manifest).sum()))
+        for some in (held_bytes, left_bytes)
+    )
     which = "Each" if evidence.decisions is None else "At the end each"
-    if asked - held <= _MET_POINTS:
-        words = (
-            f"{which} LFS held what was asked for, to {_MET_POINTS:g} % of the bytes."
-        )
-        return _said("rate", YES, words)
     least = "at least " * (len(set(held_bytes)) > 1)
-    words = (
-        f"{which} LFS held {least}{number_words(held)} % of the bytes, not {asked} %."
-    )
-    return _said("rate", NO, words)
-
-
-def _copies(evidence: ProgramEvidence) -> dict[str, str]:
-    """Return whether the copies that the policy ordered were made."""
-    decisions, sizes = evidence.decisions, evidence.sizes
-    placed = decisions[decisions["event"] == "placed"]
-    failed = decisions[decisions["event"] == "failed"]
-    late = int(((decisions["detail"] == LATE) & (decisions["event"] == "begin")).sum())
-    moved = size_words(int(sizes[placed["file_id"]].sum()))
-    words = f"{count_words(len(placed), 'copy was', 'copies were')} made ({moved})"
-    if late:
+    what = f"{least}{number_words(held)} % of the bytes, not {asked} %"
+    if asked - held <= _MET_POINTS:
+        what = f"what was asked for, to {_MET_POINTS:g} % of the bytes"
+    words = f"{which} LFS held {what}."
+    if asked - left <= _MET_POINTS:
+        return _said("rate", YES, words)
+    if any(unused_bytes):
         words += (
-            f"; {count_words(late, 'open was', 'opens were')} decided while a file "
-            "changed its place"
+            f" It served {number_words(left)} % after the program had opened files of "
+            "it for writing, or changed them."
         )
-    if not len(failed):
-        return _said("copies", YES, f"{words}, and none failed.")
-    full = int((failed["detail"] == "full").sum())
-    why = f", {full:,} of them as the LFS was full" if full else ""
-    failures = count_words(len(failed), "copy", "copies")
-    return _said("copies", NO, f"{words}; {failures} failed{why}.")
-
-
-def _in_time(evidence: ProgramEvidence) -> dict[str, str]:
-    """Return whether copies had ended before the next epoch's first open."""
-    decisions = evidence.decisions
-    keys = ["node", "epoch"]
-    begun = decisions[decisions["event"] == "begin"]
-    first_s = begun.groupby(keys)["time_s"].min().rename("next_s").reset_index()
-    first_s["epoch"] -= 1
-    placed = decisions[decisions["event"] == "placed"].merge(first_s, on=keys)
-    if not len(placed):
-        return _said("in time", NOT_MEASURED, "No epoch followed one with copies.")
-    late = int((placed["time_s"] > placed["next_s"]).sum())
-    if not late:
-        return _said(
-            "in time",
-            YES,
-            "Each copy had ended before the next epoch's first open on its node.",
-        )
-    return _said(
-        "in time",
-        NO,
-        f"{late:,} of {len(placed):,} copies ended after the next epoch's first open "
-        "on their node, so that epoch may have read their files from the GFS.",
-    )
+    return _said("rate", NO, words)
 
 
 def _of_epoch(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:
@@ -446,9 +484,16 @@ def _of_epoch(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]
 
 def _cover_and_once(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:
     """Yield how many files an epoch opened, and how often."""
-    here = evidence.opens[evidence.opens["epoch"] == epoch]
-    opens = here.groupby("file_id")["opens"].sum()
-    n_files, n_opened = len(evidence.manifest), len(opens)
+    first = first_names(evidence.manifest)  # by any name a file is the same one
+    here = (
+        table[table["epoch"] == epoch]
+        for table in (evidence.opens, evidence.opens_to_write)
+    )
+    read, to_write = (
+        some.groupby(first[some["file_id"]])["opens"].sum() for some in here
+    )
+    opens = read.add(to_write, fill_value=0)
+    n_files, n_opened = len(set(first)), len(opens)
     if not n_opened:
         yield _said(
             "cover",
@@ -457,10 +502,13 @@ def _cover_and_once(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str,
             "epoch of their open, so this epoch has no I/O time.",
         )
         return
+    n_only = n_opened - len(read)
+    how = f", {n_only:,} of them only for writing" * bool(n_only)
+    how += ", so this epoch has no I/O time" * (not len(read))
     if n_opened == n_files:
-        yield _said("cover", YES, f"All {n_files:,} files were opened.")
+        yield _said("cover", YES, f"All {n_files:,} files were opened{how}.")
     else:
-        yield _said("cover", NO, f"{n_opened:,} of {n_files:,} files were opened.")
+        yield _said("cover", NO, f"{n_opened:,} of {n_files:,} files were opened{how}.")
     if n_more := int((opens > 1).sum()):
         yield _said(
             "once",
@@ -482,7 +530,7 @@ def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
     read_bytes = records[records["epoch"] == epoch].groupby("file_id")["bytes_read"]
     differ = read_bytes.sum().sub(wanted_bytes.sum(), fill_value=0) != 0
     wanted, read = int(wanted_bytes.sum().sum()), int(read_bytes.sum().sum())
-    if any(evidence.records.mapped_bytes.values()) and differ.any():
+    if {epoch, HANDED_EPOCH} & evidence.records.mapped_epochs and differ.any():
         return _said(
             "whole",
             NOT_MEASURED,

@@ -241,7 +241,7 @@ def _run_on_real_tiers(client: Client, probe: Probe) -> Timing:
     except OSError as error:
         raise TierError(
             f"probe {probe.name}: {error}. If the dataset has changed since it was "
-            "listed, delete its manifest and start again."
+            "listed, put the old files back with their times (cp -p), and start again."
         ) from error
 
 

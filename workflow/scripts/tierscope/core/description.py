@@ -203,6 +203,24 @@ class ProgramSettings:
     command: Sequence[str]
     in_place: bool
 
+    def virtual_path(self, dataset: str) -> str | None:
+        """Return the path that a dataset has for the program; None if it is real."""
+        return None if self.in_place else f"/tierscope/{dataset}"
+
+    def out_of_reach_words(self, dataset: str, escaped: Sequence[str]) -> str:
+        """Return what found no virtual path, as the end of a line; empty if nothing.
+
+        `escaped` are the programs that it has started and that are not redirected.
+        """
+        if self.in_place or not escaped:
+            return ""
+        return (
+            f"; {self.virtual_path(dataset)} does not exist for what it started: "
+            f"{', '.join(escaped)}. Let these keep their environment and be linked "
+            "dynamically; with --in-place (loader.in_place: true) they read the GFS, "
+            "unseen"
+        )
+
 
 @dataclass(frozen=True)
 class ProbedStorage:

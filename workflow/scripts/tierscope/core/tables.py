@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from tierscope.core.columns import (
     LATER,
     LATER_NUMBERS,
+    LATER_VALUES,
     LATER_WORDS,
     OF_A_LAUNCH,
     TABLES,
@@ -44,7 +45,7 @@ def check_table(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     ----------
     frame : DataFrame
         The rows to check; integer columns of any width are widened. Columns of `LATER`,
-        `LATER_NUMBERS` and `LATER_WORDS` may be absent.
+        `LATER_NUMBERS`, `LATER_WORDS` and `LATER_VALUES` may be absent.
     name : str
         A key of `TABLES`.
 
@@ -70,6 +71,7 @@ def with_later_columns(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return a frame with those columns of a table that older ones lack, empty."""
     later = LATER | dict.fromkeys(LATER_NUMBERS.get(name, ()), math.nan)
     later |= dict.fromkeys(LATER_WORDS.get(name, ()), "")
+    later |= LATER_VALUES.get(name, {})
     absent = [one for one in TABLES[name] if one in later and one not in frame]
     return frame.assign(**{column: later[column] for column in absent})
 

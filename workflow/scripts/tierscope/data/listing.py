@@ -7,7 +7,6 @@ killed goes on from there. Nothing is written into the dataset.
 import errno
 import os
 import stat
-from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,6 +55,8 @@ class Listing:
         Size of each file, and when it was last changed.
     is_link : ndarray of bool, shape (n_files,)
         Whether the name is a link to a file; size and time are of the file behind it.
+    same_as : ndarray of int64, shape (n_files,)
+        The first name that leads to the same file, -1 for this one itself.
     left_out : list of str
         Paths that are neither files nor folders, each with the reason.
     """
@@ -64,6 +65,7 @@ class Listing:
     size_bytes: np.ndarray
     mtime_ns: np.ndarray
     is_link: np.ndarray
+    same_as: np.ndarray
     left_out: list[str]
 
     def columns(self) -> dict[str, Any]:
@@ -75,6 +77,7 @@ class Listing:
             "ost": np.full(len(self.names), -1),
             "mtime_ns": self.mtime_ns,
             "is_link": self.is_link,
+            "same_as": self.same_as,
         }
 
 
@@ -83,8 +86,8 @@ def list_files(
 ) -> Listing:
     """List all files below a folder.
 
-    A link to a file is a file of its own. A link to a folder is followed once, unless
-    that folder holds the link.
+    A link to a file has a name of its own. A link to a folder is followed once, unless
+    that folder holds the link. Several names may lead to one file.
 
     Parameters
     ----------
@@ -186,19 +189,28 @@ class _Walk:
     def listing(self) -> Listing:
         """Return all files in the order of their names."""
         names: list[str] = []
-        sizes, mtimes, is_link = array("q"), array("q"), bytearray()
+        found = FolderContent(0)  # of all folders
         for path, content in self._folders.items():
             names += [_join(path, name) for name in content.names]
-            sizes += content.size_bytes
-            mtimes += content.mtimes_ns
-            is_link += content.is_link
+            content.names = []
+            found.add(content)
         self._folders.clear()
         order = sorted(range(len(names)), key=names.__getitem__)
+        sizes, mtimes_ns, devices, inodes = (
+            np.asarray(column)[order]
+            for column in (
+                found.size_bytes,
+                found.mtimes_ns,
+                found.devices,
+                found.inodes,
+            )
+        )
         return Listing(
             [names[i] for i in order],
-            np.array(sizes, np.int64)[order],
-            np.array(mtimes, np.int64)[order],
-            np.frombuffer(is_link, bool)[order],
+            sizes,
+            mtimes_ns,
+            np.frombuffer(found.is_link, bool)[order],
+            _same_as(sizes, mtimes_ns, devices, inodes),
             self._left_out,
         )
 
@@ -334,7 +346,27 @@ def _look(
             part.size_bytes.append(state.st_size)
             part.mtimes_ns.append(_mtime_ns(state))
             part.is_link.append(name in links)
+            part.devices.append(state.st_dev)
+            part.inodes.append(state.st_ino)
     return part
+
+
+def _same_as(
+    sizes: np.ndarray, mtimes_ns: np.ndarray, devices: np.ndarray, inodes: np.ndarray
+) -> np.ndarray:
+    """Return the first name of the same file, -1 for that one itself.
+
+    The file system of an inode 0 does not tell.
+    """
+    keys = (sizes, mtimes_ns, devices, inodes)
+    order = np.lexsort(keys)  # equal ones keep the order of names
+    is_first, places = np.ones(len(order), bool), np.arange(len(order))
+    is_first[1:] = inodes[order][1:] == 0
+    for key in keys:
+        is_first[1:] |= np.diff(key[order]) != 0
+    same_as = np.empty(len(order), np.int64)
+    same_as[order] = order[np.maximum.accumulate(np.where(is_first, places, 0))]
+    return np.where(same_as == places, -1, same_as)
 
 
 def _check_text(folder: str, name: str) -> None:

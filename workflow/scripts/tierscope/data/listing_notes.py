@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from tierscope.data.tfrecord import DatasetError
 
-_VERSION = 1
-_NUMBERS = ("size_bytes", "mtimes_ns")
+_VERSION = 2
+_NUMBERS = {"size_bytes": "q", "mtimes_ns": "q", "devices": "Q", "inodes": "Q"}
 
 
 @dataclass
@@ -29,6 +29,8 @@ class FolderContent:
         Names of its files.
     size_bytes, mtimes_ns, is_link : arrays, shape (n_files,)
         Of each file its size, when it was last changed, and whether it is a link.
+    devices, inodes : arrays, shape (n_files,)
+        By which several names of a file are recognised.
     folders, links : list of str
         Names of its folders, and of links to folders.
     left_out : list of pairs of str
@@ -42,6 +44,8 @@ class FolderContent:
     size_bytes: array = field(default_factory=lambda: array("q"))
     mtimes_ns: array = field(default_factory=lambda: array("q"))
     is_link: bytearray = field(default_factory=bytearray)
+    devices: array = field(default_factory=lambda: array("Q"))
+    inodes: array = field(default_factory=lambda: array("Q"))
     folders: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
@@ -53,6 +57,8 @@ class FolderContent:
         self.size_bytes += part.size_bytes
         self.mtimes_ns += part.mtimes_ns
         self.is_link += part.is_link
+        self.devices += part.devices
+        self.inodes += part.inodes
         self.folders += part.folders
         self.links += part.links
         self.left_out += part.left_out
@@ -68,7 +74,7 @@ class FolderContent:
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
         """Return the content that a line holds."""
-        numbers = {name: array("q", content[name]) for name in _NUMBERS}
+        numbers = {name: array(kind, content[name]) for name, kind in _NUMBERS.items()}
         return cls(**content | numbers | {"is_link": bytearray(content["is_link"])})
 
 

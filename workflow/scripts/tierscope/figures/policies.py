@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from tierscope.analysis.comparing.policies import is_reference
-from tierscope.analysis.comparing.savings import is_undecided
+from tierscope.analysis.comparing.savings import RUN, is_undecided
 from tierscope.analysis.comparing.staging import BY_COPIES, ESTIMATED
 from tierscope.analysis.intervals import (
     LEVEL_PERCENT,
@@ -96,9 +96,9 @@ def plot_policies(
         Middle: opens and reads on the GFS of all epochs, copies hatched, staging
         dotted, and the bytes of copies; if a bar is cut, the number stands beside it.
         Right: the time saved up to each epoch compared with no LFS, solid for epochs
-        that were run, dashed for further epochs like the last; a large marker where it
-        first exceeds 0; hollow markers where the savings are undecided. A text names
-        estimated staging far below the other lines.
+        that were run, dashed for further epochs like the last, without what was waited
+        for once; a large marker where it first exceeds 0; hollow markers where the
+        savings are undecided. A text names estimated staging far below the other lines.
     """
     rates = sorted(set(totals["cache_rate_percent"]) - {0})
     n_repetitions = summary["n_repetitions"].max()
@@ -409,6 +409,23 @@ def failure_notes(policy_epochs: pd.DataFrame) -> list[str]:
     ]
 
 
+def filling_notes(policy_epochs: pd.DataFrame) -> list[str]:
+    """Return a note on policies that still filled the LFS in the last epoch.
+
+    A policy that evicts may go on like that.
+    """
+    last = policy_epochs["epoch"] == policy_epochs.groupby(RUN)["epoch"].transform(
+        "max"
+    )
+    is_filling = last & (policy_epochs["placed_files"] > policy_epochs["evicted_files"])
+    if not (names := sorted(set(policy_epochs.loc[is_filling, "policy"]))):
+        return []
+    return [
+        f"The last epoch still filled the LFS: {', '.join(names)}. Further epochs read "
+        "more from the LFS, so they save more than is said of them (dashed, ~, never)."
+    ]
+
+
 def cautions(policy_epochs: pd.DataFrame) -> list[str]:
     """Return the cautions that figure and summary add to the numbers of the runs.
 
@@ -417,7 +434,11 @@ def cautions(policy_epochs: pd.DataFrame) -> list[str]:
     policy_epochs : DataFrame
         Table ``policy_epochs``.
     """
-    return [*network_notes(policy_epochs), *failure_notes(policy_epochs)]
+    return [
+        *network_notes(policy_epochs),
+        *failure_notes(policy_epochs),
+        *filling_notes(policy_epochs),
+    ]
 
 
 def terminal_lines(texts: Sequence[str]) -> list[str]:

@@ -30,6 +30,7 @@ from tierscope.policies.view import NodeView, Policy, nothing
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
 _COPIES = ("copy_threads", "drain", "hand_over")
 _OF_OUR_LOADERS = ("drain", "hand_over")
@@ -135,12 +136,12 @@ def node_policy(
     ranks: Sequence[int],
     node: int | None = None,
     orders: "Sequence[np.ndarray] | None" = None,
-    sizes: "np.ndarray | None" = None,
+    manifest: "pd.DataFrame | None" = None,
 ) -> NodePolicy:
     """Return the policy of one node at the start of a run.
 
     Parameters are those of `tierscope.policies.view.NodeView`; `node` is needed if
     files belong to nodes (`PEERS`).
     """
-    view = NodeView(description, point, ranks, node, orders, sizes)
+    view = NodeView(description, point, ranks, node, orders, manifest)
     return POLICIES[description.scenario.policy].of_node(view)

@@ -20,6 +20,7 @@ ROW = np.dtype(
     ]
 )
 LATE = "late"  # decided before the last change of the file's place
+UNSEEN = "unseen"  # the end of a read whose close nobody saw
 _MOST_ROWS = 1 << 16  # as tuples, which take five times the memory
 
 

@@ -8,6 +8,7 @@ from tierscope.policies.pinning import pinned_order
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
 _FEW_FILES = 10  # below it, whole files meet few cache rates
 _ROUNDING = 1e-6  # of sums in percent
@@ -51,6 +52,39 @@ def pinned_by_bytes(
         most = quota_of_bytes(size_bytes, cache_rate_percent)
         is_pinned[order[: np.searchsorted(ends, most, side="right")]] = True
     return is_pinned
+
+
+def first_names(manifest: "pd.DataFrame") -> "np.ndarray":
+    """Return of each name of table `user_manifest` the first one of the same file."""
+    import numpy as np
+
+    same_as = manifest["same_as"].to_numpy()
+    return np.where(same_as < 0, np.arange(len(same_as)), same_as)
+
+
+def own_sizes(manifest: "pd.DataFrame") -> "np.ndarray":
+    """Return the bytes of each file by its first name, 0 by further ones."""
+    return manifest["size_bytes"].where(manifest["same_as"] < 0, 0).to_numpy()
+
+
+def held_bytes(manifest: "pd.DataFrame", is_held: "np.ndarray") -> int:
+    """Return the bytes of the files of which some name is held, each counted once."""
+    import numpy as np
+
+    firsts = np.unique(first_names(manifest)[is_held])
+    return int(manifest["size_bytes"].to_numpy()[firsts].sum())
+
+
+def pinned_names(
+    manifest: "pd.DataFrame", cache_rate_percent: int, seed: int, repetition: int
+) -> "np.ndarray":
+    """Return which files of table `user_manifest` are pinned: bool, (n_files,).
+
+    The names of one file are pinned together, and its bytes count once.
+    """
+    sizes = own_sizes(manifest)
+    pinned = pinned_by_bytes(sizes, cache_rate_percent, seed, repetition)
+    return pinned[first_names(manifest)]
 
 
 def coarse_rates_line(

@@ -8,11 +8,12 @@ from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.policies.kinds import RunKind
 from tierscope.policies.node import NodePolicy, NodeStore
-from tierscope.policies.pinned_bytes import quota_of_bytes
+from tierscope.policies.pinned_bytes import own_sizes, quota_of_bytes
 from tierscope.policies.pinning import Pinning
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
 _STREAM = 7  # others: pinning, shuffle, samples, training, simulator
 
@@ -33,8 +34,8 @@ class NodeView:
         Index of the node; only for kind `PEERS`.
     orders : sequence of ndarray, optional
         Order of all processes' reads in each epoch, if the caller has it.
-    sizes : ndarray of int, shape (n_files,), optional
-        Bytes of each file of a dataset of the user, which has files of any size.
+    manifest : DataFrame, optional
+        Table `user_manifest` of a dataset of the user, which has files of any size.
     """
 
     description: RunDescription
@@ -42,7 +43,7 @@ class NodeView:
     ranks: Sequence[int]
     node: int | None = None
     orders: "Sequence[np.ndarray] | None" = None
-    sizes: "np.ndarray | None" = None
+    manifest: "pd.DataFrame | None" = None
 
     @property
     def n_files(self) -> int:
@@ -69,10 +70,10 @@ class NodeView:
         """Return the node's empty LFS, with the space of the cache rate."""
         import numpy as np
 
-        if self.sizes is not None:
-            return NodeStore(
-                self.sizes, quota_of_bytes(self.sizes, self.point.cache_rate_percent)
-            )
+        if self.manifest is not None:
+            rate = self.point.cache_rate_percent
+            quota_bytes = quota_of_bytes(own_sizes(self.manifest), rate)
+            return NodeStore(self.manifest["size_bytes"].to_numpy(), quota_bytes)
         size = self.description.dataset.file_size_bytes
         sizes = np.broadcast_to(size, self.n_files)
         return NodeStore(sizes, quota_bytes=self.pinning.n_on_lfs * size)

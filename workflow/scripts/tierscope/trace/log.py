@@ -33,6 +33,7 @@ __all__ = [
     "COUNTS",
     "FLAWS",
     "LANES",
+    "MAPPINGS",
     "MPI_IO",
     "RANK_COUNTS",
     "RANK_TIMES",
@@ -78,6 +79,7 @@ RANK_TIMES = ("slowest_time_s", "fastest_time_s", "time_variance_s2")
 # Times and counters below zero, which are zero here, and records with bytes but no
 # reads or writes, or with these but no time for them.
 FLAWS = ("negative_times", "negative_counters", "bytes_alone", "calls_alone")
+MAPPINGS = "mappings"
 SHARED = -1  # rank of a shared record
 MPI_IO = "MPI-IO"  # its calls reach POSIX, so its times are not counted
 
@@ -93,7 +95,8 @@ class Records:
         `SHARED` for a record that all processes share.
     columns : dict of str to ndarray
         `COUNTS` and `RANK_COUNTS` (int64), `TIMES` and `RANK_TIMES` (float64). The last
-        of each are zero in records that are not shared. A counter that was not
+        of each are zero in records that are not shared. POSIX has `MAPPINGS`, too: how
+        often a file was mapped into memory. A counter that was not
         monitored (-1) is zero, and so is a time below zero, which old runtimes wrote
         where the calls of threads overlapped. A rank below zero is not known.
     read_sizes, write_sizes : ndarray of int32 or int64, shape (n_records, 10), or None
@@ -143,8 +146,6 @@ class AnyLog:
         Path of each record id; a record may have none if the runtime ran out of memory.
     flaws : dict of str to dict of str to int
         By interface, how many values make its sums lower bounds, by `FLAWS`.
-    n_mappings : int
-        Mappings of files into memory; what is read through them is in no record.
     """
 
     path: Path
@@ -166,7 +167,12 @@ class AnyLog:
     records: dict[str, Records]
     names: Names
     flaws: dict[str, dict[str, int]] = field(default_factory=dict)
-    n_mappings: int = 0
+
+    @property
+    def n_mappings(self) -> int:
+        """Return how often files were mapped; what is read so is in no record."""
+        posix = self.records.get("POSIX")
+        return int(posix.columns[MAPPINGS].sum()) if posix else 0
 
 
 class _Counters(NamedTuple):
@@ -236,8 +242,10 @@ def _selection(interface: str, version: int, order: str) -> _Selection:
         column: [f"{prefix}_{name}" for name in names]
         for column, names in columns.items()
     }
+    if MMAPS in record.names:
+        columns[MAPPINGS] = [MMAPS]
     fields = ["id", "rank", *(name for names in columns.values() for name in names)]
-    fields += [name for name in (FOPENS, MMAPS) if name in record.names]
+    fields += [FOPENS] if FOPENS in record.names else []
     formats = [record[field].newbyteorder(order) for field in fields]
     offsets = [record.fields[field][1] for field in fields]
     if sizes is not None:
@@ -311,7 +319,6 @@ def read_any_log(path: str | Path, *, may_be_empty: bool = False) -> AnyLog:
         records=records,
         names=names,
         flaws={name: of.flaws for name, of in found.items() if of.flaws},
-        n_mappings=sum(of.n_mappings for of in found.values()),
     )
 
 
@@ -397,7 +404,6 @@ class _Interface(NamedTuple):
     records: Records | None = None
     n_omitted: int = 0
     flaws: dict[str, int] | None = None
-    n_mappings: int = 0
 
 
 def _read_interface(log: Container, interface: str, n_processes: int) -> _Interface:
@@ -405,7 +411,7 @@ def _read_interface(log: Container, interface: str, n_processes: int) -> _Interf
     if not _has_data(log, interface):
         return _Interface()
     growing: dict[str, _Column] = defaultdict(_Column)
-    n_records = n_omitted = n_negative = n_mappings = 0
+    n_records = n_omitted = n_negative = 0
     for found, selection in _selected(log, interface):
         if FOPENS in selection.layout.names:
             # Calls of POSIX and STDIO are not told apart; PyDarshan omits it as well.
@@ -416,8 +422,6 @@ def _read_interface(log: Container, interface: str, n_processes: int) -> _Interf
             continue
         of_part, n_of_part = _columns(found, selection)
         n_negative += n_of_part
-        if MMAPS in selection.layout.names:
-            n_mappings += int(np.maximum(found[MMAPS], 0).sum())
         for column, values in of_part.items():
             growing[column].put(n_records, values)
         n_records += len(found)
@@ -440,7 +444,7 @@ def _read_interface(log: Container, interface: str, n_processes: int) -> _Interf
         columns=columns,
     )
     flaws = {name: flaws[name] for name in FLAWS if flaws[name]}
-    return _Interface(records, n_omitted, flaws, n_mappings)
+    return _Interface(records, n_omitted, flaws)
 
 
 def _without_calls_or_time(columns: Mapping[str, np.ndarray]) -> dict[str, int]:

@@ -9,6 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,10 +18,11 @@ import pandas as pd
 
 from tierscope.core.columns import TABLES
 from tierscope.core.tables import check_table, empty_table
-from tierscope.trace.log import SHARED, AnyLog, LogError, read_any_log
+from tierscope.trace.log import MAPPINGS, SHARED, AnyLog, LogError, read_any_log
 
 WRITTEN, BELOW, ELSEWHERE = "written", "other below the dataset", "other"
 HANDED = "handed"  # in place of an epoch: the copy was open when the program started
+HANDED_EPOCH = -1  # nothing says for which one such a file is read
 _PID = re.compile(r"_id-?\d+-(\d+)_")  # in the name of a log
 _INTERFACES = ("POSIX", "STDIO")
 _BACKGROUND = r"\.bg"
@@ -68,8 +70,9 @@ class ProgramRecords:
     originals : dict of str to int
         Opens of dataset files by their real names, by file; of files that are only
         read.
-    mapped_bytes : dict of int to int
-        Bytes that each rank mapped.
+    mapped_epochs : set of int
+        The epochs for which files were mapped; `HANDED_EPOCH`: files that were open
+        when a program started.
     readers : dict of pair of int to int
         How many processes opened files of a tier, by rank and epoch.
     handed_bytes : int
@@ -81,7 +84,7 @@ class ProgramRecords:
     other_io: pd.DataFrame
     background: pd.DataFrame = field(default_factory=_no_copies)
     originals: dict[str, int] = field(default_factory=dict)
-    mapped_bytes: dict[int, int] = field(default_factory=dict)
+    mapped_epochs: set[int] = field(default_factory=set)
     handed_bytes: int = 0
     readers: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -164,13 +167,12 @@ class _Reader:
             lambda: np.zeros(len(_ALL))
         )
         self._by_name: list[tuple[int, int, np.ndarray]] = []  # rank, file, sums
-        self._mapped: dict[int, int] = defaultdict(int)
+        self._mapped: set[_Place] = set()
 
     def add(self, log: AnyLog, rank: int) -> None:
         """Add a log of a process of a rank."""
         if lost := sorted(set(log.partial) & set(_INTERFACES)):
             raise LogError(log.path, f"has lost records of {', '.join(lost)}.")
-        self._mapped[rank] += int(log.metadata.get("mapped_bytes", 0))
         places = [self._place(log, i) for i in range(len(log.names.ids))]
         epochs = {p.epoch for p in places if p.epoch >= 0 and not p.in_background}
         self._readers.update((rank, epoch) for epoch in epochs)
@@ -181,7 +183,11 @@ class _Reader:
             if log.n_processes > 1 and (records.ranks == SHARED).any():
                 raise LogError(log.path, "has records that several processes share.")
             at = log.names.positions(records.ids).tolist()
-            self._add_records(rank, [places[i] for i in at], records.columns)
+            found = [places[i] for i in at]
+            self._add_records(rank, found, records.columns)
+            if interface == "POSIX":
+                is_mapped = records.columns[MAPPINGS] > 0
+                self._mapped.update(compress(found, is_mapped))
 
     def _place(self, log: AnyLog, position: int) -> _Place:
         """Return where a name of a log is."""
@@ -268,10 +274,18 @@ class _Reader:
             self._other_table(),
             _as_table(copies, "background_records"),
             dict(originals),
-            dict(self._mapped),
+            self._mapped_epochs(),
             handed_bytes,
             dict(self._readers),
         )
+
+    def _mapped_epochs(self) -> set[int]:
+        """Return the epochs for which files that are only read were mapped."""
+        return {
+            one.epoch
+            for one in self._mapped
+            if one.file >= 0 and one.file not in self._written and not one.in_background
+        }
 
     def _other_table(self) -> pd.DataFrame:
         """Return the table `run_other_io`."""

@@ -19,6 +19,8 @@ from tierscope.analysis.comparing.staging import (
 )
 from tierscope.core.columns import RUN_EPOCH, TABLES
 from tierscope.core.io_class import ALL_CLASSES, IOClass
+from tierscope.core.scenario import PROGRAM_LOADER
+from tierscope.policies import POLICIES
 
 _CLASSES = {str(io_class): f"{io_class}_s" for io_class in ALL_CLASSES}
 _OPERATIONS = {
@@ -110,10 +112,10 @@ def add_up(
 
     Returns
     -------
-    DataFrame, shape (n_runs * n_epochs, 21)
-        Table ``policy_totals``. ``time_s`` is staging, execution and drains;
-        operations are opens and reads on the GFS; those of staging are only in their
-        own column.
+    DataFrame, shape (n_runs * n_epochs, 22)
+        Table ``policy_totals``. ``time_s`` is staging, execution and drains; of these
+        no further epoch has ``once_time_s``. Operations are opens and reads on the
+        GFS; those of staging are only in their own column.
 
     Raises
     ------
@@ -124,7 +126,9 @@ def add_up(
     table["operations"] = table["gfs_opens"] + table["gfs_reads"]
     table["background"] = table["background_gfs_opens"] + table["background_gfs_reads"]
     table["time_s"] = table["execution_time_s"] + table["drain_time_s"]
+    table["once_time_s"] = table["drain_time_s"].where(~_drains_again(table), 0.0)
     sums = ["time_s", "io_time_s", "operations", "background", "background_bytes"]
+    sums.append("once_time_s")
     epoch_mean = table.groupby(RUN, sort=False)[sums[:3]].mean()
     table[sums] = table.groupby(RUN, sort=False)[sums].cumsum()
     reference = _reference(table, epoch_mean)
@@ -147,10 +151,21 @@ def add_up(
         table = with_staging(table, staging_as_run(stage_in))
     if fills is not None:
         table = with_staging(table, staging_of_copies(fills))
-    table["time_s"] += table["staging_time_s"]
+    for name in ("time_s", "once_time_s"):
+        table[name] += table["staging_time_s"]
     table["n_epochs"] = table["epoch"] + 1
     names = {"operations": "gfs_operations", "background": "background_gfs_operations"}
     return table.rename(columns=names)[list(TABLES["policy_totals"])]
+
+
+def _drains_again(table: pd.DataFrame) -> pd.Series:
+    """Return of each row whether its drain comes again in further epochs.
+
+    Our loaders wait after each epoch, so theirs does if the policy copies a file again
+    that it has evicted. A program is waited for once, when it has ended.
+    """
+    evicting = [name for name, policy in POLICIES.items() if policy.evicts]
+    return table["policy"].isin(evicting) & (table["loader"] != PROGRAM_LOADER)
 
 
 def is_reference(table: pd.DataFrame) -> pd.Series:
@@ -200,7 +215,8 @@ def summarise(totals: pd.DataFrame) -> pd.DataFrame:
         staging) and of the I/O time are `mean_cuts`; everything else is computed from
         means over the repetitions, ``gfs_operations_cut_percent`` with staging and
         copies. ``pays_after_epochs`` is the number of epochs from which on the time is
-        shorter than that of the reference, if all further epochs are like the last one.
+        shorter than that of the reference, if all further epochs are like the last one,
+        without what was waited for once.
         It is missing if the time is never shorter, or not for ever, because the last
         epoch takes longer than that of the reference.
     """
@@ -221,24 +237,29 @@ def summarise(totals: pd.DataFrame) -> pd.DataFrame:
 def _summary(part: pd.DataFrame) -> dict:
     """Return the summary of a variant from its means by number of epochs."""
     last = part.iloc[-1]
-    time_s, reference_s = (
-        part[name].to_numpy() for name in ("time_s", "reference_time_s")
+    time_s, once_s, reference_s = (
+        part[name].to_numpy() for name in ("time_s", "once_time_s", "reference_time_s")
     )
     calls, reference_calls = last[["all_operations", "reference_gfs_operations"]]
-    staging_s = last["staging_time_s"]
+    last_s, reference_last_s = (
+        np.diff(sums, prepend=0)[-1] for sums in (time_s - once_s, reference_s)
+    )
     return {
         **last[[name for name in TABLES["policy_summary"] if name in last]],
-        "last_epoch_time_s": np.diff(time_s, prepend=staging_s)[-1],
-        "reference_last_epoch_time_s": np.diff(reference_s, prepend=0)[-1],
+        "last_epoch_time_s": last_s,
+        "reference_last_epoch_time_s": reference_last_s,
         "gfs_operations_cut_percent": 100 * (1 - calls / reference_calls),
-        "pays_after_epochs": _pays_after(time_s, reference_s, staging_s),
+        "pays_after_epochs": _pays_after(
+            time_s, reference_s, round(reference_last_s - last_s, 9)
+        ),
     }
 
 
-def _pays_after(time_s: np.ndarray, reference_s: np.ndarray, staging_s: float) -> float:
-    """Return the number of epochs from which on the time is below the reference's."""
-    epochs_s = np.diff(time_s, prepend=staging_s)
-    gain_s = round(np.diff(reference_s, prepend=0)[-1] - epochs_s[-1], 9)
+def _pays_after(time_s: np.ndarray, reference_s: np.ndarray, gain_s: float) -> float:
+    """Return the number of epochs from which on the time is below the reference's.
+
+    `gain_s` is what each further epoch saves.
+    """
     ahead = time_s < reference_s
     if gain_s < 0 or (gain_s == 0 and not ahead[-1]):
         return np.nan  # each further epoch takes longer than that of the reference

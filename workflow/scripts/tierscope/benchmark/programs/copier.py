@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 LINKS = "TIERSCOPE_LINKS"  # variable of the process with the folder of the tiers' names
 _SCRIPT = Path(__file__).parents[3] / "copy_in_background.py"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_OTHER = -1  # in place of an errno: the file is not as it was listed
 _ANSWER_BYTES = 1 << 16
 
 
@@ -41,6 +42,7 @@ class Ended:
     epoch: int
     error: str | None = None
     is_full: bool = False
+    has_changed: bool = False  # the file, since it was listed
 
 
 class Copier:
@@ -155,7 +157,13 @@ class Copier:
         for line in self._answers():
             file_id, error = json.loads(line)
             number, words = error or (0, None)
-            yield Ended(file_id, self._epoch_of.pop(file_id), words, number in _FULL)
+            yield Ended(
+                file_id,
+                self._epoch_of.pop(file_id),
+                words,
+                is_full=number in _FULL,
+                has_changed=number == _OTHER,
+            )
         if has_ended:
             for file_id, epoch in list(self._epoch_of.items()):
                 del self._epoch_of[file_id]
@@ -234,6 +242,7 @@ def _copy(
     except (OSError, TierError) as error:
         with suppress(OSError):
             os.unlink(copying)
-        number = getattr(error, "errno", None) or 0
-        return number, getattr(error, "strerror", None) or str(error)
+        if isinstance(error, TierError):
+            return _OTHER, str(error)
+        return error.errno or 0, error.strerror or str(error)
     return None

@@ -20,13 +20,16 @@ from tierscope.benchmark.programs.page_cache import drop_file, look_at_epoch
 from tierscope.benchmark.programs.placing import Placer
 from tierscope.benchmark.programs.reads import OpenReads, Read
 from tierscope.benchmark.programs.table import (
+    ALTERED,
+    CHANGES,
     CLOSED,
     FELL_BACK,
     IO_COUNTS,
     MARKED,
     OPENED_GFS,
     OPENED_LFS,
-    WROTE,
+    OPENED_TO_WRITE,
+    REUSED,
     NodeTable,
     own_counts,
 )
@@ -55,13 +58,15 @@ class NodeKeeper:
     def __init__(self, table: NodeTable, folders: dict[str, str] | None):
         self._table, self._folders = table, folders
         self.placer: Placer | None = None  # if a policy moves files
-        self._parts: list[np.ndarray] = []  # rows: group, epoch, tier, file, opens
+        self._parts: list[np.ndarray] = []  # rows of `finish`, `opens`
         self._n_rows = 0
         self._marks: list[dict[str, int]] = []
         self._marked: set[int] = set()  # groups
         self._late_opens: Counter[int] = Counter()  # of other groups, by process
         self._is_later = False  # an epoch after the first one has begun
         self._written: set[int] = set()
+        self._altered: set[int] = set()  # of these, by their names
+        self._n_renamed_folders = 0
         self._fallbacks: Counter[int] = Counter()
         self._n_lost = 0
         self._reads = OpenReads()
@@ -114,18 +119,11 @@ class NodeKeeper:
             return
         kind, file = events["kind"], events["file_id"]
         is_open = (kind == OPENED_GFS) | (kind == OPENED_LFS)
-        opened = events[is_open]
-        rows = np.empty((len(opened), 5), np.int64)
-        rows[:, 0], rows[:, 1] = opened["group"], opened["epoch"]
-        rows[:, 2], rows[:, 3] = opened["kind"] == OPENED_LFS, opened["file_id"]
-        rows[:, 4] = 1
-        self._parts.append(rows)
-        self._n_rows += len(rows)
-        if self._n_rows > _MOST_ROWS:
-            self._parts = [_added_up(self._parts)]
-            self._n_rows = 0
+        self._add_opens(events[is_open | (kind == OPENED_TO_WRITE)])
         # A renamed folder has no file here; its files are missed after the run.
-        self._written.update(file[(kind == WROTE) & (file >= 0)].tolist())
+        self._written.update(file[np.isin(kind, CHANGES) & (file >= 0)].tolist())
+        self._altered.update(file[(kind == ALTERED) & (file >= 0)].tolist())
+        self._n_renamed_folders += int(((kind == ALTERED) & (file < 0)).sum())
         for mark in events[kind == MARKED]:
             noted = {n: int(mark[n]) for n in ("time_ns", "group", "epoch", "pid")}
             noted["device_bytes"] = self._device_bytes(noted["group"], mark)
@@ -136,6 +134,19 @@ class NodeKeeper:
             self._follow(events)
         else:
             self._fallbacks.update(file[kind == FELL_BACK].tolist())
+
+    def _add_opens(self, opened: np.ndarray) -> None:
+        """Count opens, those for writing as well."""
+        rows = np.ones((len(opened), 6), np.int64)
+        rows[:, 0], rows[:, 1] = opened["group"], opened["epoch"]
+        rows[:, 2] = opened["kind"] == OPENED_LFS
+        rows[:, 3] = opened["kind"] == OPENED_TO_WRITE
+        rows[:, 4] = opened["file_id"]
+        self._parts.append(rows)
+        self._n_rows += len(rows)
+        if self._n_rows > _MOST_ROWS:
+            self._parts = [_added_up(self._parts)]
+            self._n_rows = 0
 
     def _look_at_tiers(self, epoch: int) -> None:
         """Look which pages are resident, if an epoch after the first one begins.
@@ -173,13 +184,13 @@ class NodeKeeper:
         ].tolist():
             if kind in (OPENED_GFS, OPENED_LFS):
                 self._begin(Read(file, pid, group, epoch, kind == OPENED_LFS), time_ns)
-            elif kind == CLOSED:
+            elif kind in (CLOSED, REUSED):
                 if read := self._reads.end(pid, file, on_lfs=was_on_lfs):
-                    self._end(read, time_ns)
+                    self._end(read, time_ns, was_closed=kind == CLOSED)
             elif kind == FELL_BACK:
                 if not (self.placer and self.placer.has_removed(file, time_ns)):
                     self._fallbacks[file] += 1
-            elif kind == WROTE and self.placer:
+            elif kind in CHANGES and self.placer:
                 self.placer.wrote(file)
 
     def _begin(self, read: Read, decided_ns: int) -> None:
@@ -190,10 +201,11 @@ class NodeKeeper:
     def _end(self, read: Read, ended_ns: int, *, was_closed: bool = True) -> None:
         """Note that a read has ended, and that nobody reads its file any more.
 
-        If its pages are not dropped yet and no copy needs them, they are.
+        If its pages are not dropped yet and no copy needs them, they are. Nobody has
+        dropped them if `was_closed` is false: the close itself was not seen.
         """
         if self.placer:
-            self.placer.end(read, ended_ns)
+            self.placer.end(read, ended_ns, was_closed=was_closed)
             if self._folders and not self.placer.may_copy:
                 self._let_processes_drop("gfs")
         if not self._folders or self._reads.is_read(read.file_id):
@@ -268,9 +280,9 @@ class NodeKeeper:
         Returns
         -------
         dict
-            ``opens`` (n, 5): group, epoch, tier (position in `TIERS`), file, opens;
-            ``groups``, ``marks``, ``processes`` (lists of dict), counts, and
-            ``placing`` (`Placer.finish`).
+            ``opens`` (n, 6): group, epoch, tier (position in `TIERS`), whether for
+            writing, file, opens; ``groups``, ``marks``, ``processes`` (lists of dict),
+            counts, and ``placing`` (`Placer.finish`).
         """
         end_s = time.monotonic() + _GRACE_S
         while any(self._running()) and time.monotonic() < end_s:
@@ -293,6 +305,8 @@ class NodeKeeper:
             "late_opens": {str(pid): n for pid, n in self._late_opens.items()},
             "processes": [self._noted(one) for one in self._processes()],
             "written": sorted(self._written),
+            "altered": sorted(self._altered),
+            "renamed_folders": self._n_renamed_folders,
             "fell_back": {str(file): n for file, n in self._fallbacks.items()},
             "n_lost": self._n_lost,
             "n_reopened": self._n_reopened,
@@ -320,8 +334,8 @@ def _counts(text: str) -> dict[str, int]:
 
 
 def _added_up(parts: list[np.ndarray]) -> np.ndarray:
-    """Return the sums of opens of equal group, epoch, tier and file; (n, 5)."""
-    rows = np.concatenate([np.empty((0, 5), np.int64), *parts])
-    keys, place = np.unique(rows[:, :4], axis=0, return_inverse=True)
-    opens = np.bincount(place.ravel(), rows[:, 4], len(keys)).astype(np.int64)
+    """Return the sums of opens that are equal but for their number; (n, 6)."""
+    rows = np.concatenate([np.empty((0, 6), np.int64), *parts])
+    keys, place = np.unique(rows[:, :-1], axis=0, return_inverse=True)
+    opens = np.bincount(place.ravel(), rows[:, -1], len(keys)).astype(np.int64)
     return np.column_stack([keys, opens])

@@ -35,7 +35,11 @@ from tierscope.benchmark.programs.meeting import (
     node_key,
     remove_folders_of_killed_launches,
 )
-from tierscope.benchmark.programs.node import Node
+from tierscope.benchmark.programs.node import Node, files_at_start
+from tierscope.benchmark.programs.own_changes import (
+    changed_by_program,
+    own_changes_words,
+)
 from tierscope.benchmark.programs.rank import (
     command_of,
     end,
@@ -149,8 +153,21 @@ class ProgramLaunch:
             is_complete(one / point.path, self.description) for one in folders
         )
 
+    def _refuse_own_changes(self, point: Point) -> None:
+        """Refuse a point that would copy what the program has changed in others."""
+        folders = {self.arguments.staging.parent, self.arguments.runs.parent}
+        dataset = os.path.realpath(self.dataset)
+        if not (run_of := changed_by_program(folders, dataset)):
+            return
+        manifest = read_table(self.arguments.manifest, "user_manifest")
+        is_copied = files_at_start(self.description, point, manifest)
+        is_copied &= manifest["path"].isin(run_of).to_numpy()
+        if names := changed_files(manifest[is_copied], dataset):
+            raise BenchmarkError(own_changes_words(dataset, names, run_of[names[0]]))
+
     def _run_point(self, point: Point, *, is_last: bool) -> None:
         """Run the program at a point, and write the run's folder."""
+        self._refuse_own_changes(point)
         folder = self.arguments.staging / point.path
         shutil.rmtree(folder, ignore_errors=True)
         logs, shared = (folder / "logs").absolute(), self._shared(folder)
@@ -484,7 +501,7 @@ def _observed(
         for name in names[node.facts["written"]].tolist():
             written.setdefault(name, []).append(node.number)
     has_epochs = bool((marks["what"] == EPOCH).any())
-    by_framework = any(n["kind"] == "begin" for n in notes)
+    by_framework = any(n["kind"] == "begin" and not n["evaluation"] for n in notes)
     return {
         "epochs_by": ("hook" if by_framework else "mark") if has_epochs else "nobody",
         "n_epochs": int(marks.loc[marks["what"] != EVALUATION, "epoch"].max()) + 1,
@@ -506,10 +523,13 @@ def _observed(
         "n_files": len(manifest),
         "n_bytes": int(manifest["size_bytes"].sum()),
         "written": written,
+        "altered": sorted({names[i] for n in nodes for i in n.facts["altered"]}),
+        "renamed_folders": sum(node.facts["renamed_folders"] for node in nodes),
         "changed": changed,
         "filled": [node.facts["filled"] for node in nodes],
         "lfs_files": [node.facts["held"]["files"] for node in nodes],
         "lfs_bytes": [node.facts["held"]["bytes"] for node in nodes],
+        "unused_bytes": [node.facts["held"]["unused_bytes"] for node in nodes],
         "damaged": sorted({one for n in nodes for one in n.facts["held"]["damaged"]}),
     }
 

@@ -33,7 +33,7 @@ from tierscope.core.scenario import Point
 from tierscope.logs.traced.escapes import reason_of
 from tierscope.policies import kind_of, node_policy
 from tierscope.policies.decisions import Decisions
-from tierscope.policies.pinned_bytes import pinned_by_bytes
+from tierscope.policies.pinned_bytes import held_bytes, pinned_names
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
 from tierscope.storage.room import check_memory
@@ -104,8 +104,7 @@ class Node:
     def prepare(self, library: Path) -> dict[str, Any]:
         """Fill the LFS and make the table; return what its ranks must know."""
         self.number = self.meeting.meet_nodes()
-        sizes = self.manifest["size_bytes"].to_numpy()
-        on_lfs = files_at_start(self.description, self.point, sizes)
+        on_lfs = files_at_start(self.description, self.point, self.manifest)
         filled = self._fill(on_lfs)
         self._held = on_lfs
         resident = self._drop_pages(on_lfs)
@@ -156,19 +155,19 @@ class Node:
         handed = links / f"lfs.{HANDED}"  # by which the tracer names copies
         handed.symlink_to(self._folders["lfs"])
         given = str(self.dataset)
-        virtual = f"/tierscope/{self.description.dataset.name}"
+        virtual = program.virtual_path(self.description.dataset.name)
         roots = [given, os.path.realpath(given)]
         is_cold = self.description.training.cold
         self.table = NodeTable.create(
             local / "table",
-            roots=list(dict.fromkeys(roots if program.in_place else [virtual, *roots])),
+            roots=list(dict.fromkeys([virtual, *roots] if virtual else roots)),
             real=os.path.realpath(given),
             lfs=self._folders["lfs"],
             links=str(links),
             names=self.manifest["path"].tolist(),
             is_link=self.manifest["is_link"].to_numpy(),
             on_lfs=on_lfs,
-            is_virtual=not program.in_place,
+            is_virtual=virtual is not None,
             wants_closes=is_cold or self._moves_files,
             # A copy may need the pages of what was read from the GFS.
             drops=() if not is_cold else ("lfs",) if self._moves_files else TIERS,
@@ -181,7 +180,7 @@ class Node:
             "links": str(links),
             "notes": str(notes),
             "library": str(library),
-            "dataset": given if program.in_place else virtual,
+            "dataset": virtual or given,
             "traced": [str(links), os.path.realpath(given), str(handed)],
         }
 
@@ -199,9 +198,8 @@ class Node:
             environment=tracing_environment(prepared),
         )
         self.facts["copier"] = copier.identity
-        sizes = self.manifest["size_bytes"].to_numpy()
         self.keeper.placer = Placer(
-            node_policy(description, self.point, ranks, sizes=sizes),
+            node_policy(description, self.point, ranks, manifest=self.manifest),
             self.table,
             copier,
             Decisions(self.number, ranks[0]),
@@ -213,23 +211,22 @@ class Node:
         mounts = {tier: mount_facts(Path(one)) for tier, one in self._folders.items()}
         return {"cpu_model": cpu_model(), "governor": governor(), "mounts": mounts}
 
-    def what_escaped(self, program: str, library: Path) -> str:
+    def what_escaped(self, name: str, library: Path) -> str:
         """Return who found no virtual path: the end of a line on a failed program.
 
-        `library` is what redirects; a program may stop as it cannot be loaded.
+        `library` is what redirects; program `name` may stop as it cannot be loaded.
         """
-        reason = reason_of(program, library)
-        if self.description.program.in_place:
-            return f"; {program} {reason}" if reason else ""
-        path = f"/tierscope/{self.description.dataset.name}"
+        program, dataset = self.description.program, self.description.dataset.name
+        reason, path = reason_of(name, library), program.virtual_path(dataset)
+        if not path:
+            return f"; {name} {reason}" if reason else ""
         if not len(self.table.processes()):
-            why = f"{program} {reason}" if reason else _EXPECTED
+            why = f"{name} {reason}" if reason else _EXPECTED
             return (
                 f"; no process of it was redirected, so {path} does not exist for it: "
                 f"{why}"
             )
-        names = ", ".join(self.table.escaped())
-        return f"; {path} does not exist for what it started: {names}" if names else ""
+        return program.out_of_reach_words(dataset, self.table.escaped())
 
     def finish(self) -> None:
         """Write down what the keeper and the hooks have noted, for all nodes.
@@ -265,13 +262,18 @@ class Node:
         (shared / f"node-{rank}.json").write_text(content, encoding="utf-8")
 
     def _what_is_held(self) -> dict[str, Any]:
-        """Return what the LFS holds, and copies that are not as they were made."""
-        sizes, names = self.manifest["size_bytes"].to_numpy(), self.manifest["path"]
+        """Return what the LFS holds, and copies that are not as they were made.
+
+        Unused are the copies of files that the program has opened for writing, or
+        changed: the GFS serves these.
+        """
+        unused = self._held & self.table.written()
         damaged = self._staged.difference(self._held).copied
         return {
             "files": int(self._held.sum()),
-            "bytes": int(sizes[self._held].sum()),
-            "damaged": names.iloc[damaged].tolist(),
+            "bytes": held_bytes(self.manifest, self._held),
+            "unused_bytes": held_bytes(self.manifest, unused),
+            "damaged": self.manifest["path"].iloc[damaged].tolist(),
         }
 
     def clean_up(self, *, empties: bool) -> None:
@@ -285,10 +287,10 @@ class Node:
 
 
 def files_at_start(
-    description: RunDescription, point: Point, size_bytes: np.ndarray
+    description: RunDescription, point: Point, manifest: pd.DataFrame
 ) -> np.ndarray:
     """Return which files each LFS holds before a run: bool, (n_files,)."""
     is_pinned = description.scenario.policy == "pinning"
     rate = point.cache_rate_percent if is_pinned else 0
     seed = description.training.seed
-    return pinned_by_bytes(size_bytes, rate, seed, point.repetition)
+    return pinned_names(manifest, rate, seed, point.repetition)

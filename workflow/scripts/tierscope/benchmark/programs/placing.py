@@ -12,7 +12,7 @@ from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.copier import Copier, Ended
 from tierscope.benchmark.programs.reads import Read
 from tierscope.benchmark.programs.table import NodeTable
-from tierscope.policies.decisions import LATE, Decisions
+from tierscope.policies.decisions import LATE, UNSEEN, Decisions
 from tierscope.policies.node import Action, Evict, NodePolicy, Place
 
 _POLL_S = 0.002
@@ -72,11 +72,11 @@ class Placer:
             self._policy.begin_read(read.file_id)
         return read
 
-    def end(self, read: Read, ended_ns: int) -> None:
+    def end(self, read: Read, ended_ns: int, *, was_closed: bool = True) -> None:
         """Tell the policy that a read has ended, and carry out what it orders."""
         if read.file_id in self._written:
             return
-        self._note_read("end", read, ended_ns)
+        self._note_read("end", read, ended_ns, "" if was_closed else UNSEEN)
         if not read.is_late:
             place = _place(read)
             self._carry_out(self._policy.end_read(read.file_id, place), read.epoch)
@@ -86,10 +86,12 @@ class Placer:
         """Return whether copies may follow the next reads, which need their pages."""
         return self._policy.may_copy
 
-    def _note_read(self, event: str, read: Read, time_ns: int) -> None:
+    def _note_read(
+        self, event: str, read: Read, time_ns: int, detail: str = ""
+    ) -> None:
         """Note that a read begins or ends; its rank is still that of its group."""
         self.decisions.now_ns = time_ns
-        detail = LATE if read.is_late else ""
+        detail = LATE if read.is_late else detail
         self.decisions.add(
             event, read.epoch, read.file_id, _place(read), read.group, detail
         )
@@ -148,7 +150,8 @@ class Placer:
     def _fail(self, copy: Ended) -> None:
         """Leave a file on the GFS whose copy has failed."""
         self.n_failed += 1
-        detail = "full" if copy.is_full else "error"
+        detail = "changed" if copy.has_changed else "error"
+        detail = "full" if copy.is_full else detail
         self._note("failed", copy.epoch, copy.file_id, Place.GFS, detail)
         self._tell("copying", copy.file_id, "to", copy.error, self.n_failed)
         self._carry_out(self._policy.failed(copy.file_id, copy.is_full), self._epoch)

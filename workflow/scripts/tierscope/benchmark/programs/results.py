@@ -97,7 +97,7 @@ def opens_table(nodes: Iterable[NodeNotes]) -> pd.DataFrame:
     """Return the table `opens`: what ranks opened on which tier, by epoch and file."""
     parts = []
     for node in nodes:
-        group, epoch, tier, file, opens = node.opens.T
+        group, epoch, tier, for_writing, file, opens = node.opens.T
         ranks = np.array(
             [node.rank_of(one) for one in range(len(node.facts["groups"]))]
         )
@@ -110,12 +110,13 @@ def opens_table(nodes: Iterable[NodeNotes]) -> pd.DataFrame:
                     "tier": pd.Series(np.array(TIERS, object)[tier], dtype="str"),
                     "file_id": file,
                     "opens": opens,
+                    "for_writing": for_writing.astype(bool),
                 }
             )
         )
-    keys = ["epoch", "rank", "node", "tier", "file_id"]
+    keys = ["epoch", "rank", "node", "tier", "file_id", "for_writing"]
     table = pd.concat(parts).groupby(keys, as_index=False)["opens"].sum()
-    return table[["rank", "node", "epoch", "tier", "file_id", "opens"]]
+    return table[list(TABLES["opens"])]
 
 
 def marks_table(
@@ -358,10 +359,11 @@ def epochs_table(
 ) -> pd.DataFrame:
     """Return the table `run_epochs` of a program's run.
 
-    A sample is an open of a file; its bytes are those of the file. `sizes` are bytes of
-    the files by id, `filled` by node what filling its LFS took.
+    A sample is an open of a file for reading; its bytes are those of the file. `sizes`
+    are bytes of the files by id, `filled` by node what filling its LFS took.
     """
     epochs = _by_rank(marks[marks["what"] != EVALUATION])
+    opens = opens[~opens["for_writing"]]
     counted = opens.assign(
         bytes=opens["opens"] * sizes[opens["file_id"]],
         lfs_files=opens["opens"].where(opens["tier"] == "lfs", 0),

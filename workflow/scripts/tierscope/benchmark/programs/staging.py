@@ -263,6 +263,8 @@ class StagedFiles:
                 os.unlink(copying)
             if not isinstance(error, OSError):
                 raise
+            if not os.path.lexists(source):
+                raise _changed(source, "is no longer there") from error
             raise TierError(
                 f"{printable(source)}: cannot be copied to {printable(target)}: "
                 f"{error.strerror}."
@@ -346,9 +348,10 @@ def _opened(path: str, flags: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _changed(path: str) -> TierError:
+def _changed(path: str, what: str = "has changed") -> TierError:
     """Return the error of a file that is not as it was listed."""
     return TierError(
-        f"{printable(path)}: has changed since the dataset was listed; delete the "
-        "dataset's manifest and start again, to list it anew."
+        f"{printable(path)}: {what} since the dataset was listed. Put the old file "
+        "back with its time (cp -p), and start again. For the dataset as it is now "
+        "take another name (--name, experiment), as finished runs are of the old one."
     )

@@ -20,7 +20,17 @@ from tierscope.core.files import written_whole
 from tierscope.core.validation import ConfigError
 from tierscope.logs.traced.escapes import REASONS
 
-OPENED_GFS, OPENED_LFS, FELL_BACK, CLOSED, MARKED, WROTE = range(1, 7)
+(
+    OPENED_GFS,
+    OPENED_LFS,
+    FELL_BACK,
+    CLOSED,
+    MARKED,
+    ALTERED,
+    OPENED_TO_WRITE,
+    REUSED,
+) = range(1, 9)
+CHANGES = (ALTERED, OPENED_TO_WRITE)  # from then on the GFS has the file
 COUNTS = (
     "fallbacks",
     "look_fallbacks",
@@ -36,7 +46,7 @@ IO_COUNTS = ("rchar", "wchar", "read_bytes", "write_bytes")
 _WITH_CHILDREN = ("rchar", "wchar")  # as the library notes them
 N_EVENTS = 1 << 18
 N_PROCESSES = 1 << 14
-_MAGIC, _VERSION = b"tierscope-table", 2
+_MAGIC, _VERSION = b"tierscope-table", 3
 _STAGED, _WRITTEN, _IS_LINK, _STATE_BITS = 1, 2, 4, 3
 _N_ROOTS, _FOLDER_BYTES, _LONGEST_PATH = 4, 1024, 4095
 _FOLDER = f"S{_FOLDER_BYTES}"

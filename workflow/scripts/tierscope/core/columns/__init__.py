@@ -16,7 +16,12 @@ from tierscope.core.columns import (
     shared,
     trace,
 )
-from tierscope.core.columns.benchmark import LATER, OF_A_LAUNCH, WIDER
+from tierscope.core.columns.benchmark import (
+    LATER,
+    LATER_VALUES,
+    OF_A_LAUNCH,
+    WIDER,
+)
 from tierscope.core.columns.column import (
     ANY_NUMBER,
     FLAG,
@@ -51,6 +56,7 @@ __all__ = [
     "JOB_CLASS",
     "LATER",
     "LATER_NUMBERS",
+    "LATER_VALUES",
     "LATER_WORDS",
     "LOWER_BOUNDS",
     "MODEL",

@@ -57,6 +57,8 @@ STEPS: Columns = {
 _LATER = PAGE_CACHE | STEPS
 LATER = {name: math.nan for name, one in _LATER.items() if one.kind == NUMBER}
 LATER |= {name: False for name, one in _LATER.items() if one.kind == FLAG}
+# What older tables hold in columns that they lack.
+LATER_VALUES = {"opens": {"for_writing": False}, "user_manifest": {"same_as": -1}}
 
 # Written by the launch itself, with the log: only a whole run can be repeated.
 OF_A_LAUNCH = {
@@ -109,7 +111,11 @@ _OPENS: Columns = {
     "epoch": EPOCH,
     "tier": TIER,
     "file_id": FILE_ID,
-    "opens": count("How often the file was opened for reading on the tier."),
+    "opens": count("How often the file was opened on the tier."),
+    "for_writing": flag(
+        "Whether it was opened for writing, or to be made; the GFS serves that, and "
+        "all opens on the node from then on."
+    ),
 }
 _MARKS: Columns = {
     "rank": RANK,
@@ -199,6 +205,7 @@ _CERTIFICATE: Columns = {
     **_ANSWER,
 }
 
+_WHY_FAILED = ("full", "changed", "error")  # LFS, file, or anything else
 _DECISIONS: Columns = {
     "node": NODE,
     "step": count("Number of the row among those of its node, counted from 0."),
@@ -223,10 +230,9 @@ _DECISIONS: Columns = {
         words=("gfs", "lfs", "peer"),
     ),
     "detail": text(
-        "How a copy got its bytes (`handed over` by the reader, or `read again`), why "
-        "it failed (`full` LFS, other `error`), or that a read was decided before a "
-        "row above it (`late`).",
-        words=("", "handed over", "read again", "full", "error", "late"),
+        "How a copy got its bytes (`handed over`, `read again`), why it failed, that a "
+        "read was decided before a row above (`late`), or its close was `unseen`.",
+        words=("", "handed over", "read again", *_WHY_FAILED, "late", "unseen"),
     ),
 }
 
@@ -287,6 +293,11 @@ _USER_MANIFEST: Columns = _MANIFEST | {
         "ns",
     ),
     "is_link": flag("Whether the path is a link to a file."),
+    "same_as": count(
+        "Number of the first path that leads to the same file, as a link and its "
+        "target do; -1 for this one itself.",
+        least=-1,
+    ),
 }
 
 # Tables that may be read as another one, which lacks some of their columns.

@@ -23,8 +23,8 @@ _FILE_ID = count("Number of the file in its dataset; 0 for the file of a databas
 _OTHER_IO: Columns = {
     "rank": RANK,
     "what": text(
-        "Which files: those of the dataset that the program wrote to, others below the "
-        "dataset's folder, or all others that were traced.",
+        "Which files: those of the dataset that the program opened for writing or "
+        "changed, others below the dataset's folder, or all others that were traced.",
         words=("written", "other below the dataset", "other"),
     ),
     "opens": count("Number of opens."),
