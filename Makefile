@@ -45,7 +45,8 @@ run: setup
 ifdef SIZED
 	@$(BIN)/python workflow/scripts/measure_two_directories.py '$(NAME)' '$(GFS)' '$(LFS)'
 endif
-	snakemake --profile local$(if $(SIZED), --configfile '$(SIZED)')
+	exec $(BIN)/python workflow/scripts/start_snakemake.py --profile local$(if \
+	  $(SIZED), --configfile '$(SIZED)')
 
 # Set up and run all tests, four at a time, as some of them wait.
 test: setup test-packages

@@ -48,6 +48,7 @@ class Site:
         for path in (self.scripts, folder / "results", self.staged, self.runs):
             path.mkdir(parents=True)
         shutil.copy(LAUNCHER, self.scripts)
+        (self.scripts / "tierscope").symlink_to(LAUNCHER.with_name("tierscope"))
         (self.scripts / "ranks.py").write_text(RANKS)
         (folder / "mpi").write_text(MPI)
         (folder / "mpi").chmod(0o755)

@@ -27,6 +27,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tierscope.storage.children import end, end_once, listen
+
 LOCK = Path("results", ".launch")
 COMPLETE = "run.json"  # the last file of a run
 _MOST_LINES = 20  # of the ranks' messages about a failure
@@ -68,24 +70,20 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Launch the ranks, and move the runs that are finished."""
     arguments = parse_arguments()
-    for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(signum, lambda number, _: sys.exit(128 + number))
+    listen(end_once)
     name = f"{os.getpid()}-{int(time.time())}"
     script = Path(__file__).with_name(f"{arguments.script}.py")
     ranks = [sys.executable, str(script), "--launch", name, *arguments.arguments]
     template = _STARTER if arguments.starts_ranks else _RANKS
     shell = template.format(**vars(arguments), quoted_mpi=shlex.quote(arguments.mpi))
     with removed_devices(name), one_launch_at_a_time() as lock, moved_runs(arguments):
-        starts_ranks = arguments.starts_ranks
-        if not run_ranks(shell, ranks, arguments.log, lock, starts_ranks=starts_ranks):
+        if not run_ranks(shell, ranks, arguments.log, lock):
             sys.exit(1)
     if arguments.marker:
         arguments.marker.write_text(f"{' '.join(arguments.arguments)}\n")
 
 
-def run_ranks(
-    shell: str, ranks: list[str], log: Path, lock: int, *, starts_ranks: bool
-) -> bool:
+def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
     """Run the shell lines with the ranks' command as arguments; return success.
 
     All output goes into the log. If the launcher separates the ranks' output
@@ -97,7 +95,7 @@ def run_ranks(
         os.unlink(path)
     with log.open("wb") as output:
         # Ctrl-C also reaches the ranks; wait for their end.
-        before = signal.signal(signal.SIGINT, lambda *_: None)
+        listen(lambda *_: None, [signal.SIGINT])
         command = ["bash", "-c", shell, "launch", *ranks]
         with subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, pass_fds=[lock]
@@ -105,10 +103,9 @@ def run_ranks(
             try:
                 status = started.wait()
             except BaseException:
-                # A script that starts ranks ends them, and waits for them.
-                started.terminate() if starts_ranks else started.kill()
+                end(started, None)  # it ends what it has started, and waits for that
                 raise
-        signal.signal(signal.SIGINT, before)
+        listen(end_once, [signal.SIGINT])
         if status:
             output.write(failures(sorted(glob.glob(pattern))))
     return status == 0

@@ -343,9 +343,9 @@ def generate_dataset(
             raise
 
 
-def end_with_parent(parent: int) -> None:
-    """Let this process be killed when its parent ends, even if that is killed."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def end_with_parent(parent: int, signum: int = signal.SIGKILL) -> None:
+    """Let this process get a signal when its parent ends, even if that is killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
     if os.getppid() != parent:  # the parent was killed before
         os._exit(1)
 

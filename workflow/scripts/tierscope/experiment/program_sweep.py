@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from tierscope.core.certificate import certificate_lines
 from tierscope.core.files import write_text
 from tierscope.core.validation import ConfigError, read_schema, read_yaml
 from tierscope.policies import PROGRAM_POLICIES
+from tierscope.storage.children import run_passing_signals
 
 SYSTEM = "one-process"
 CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
@@ -242,11 +242,11 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
     write_text(path, head + yaml.safe_dump(config, sort_keys=False))
     own = _ROOT / "profiles" / profile
     targets = ["all", "predict"] if asked.predicts else []
-    command = [sys.executable, "-m", "snakemake", *targets]
-    command += ["--snakefile", _ROOT / "Snakefile"]
+    command = [sys.executable, _ROOT / "workflow" / "scripts" / "start_snakemake.py"]
+    command += [*targets, "--snakefile", _ROOT / "Snakefile"]
     command += ["--profile", own if own.is_dir() else profile]
     command += ["--configfile", path, *further]
-    status = subprocess.run(command, check=False).returncode
+    status = run_passing_signals(command)
     if status == 0 and "-n" not in further:
         _certify(path.parent / CERTIFICATE)
     return status

@@ -1,6 +1,7 @@
-"""Which processes of this machine live, and since when."""
+"""Which processes of this machine live, since when, and who has started them."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 _DEAD = ("Z", "X", "x")
@@ -17,6 +18,24 @@ def start_time(pid: int) -> int | None:
         return None
     fields = content[content.rindex(b")") + 1 :].split()  # from the third one on
     return None if fields[0].decode() in _DEAD else int(fields[19])
+
+
+def children_of(pid: int) -> dict[int, int]:
+    """Return the start of each process that a process has started and that runs."""
+    found: list[str] = []
+    with suppress(OSError):  # it has ended
+        for path in Path(f"/proc/{pid}/task").glob("*/children"):
+            found += path.read_text().split()
+    began = {child: start_time(child) for child in map(int, found)}
+    return {child: ticks for child, ticks in began.items() if ticks is not None}
+
+
+def descendants(pid: int) -> dict[int, int]:
+    """Return the start of each process that comes from a process, directly or not."""
+    found = children_of(pid)
+    for child in list(found):
+        found |= descendants(child)
+    return found
 
 
 def gone_text(ranks: Sequence[int], size: int, host: str) -> str:

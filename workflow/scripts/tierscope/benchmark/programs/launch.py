@@ -37,7 +37,6 @@ from tierscope.benchmark.programs.meeting import (
 from tierscope.benchmark.programs.node import Node
 from tierscope.benchmark.programs.rank import (
     command_of,
-    end,
     environment_of,
     fail,
     note_end,
@@ -85,6 +84,7 @@ from tierscope.core.tables import read_table, write_table
 from tierscope.core.validation import ConfigError
 from tierscope.data.listing import changed_files
 from tierscope.policies import kind_of
+from tierscope.storage.children import end
 from tierscope.storage.lease import LeaseError
 from tierscope.storage.machine_facts import affinity, range_words
 from tierscope.storage.mounts import mount_of
