@@ -41,6 +41,7 @@ from tierscope.experiment.accelerators.settings import is_of_accelerators, read_
 from tierscope.experiment.config import changes, defaults_of_programs, read_experiment
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
+    ScriptInterpreter,
     SnakemakeInternals,
     place_results,
     refuse_prefix,
@@ -54,6 +55,8 @@ mimetypes.add_type("application/vnd.apache.parquet", ".parquet")
 
 # Systems and datasets of the current folder take precedence over the workflow's.
 RESOURCES = [Path("resources"), WORKFLOW.parent / "resources"]
+
+sys.executable = ScriptInterpreter(sys.executable)
 
 OF_LOGS = is_of_logs(config)
 OF_ACCELERATORS = not OF_LOGS and is_of_accelerators(config)

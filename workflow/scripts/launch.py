@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tierscope.storage.children import end, end_once, listen
+from tierscope.core.processes.children import end, end_once, listen
 
 LOCK = Path("results", ".launch")
 COMPLETE = "run.json"  # the last file of a run

@@ -18,6 +18,7 @@ from pathlib import Path
 import yaml
 from snakemake.utils import update_config
 from tierscope.core.files import write_text
+from tierscope.core.processes.children import end_once, listen
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.core.words import size_words
 from tierscope.experiment.config import read_experiment
@@ -30,7 +31,6 @@ from tierscope.experiment.two_directories import (
     choose_size,
     sized_config,
 )
-from tierscope.storage.children import end_once, listen
 from tierscope.storage.own_folder import FolderError, check_way
 from tierscope.storage.page_cache import drop_opened
 from tierscope.storage.room import file_system, memory_bytes

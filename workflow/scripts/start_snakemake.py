@@ -11,11 +11,11 @@ from pathlib import Path
 # Not left to Python, which PYTHONSAFEPATH tells not to do it.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from tierscope.data.tfrecord import end_with_parent
-from tierscope.storage.children import listen
+from tierscope.core.processes.children import HELD_BACK, end_with_parent, listen
 
 if __name__ == "__main__":
     listen(signal.SIG_DFL, [signal.SIGINT])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)  # by `tierscope sweep`
     end_with_parent(os.getppid(), signal.SIGTERM)
     from snakemake.cli import main
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from tierscope.core.processes.times import start_time
 from tierscope.storage.lease import Holder, Lease, LeaseError
-from tierscope.storage.process_times import start_time
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 

@@ -14,9 +14,9 @@ from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.processes import BenchmarkError, Processes, RankGoneError
 from tierscope.benchmark.shared_memory import remove_mpi_segments
 from tierscope.core.machine import TierError
+from tierscope.core.processes.children import ENDING, listen
 from tierscope.core.validation import ConfigError
 from tierscope.data.tfrecord import DatasetError
-from tierscope.storage.children import ENDING, listen
 from tierscope.storage.clock import OtherRankFailed
 
 _must_end = False  # a signal said so

@@ -1,4 +1,4 @@
-"""How a signal ends Snakemake: it starts no further job, and those that run here end."""
+"""How a signal ends Snakemake: it starts no job any more, and those here end, too."""
 
 import os
 import signal
@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tierscope.storage.children import listen
-from tierscope.storage.process_times import children_of, start_time
+from tierscope.core.processes.children import listen
+from tierscope.core.processes.times import children_of, start_time
 
 _TERMINAL_S = 2.0  # for the jobs that a terminal has told, too
 _POLL_S = 0.5

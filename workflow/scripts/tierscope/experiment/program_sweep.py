@@ -16,9 +16,9 @@ from typing import Any
 
 from tierscope.core.certificate import certificate_lines
 from tierscope.core.files import write_text
+from tierscope.core.processes.children import run_passing_signals
 from tierscope.core.validation import ConfigError, read_schema, read_yaml
 from tierscope.policies import PROGRAM_POLICIES
-from tierscope.storage.children import run_passing_signals
 
 SYSTEM = "one-process"
 CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)

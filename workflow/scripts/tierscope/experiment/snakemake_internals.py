@@ -7,6 +7,7 @@ wrong answer becomes one line that names the interface and what does not work no
 import inspect
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -244,6 +245,21 @@ class SnakemakeInternals:
 def _view(job: Any) -> SnakemakeJob:
     """Return the facts that we need about a Snakemake job."""
     return SnakemakeJob(frozenset(job.rule.resources), job)
+
+
+class ScriptInterpreter(str):
+    """The interpreter of scripts, as Snakemake writes it into a shell line: unquoted.
+
+    What a terminal sends at Ctrl-C is for Snakemake, which ends the scripts; Python
+    would print a traceback from each of them.
+    """
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            return super().__format__(spec)
+        return f"trap '' INT; exec {shlex.quote(self)}"
 
 
 def place_results(snakemake: SnakemakeInternals, experiment: str) -> str:

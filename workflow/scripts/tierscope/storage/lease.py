@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tierscope.storage.process_times import start_time
+from tierscope.core.processes.times import start_time
 
 SUFFIX = ".lease"
 NAME = f".tierscope{SUFFIX}"  # in a folder that is held as a whole

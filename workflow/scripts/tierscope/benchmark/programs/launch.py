@@ -79,12 +79,12 @@ from tierscope.core.description import RunDescription
 from tierscope.core.files import write_text
 from tierscope.core.imports import digest_of_modules
 from tierscope.core.machine import TierError
+from tierscope.core.processes.children import end
 from tierscope.core.scenario import Point, UserDataset
 from tierscope.core.tables import read_table, write_table
 from tierscope.core.validation import ConfigError
 from tierscope.data.listing import changed_files
 from tierscope.policies import kind_of
-from tierscope.storage.children import end
 from tierscope.storage.lease import LeaseError
 from tierscope.storage.machine_facts import affinity, range_words
 from tierscope.storage.mounts import mount_of

@@ -19,7 +19,7 @@ from typing import Any
 
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.core.files import write_text
-from tierscope.storage.process_times import start_time
+from tierscope.core.processes.times import start_time
 
 # What launchers call a process that they start, the most certain first.
 RANK_VARIABLES = (

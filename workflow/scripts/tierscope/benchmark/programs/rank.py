@@ -17,8 +17,7 @@ from typing import Any
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.tracing import tracing_environment
-from tierscope.data.tfrecord import end_with_parent
-from tierscope.storage.children import end
+from tierscope.core.processes.children import end, end_with_parent
 
 _POLL_S = 0.01
 _LOOK_S = 1.0  # between looks whether another rank has failed

@@ -19,6 +19,7 @@ from tierscope.core.certificate import (
     interference_statements,
     line_of,
 )
+from tierscope.core.processes.children import signals_held_back, wait_for
 from tierscope.core.validation import ConfigError
 from tierscope.logs.traced.call import (
     Call,
@@ -28,7 +29,6 @@ from tierscope.logs.traced.call import (
     this_call,
 )
 from tierscope.logs.traced.library import tracer_library
-from tierscope.storage.children import signals_held_back, wait_for
 
 # Darshan's own, but /dev/shm and /var/tmp hold data. The longest prefix decides.
 INCLUDED = ("/", "/dev/shm/", "/var/tmp/", "/var/opt/cray/dws/mounts/")

@@ -1,5 +1,6 @@
 """Commands that this process starts: they get its signals, and leave nothing behind."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tierscope.storage.process_times import descendants, start_time
+from tierscope.core.processes.times import descendants, start_time
 
 PASSED_ON = {
     signal.SIGINT,
@@ -18,8 +19,11 @@ PASSED_ON = {
     signal.SIGUSR1,
     signal.SIGUSR2,
 }
+HELD_BACK = {*PASSED_ON, signal.SIGCHLD}
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-_FROM_KERNEL = 0x80  # si_code of what a terminal sends, to the command as well
+_PR_SET_PDEATHSIG = 1  # of prctl(2)
+_KEYS = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends them to the command as well
+_FROM_KERNEL = 0x80  # si_code of what a terminal sends
 
 
 def listen(
@@ -47,7 +51,7 @@ def signals_held_back() -> Iterator[Callable[[], object]]:
 
     Yields what a command calls before its start (`preexec_fn`), to get its signals.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED_ON, signal.SIGCHLD})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
     try:
         yield lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before)
     finally:
@@ -59,10 +63,11 @@ def signals_held_back() -> Iterator[Callable[[], object]]:
 def run_passing_signals(command: Sequence[str]) -> int:
     """Run a command that gets our signals; return its exit status as a shell does.
 
-    If a signal told us to end, the status is that of the signal.
+    If a signal told us to end, the status is that of the signal. The command starts
+    with the signals `HELD_BACK`, and releases them when it is ready for them.
     """
-    with signals_held_back() as signals_released:
-        child = subprocess.Popen(command, preexec_fn=signals_released)
+    with signals_held_back():
+        child = subprocess.Popen(command)
         signum = wait_for(child)
     status = child.returncode
     return 128 + signum if signum else 128 - status if status < 0 else status
@@ -75,10 +80,10 @@ def wait_for(child: subprocess.Popen) -> int | None:
     """
     signum = None
     while child.poll() is None:
-        got = signal.sigwaitinfo({*PASSED_ON, signal.SIGCHLD})
+        got = signal.sigwaitinfo(HELD_BACK)
         if got.si_signo in PASSED_ON:
             signum = got.si_signo
-            if got.si_code != _FROM_KERNEL:
+            if signum not in _KEYS or got.si_code != _FROM_KERNEL:
                 child.send_signal(signum)
     return signum
 
@@ -103,3 +108,10 @@ def end(
         if start_time(pid) == ticks:
             with suppress(OSError):
                 os.kill(pid, left)
+
+
+def end_with_parent(parent: int, signum: int = signal.SIGKILL) -> None:
+    """Let this process get a signal when its parent ends, even if that is killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
+    if os.getppid() != parent:  # the parent was killed before
+        os._exit(1)
