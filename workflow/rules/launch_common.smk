@@ -110,7 +110,7 @@ def launch_resources(job_of, log):
         "gfs": 1,
         # Not a parameter: another setup of the job must not repeat finished runs.
         "setup": setup_commands,
-        "python": sys.executable,  # the job's, independent of PATH after the setup
+        "python": str(sys.executable),  # the job's, independent of PATH after the setup
         "scripts": from_here(SCRIPTS),
         "native": from_here(NATIVE),
     } | {name: partial(of_site, name=name) for name in names}
