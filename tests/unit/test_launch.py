@@ -64,11 +64,10 @@ class Site:
 
     def start(self, command, **environment):
         """Start a launch."""
-        inherited = {k: v for k, v in os.environ.items() if k != "SLURM_JOB_ID"}
         child = subprocess.Popen(
             command,
             cwd=self.folder,
-            env={**inherited, **environment},
+            env={**os.environ, **environment},
             start_new_session=True,
             stdout=subprocess.PIPE,
             text=True,
@@ -266,16 +265,24 @@ def begin_held_launch(site):
     return child
 
 
-def waits_for_a_lock(pid):
-    """Return whether a process waits for a lock that another has."""
-    locks = Path("/proc/locks").read_text().splitlines()
-    return any("->" in line and str(pid) in line.split() for line in locks)
+def start_second(site):
+    """Start another launch, and wait until it says that it waits for the first."""
+    log = site.folder / "second.log"
+    command = site.command(options=["--log", str(log)])
+    second = site.start(command, DO="open('order', 'a').write('second ')")
+    wait_for(lambda: log.exists() and log.read_text())
+    return second, log.read_text()
 
 
-def test_second_launch_waits_for_the_first(site):
+@pytest.mark.parametrize("name", ["SLURM_JOB_ID", "PJM_JOBID", "NO_VARIABLE"])
+def test_second_launch_waits_for_the_first_and_says_so(site, monkeypatch, name):
+    monkeypatch.setenv(name, "7")  # of a job in which the user types
     first = begin_held_launch(site)
-    second = site.start(site.command(), DO="open('order', 'a').write('second ')")
-    wait_for(lambda: waits_for_a_lock(second.pid))
+    second, said = start_second(site)
+    assert said.startswith(
+        f"waiting for another launch in this folder: that of process {first.pid}, since"
+    )
+    assert said.count("\n") == 1
     (site.folder / "gate").write_text("")
     assert first.wait() == 1
     assert second.wait() == 0
@@ -285,8 +292,7 @@ def test_second_launch_waits_for_the_first(site):
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_launch_that_waits_for_another_ends_on_a_signal(site, signum):
     first = begin_held_launch(site)
-    second = site.start(site.command(), DO="open('order', 'a').write('second ')")
-    wait_for(lambda: waits_for_a_lock(second.pid))
+    second, _ = start_second(site)
     second.send_signal(signum)
     assert second.wait(HANG_S) == 128 + signum
     (site.folder / "gate").write_text("")
@@ -325,10 +331,10 @@ def test_set_up_keeps_the_ranks_command_and_does_not_see_it(site, line):
     assert "words: \n" in log or "source" not in line
 
 
-def test_launch_in_a_batch_job_waits_for_nobody(site):
+def test_batch_job_that_snakemake_has_submitted_waits_for_nobody(site):
     first = begin_held_launch(site)
-    done = site.launch(SLURM_JOB_ID="7", DO=STAGES)
-    assert done == 0
+    second = site.start(site.command(options=["--submitted"]), DO=STAGES)
+    assert second.wait(HANG_S) == 0
     (site.folder / "gate").write_text("")
     assert first.wait() == 1
 

@@ -9,8 +9,10 @@ moves each complete run from the staging folder, before the ranks start and afte
 have ended, also if they failed. If they did not, it writes the marker.
 
 Only one launch runs in a folder at a time. A launch whose Snakemake was killed ends
-first, because its ranks inherit the lock. In a batch job nodes would idle during this
-wait. There the start of Snakemake excludes another launch.
+first, because its ranks inherit the lock. The log says whom it waits for. With
+``--submitted`` it is a batch job, whose nodes would idle during this wait. There the
+start of Snakemake excludes another launch. No variable of a scheduler tells this, as
+users start Snakemake within jobs of their own, too.
 """
 
 import argparse
@@ -26,12 +28,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from tierscope.core.processes.children import end, end_once, listen
+from tierscope.core.processes.times import TIME_FORMAT
 
 LOCK = Path("results", ".launch")
 COMPLETE = "run.json"  # the last file of a run
 _MOST_LINES = 20  # of the ranks' messages about a failure
+_POLL_S, _SAY_S = 0.2, 60.0  # between looks at the lock, and between lines about it
+_MOST_BYTES = 200
 _RANKS = """\
 set -euo pipefail
 tierscope_ranks=("$@")
@@ -62,6 +68,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--starts-ranks", action="store_true", help="the script starts the ranks itself"
     )
+    parser.add_argument(
+        "--submitted", action="store_true", help="this is a batch job of Snakemake's"
+    )
     parser.add_argument("script", help="script in the folder of this one")
     parser.add_argument("arguments", nargs="*", help="its arguments")
     return parser.parse_args()
@@ -76,7 +85,12 @@ def main() -> None:
     ranks = [sys.executable, str(script), "--launch", name, *arguments.arguments]
     template = _STARTER if arguments.starts_ranks else _RANKS
     shell = template.format(**vars(arguments), quoted_mpi=shlex.quote(arguments.mpi))
-    with removed_devices(name), one_launch_at_a_time() as lock, moved_runs(arguments):
+    with (
+        removed_devices(name),
+        arguments.log.open("wb") as output,
+        one_launch_at_a_time(output, waits=not arguments.submitted) as lock,
+        moved_runs(arguments),
+    ):
         if not run_ranks(shell, ranks, arguments.log, lock):
             sys.exit(1)
     if arguments.marker:
@@ -93,7 +107,7 @@ def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
     pattern = f"{glob.escape(str(of_ranks))}.*"
     for path in glob.glob(pattern):
         os.unlink(path)
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         # Ctrl-C also reaches the ranks; wait for their end.
         listen(lambda *_: None, [signal.SIGINT])
         command = ["bash", "-c", shell, "launch", *ranks]
@@ -175,18 +189,36 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def one_launch_at_a_time() -> Iterator[int]:
+def one_launch_at_a_time(log: BinaryIO, *, waits: bool) -> Iterator[int]:
     """Wait for any other launch in this folder, and hold the lock, a descriptor."""
     LOCK.parent.mkdir(exist_ok=True)  # results may lie elsewhere
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        is_batch_job = os.environ.get("SLURM_JOB_ID") or os.environ.get("PJM_JOBID")
-        if not is_batch_job:
+        if waits:
             with suppress(OSError):  # a file system without locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                take(lock, log)
         yield lock
     finally:
         os.close(lock)
+
+
+def take(lock: int, log: BinaryIO) -> None:
+    """Lock a file, and write into it who does; say now and then who else has it."""
+    next_s = 0.0
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if (now_s := time.monotonic()) >= next_s:
+                next_s = now_s + _SAY_S
+                who = os.pread(lock, _MOST_BYTES, 0)
+                log.write(b"waiting for another launch in this folder: %s\n" % who)
+                log.flush()
+            time.sleep(_POLL_S)
+    os.ftruncate(lock, 0)
+    since = time.strftime(TIME_FORMAT)
+    os.pwrite(lock, f"that of process {os.getpid()}, since {since}".encode(), 0)
 
 
 @contextmanager

@@ -51,8 +51,8 @@ def test_second_process_is_told_who_holds_it(path):
     holder = holding(path)
     with pytest.raises(
         LeaseError,
-        match=rf"snakemake of experiment a \(process {holder.pid} on .*\) works here; "
-        "wait until it has ended",
+        match=rf"snakemake of experiment a \(process {holder.pid} on .*\) works here "
+        rf"since {time.strftime('%Y')}-\d\d-\d\d [\d:]{{8}}; wait until it has ended",
     ):
         Lease(path, "me").take()
     holder.communicate()

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tierscope.core.processes.times import start_time
+from tierscope.core.processes.times import start_time, start_words
 
 SUFFIX = ".lease"
 NAME = f".tierscope{SUFFIX}"  # in a folder that is held as a whole
@@ -247,7 +247,10 @@ class Lease:
                 f"again, or if none of them runs: {_removal(self.path)}"
             )
         if holder.is_here:
-            return f"{self.path}: {who} works here; wait until it has ended."
+            since = start_words(holder.started)
+            return (
+                f"{self.path}: {who} works here since {since}; wait until it has ended."
+            )
         return (
             f"{self.path}: {who} works here, or was killed; only that machine can see "
             f"which. If it does not run any more: {_removal(self.path)}"

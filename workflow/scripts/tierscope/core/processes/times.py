@@ -1,9 +1,12 @@
 """Which processes of this machine live, since when, and who has started them."""
 
+import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 _DEAD = ("Z", "X", "x")
 
 
@@ -18,6 +21,13 @@ def start_time(pid: int) -> int | None:
         return None
     fields = content[content.rindex(b")") + 1 :].split()  # from the third one on
     return None if fields[0].decode() in _DEAD else int(fields[19])
+
+
+def start_words(ticks: int) -> str:
+    """Return the local time at which a process started, for readers."""
+    booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    began_s = booted_s + ticks / os.sysconf("SC_CLK_TCK")
+    return time.strftime(TIME_FORMAT, time.localtime(began_s))
 
 
 def children_of(pid: int) -> dict[int, int]:
