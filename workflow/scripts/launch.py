@@ -19,13 +19,14 @@ import argparse
 import fcntl
 import glob
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -38,6 +39,10 @@ COMPLETE = "run.json"  # the last file of a run
 _MOST_LINES = 20  # of the ranks' messages about a failure
 _POLL_S, _SAY_S = 0.2, 60.0  # between looks at the lock, and between lines about it
 _MOST_BYTES = 200
+_OF_OUTER_LAUNCHER = re.compile(
+    "(OMPI_COMM_WORLD|PMI|PMIX)_(?!MCA_)"
+    "|SLURM_(PROCID|LOCALID|NODEID|STEP_?ID)$|SLURMD_NODENAME$"
+)
 _RANKS = """\
 set -euo pipefail
 tierscope_ranks=("$@")
@@ -91,13 +96,16 @@ def main() -> None:
         one_launch_at_a_time(output, waits=not arguments.submitted) as lock,
         moved_runs(arguments),
     ):
-        if not run_ranks(shell, ranks, arguments.log, lock):
+        environ = os.environ if arguments.submitted else own_environment(os.environ)
+        if not run_ranks(shell, ranks, arguments.log, lock, environ):
             sys.exit(1)
     if arguments.marker:
         arguments.marker.write_text(f"{' '.join(arguments.arguments)}\n")
 
 
-def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
+def run_ranks(
+    shell: str, ranks: list[str], log: Path, lock: int, environment: Mapping[str, str]
+) -> bool:
     """Run the shell lines with the ranks' command as arguments; return success.
 
     All output goes into the log. If the launcher separates the ranks' output
@@ -112,7 +120,11 @@ def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
         listen(lambda *_: None, [signal.SIGINT])
         command = ["bash", "-c", shell, "launch", *ranks]
         with subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, pass_fds=[lock]
+            command,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=[lock],
         ) as started:
             try:
                 status = started.wait()
@@ -123,6 +135,14 @@ def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
         if status:
             output.write(failures(sorted(glob.glob(pattern))))
     return status == 0
+
+
+def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what an outer launcher calls its process.
+
+    Our launcher numbers the ranks. The settings of MPI stay (``OMPI_MCA_...``).
+    """
+    return {k: one for k, one in environ.items() if not _OF_OUTER_LAUNCHER.match(k)}
 
 
 def failures(paths: list[str]) -> bytes:

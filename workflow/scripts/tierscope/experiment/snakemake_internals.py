@@ -259,7 +259,7 @@ class ScriptInterpreter(str):
     def __format__(self, spec: str) -> str:
         if spec:
             return super().__format__(spec)
-        return f"trap '' INT; exec {shlex.quote(self)}"
+        return f"trap '' INT; exec {shlex.quote(str(self))}"
 
 
 def place_results(snakemake: SnakemakeInternals, experiment: str) -> str:
