@@ -300,6 +300,32 @@ def test_launch_that_waits_for_another_ends_on_a_signal(site, signum):
     assert "second" not in (site.folder / "order").read_text()
 
 
+@pytest.mark.parametrize("is_submitted", [False, True])
+def test_rank_does_not_take_the_number_of_a_launcher_around_snakemake(
+    site, monkeypatch, is_submitted
+):
+    names = "PMI_RANK PMIX_RANK OMPI_COMM_WORLD_RANK SLURM_PROCID SLURMD_NODENAME"
+    kept = "OMPI_MCA_btl PMIX_MCA_gds SLURM_JOB_ID"
+    for name in (*names.split(), *kept.split()):
+        monkeypatch.setenv(name, "3")
+    says = f"print([n for n in '{names} {kept}'.split() if n in os.environ])"
+    options = ["--submitted"] if is_submitted else []
+    child = site.start(site.command(options=options), DO=of_first_rank(says))
+    assert child.wait(HANG_S) == 0
+    found = ast.literal_eval(site.log.read_text().splitlines()[1])
+    assert found == [*(names.split() if is_submitted else []), *kept.split()]
+
+
+def test_step_of_the_set_up_ends_with_the_launch(site):
+    site.marker.with_name("pid").write_text("")
+    child = site.start(site.command(setup="sh -c 'echo $$ > pid; exec sleep 1000'"))
+    wait_for(lambda: (site.folder / "pid").read_text())
+    child.terminate()
+    assert child.wait(HANG_S) == 128 + signal.SIGTERM
+    pid = int((site.folder / "pid").read_text())
+    wait_for(lambda: has_ended(pid))
+
+
 def test_interrupted_launch_waits_for_its_ranks_to_end(site):
     os.mkfifo(site.folder / "gate")
     tells = "import signal; signal.signal(signal.SIGINT, lambda *_: sys.exit(5))"
