@@ -44,6 +44,7 @@ from tierscope.experiment.snakemake_internals import (
     ScriptInterpreter,
     SnakemakeInternals,
     place_results,
+    refuse_clone,
     refuse_prefix,
     try_to,
 )
@@ -64,6 +65,7 @@ ANALYSIS = STUDY = EXPERIMENT = None
 
 SNAKEMAKE = SnakemakeInternals(workflow)
 try:
+    refuse_clone(WORKFLOW.parent)
     IS_REMOTE_JOB = SNAKEMAKE.is_remote_job()
     IS_JOB = SNAKEMAKE.is_job()
     # Snakemake has read them as well, but takes the last of two equal keys.

@@ -101,6 +101,12 @@ def test_lfs_in_the_dataset_is_refused(asked):
         sweep_config(replace(asked, lfs=asked.dataset / "fast"))
 
 
+def test_folder_that_would_be_read_as_a_variable_is_refused(asked, tmp_path):
+    (tmp_path / "$HOME").mkdir()
+    with pytest.raises(ConfigError, match=r"\$HOME/tierscope, expected folders witho"):
+        sweep_config(replace(asked, lfs=tmp_path / "$HOME"))
+
+
 def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
     asked, monkeypatch
 ):

@@ -175,6 +175,10 @@ def _roots(asked: SweepRequest) -> dict[str, str]:
     }
     if asked.lfs is not None:
         roots["gfs"] = os.path.abspath(f"results/{asked.experiment}/gfs")
+    if not asked.system and (wrong := [one for one in roots.values() if "$" in one]):
+        raise ConfigError(
+            f"got {wrong[0]}, expected folders without $, which would be a variable"
+        )
     return roots
 
 

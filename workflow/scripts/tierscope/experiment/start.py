@@ -1,6 +1,7 @@
 """A start of Snakemake: checks before the first job, and what follows the last one."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from tierscope.experiment.snakemake_internals import (
     InterfaceError,
     SnakemakeInternals,
     after_failure,
+    refuse_unquoted_interpreter,
     try_to,
 )
 from tierscope.storage.lease import NAME, LeaseError, hold_lease
@@ -157,6 +159,7 @@ class Start:
                 gfs = system.gfs.data_root().parent
                 hold_lease(gfs / NAME, me, only_own=True)
             if executor == "slurm":
+                refuse_unquoted_interpreter(str(sys.executable))
                 self._check_slurm()
             self._tell_points()
 
