@@ -23,8 +23,8 @@ WRITTEN_FOR = "9.27.1"
 INTERFACES: dict[str, str] = {}
 _TAKES_APART = {
     ":": "PYTHONPATH",
-    "{}": "Snakemake, which finds wildcards there,",
-    "\n": "Snakemake",
+    "{}\n": "Snakemake, which finds wildcards there,",
+    "*?[": "Snakemake, which looks for profiles by patterns,",
 }
 _PLACE = re.compile(r"[\w.@+/-]+")  # no shell, wildcard or glob takes it apart
 
