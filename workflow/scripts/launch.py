@@ -232,8 +232,11 @@ def take(lock: int, log: BinaryIO) -> None:
         except BlockingIOError:
             if (now_s := time.monotonic()) >= next_s:
                 next_s = now_s + _SAY_S
-                who = os.pread(lock, _MOST_BYTES, 0)
-                log.write(b"waiting for another launch in this folder: %s\n" % who)
+                who = os.pread(lock, _MOST_BYTES, 0).decode(errors="replace")
+                who = who if who.isprintable() else "unknown"  # others may write there
+                log.write(
+                    f"waiting for another launch in this folder: {who}\n".encode()
+                )
                 log.flush()
             time.sleep(_POLL_S)
     os.ftruncate(lock, 0)

@@ -103,7 +103,7 @@ def test_lfs_in_the_dataset_is_refused(asked):
 
 def test_folder_that_would_be_read_as_a_variable_is_refused(asked, tmp_path):
     (tmp_path / "$HOME").mkdir()
-    with pytest.raises(ConfigError, match=r"\$HOME/tierscope, expected folders witho"):
+    with pytest.raises(ConfigError, match=r"\$HOME/tierscope, expected folders"):
         sweep_config(replace(asked, lfs=tmp_path / "$HOME"))
 
 
