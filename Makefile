@@ -27,7 +27,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Programs of an environment hold its path. So a clone that was moved or copied needs one
 # of its own.
 MOVED := $(shell grep -qs "^command = " $(VENV)/pyvenv.cfg && \
-  ! grep -qF " $(CURDIR)/$(VENV)" $(VENV)/pyvenv.cfg && echo moved)
+  ! grep -qF " $$(pwd -P)/$(VENV)" $(VENV)/pyvenv.cfg && echo moved)
 # Older versions of the project had a command of this name for pip to install.
 FOREIGN := $(shell test ! -e $(BIN)/tierscope || \
   grep -qs tierscope_command $(BIN)/tierscope || echo moved)
@@ -45,7 +45,8 @@ run: setup
 ifdef SIZED
 	@$(BIN)/python workflow/scripts/measure_two_directories.py '$(NAME)' '$(GFS)' '$(LFS)'
 endif
-	snakemake --profile local$(if $(SIZED), --configfile '$(SIZED)')
+	exec $(BIN)/python workflow/scripts/start_snakemake.py --profile local$(if \
+	  $(SIZED), --configfile '$(SIZED)')
 
 # Set up and run all tests, four at a time, as some of them wait.
 test: setup test-packages
@@ -129,6 +130,8 @@ setup: $(READY) $(PROFILES) $(BIN)/tierscope
 # Compile once what else every rank would compile; the imports are a test, too.
 $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml) \
     $(MOVED)
+	@case "$$(pwd -P)" in *[:{}*?[]*) \
+	  echo "$$(pwd -P): got a clone with : { } * ? or [ in its path; move it"; exit 1;; esac
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "tierscope needs Python 3.11; name it: make PYTHON=... $(MAKECMDGOALS)"; exit 1; }
 	@{ test -x $(BIN)/pip && test -z "$(MOVED)"; } || $(PYTHON) -m venv --clear $(VENV) || \

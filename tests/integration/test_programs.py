@@ -526,14 +526,17 @@ class Sweep:
         self.project.command = lambda *words: ["snakemake", *words, *options]
         self.program = self.programs.python(MARKED)
 
-    def plan(self, *options):
-        """Let `tierscope sweep` write the configuration; return its plan."""
+    def words(self, *options):
+        """Return the words of `tierscope sweep`."""
         command = [sys.executable, "workflow/scripts/tierscope_command.py", "sweep"]
         command += ["--dataset", self.programs.dataset, "--name", "my-sweep"]
         command += ["--lfs", self.programs.folder / "fast", "--rates", "50"]
-        command += [*options, "-n", "--", *self.program]
+        return [*map(str, command), *options, "--", *self.program]
+
+    def plan(self, *options):
+        """Let `tierscope sweep` write the configuration; return its plan."""
         code, output = warm_python.run(
-            [*map(str, command)], self.project.folder, self.project.environment
+            self.words(*options, "-n"), self.project.folder, self.project.environment
         )
         assert code == 0, output
         return output
@@ -550,6 +553,36 @@ class Sweep:
         """Return a table of the sweep."""
         path = self.project.folder / "results" / "my-sweep" / folder
         return read_table(path / f"{name}.parquet", name)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
+def test_signal_to_the_sweep_alone_ends_all_and_leaves_nothing(tmp_path, signum):
+    sweep = Sweep(tmp_path)
+    began = tmp_path / "began"
+    code = f"open({str(began)!r}, 'w')\ntime.sleep(1000)"
+    sweep.program = sweep.programs.python(code)
+    folder, environment = sweep.project.folder, sweep.project.environment
+    process = warm_python.start(sweep.words(), folder, environment)
+    wait_for(began.exists, process)
+    process.send_signal(signum)
+    output = process.communicate(timeout=HANG_S)[0]
+    assert process.returncode in (128 + signum, -signum)
+    wait_until_idle(folder)
+    assert "Traceback" not in output
+    assert output.splitlines()[-1].startswith("Stopped. Finished files are kept; ")
+    assert os.listdir(tmp_path / "fast") == []
+    launch = next(folder.glob("results/my-sweep/staging/*/cache-050/rep-0/.nodes-*"))
+    name = launch.name.removeprefix(".nodes-")
+    assert not list(Path("/dev/shm").glob(f"tierscope-program-*-{name}*"))
+
+
+def wait_for(is_met, process):
+    """Wait until something is so, while a process runs."""
+    end_s = time.monotonic() + HANG_S
+    while not is_met():
+        assert process.poll() is None, process.stdout.read()
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,12 @@
 
 import os
 import re
+import signal
 import subprocess
+import time
 
 import pytest
+import sessions
 import yaml
 from integration.conftest import ROOT, Project
 from tierscope.core.machine import BLOCK_DEVICE
@@ -61,6 +64,26 @@ def size(project, *directories, expect=0):
     )
     assert done.returncode == expect, done.stdout
     return done.stdout
+
+
+def test_test_of_two_directories_that_is_ended_leaves_nothing_there(project):
+    folders = [project.folder.parent / name for name in ("gfs", "lfs")]
+    command = ["python", "workflow/scripts/measure_two_directories.py", "mine"]
+    child = sessions.start(
+        [*command, *map(str, folders)],
+        project.folder,
+        env=project.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while not any(len(os.listdir(folder)) > 1 for folder in folders):
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.terminate()
+    assert child.communicate(timeout=sessions.HANG_S)[0] == ""
+    assert child.returncode == 128 + signal.SIGTERM
+    assert [os.listdir(folder) for folder in folders] == [["mine.txt"]] * 2
 
 
 def test_two_directories_are_measured(project):

@@ -48,6 +48,7 @@ class Site:
         for path in (self.scripts, folder / "results", self.staged, self.runs):
             path.mkdir(parents=True)
         shutil.copy(LAUNCHER, self.scripts)
+        (self.scripts / "tierscope").symlink_to(LAUNCHER.with_name("tierscope"))
         (self.scripts / "ranks.py").write_text(RANKS)
         (folder / "mpi").write_text(MPI)
         (folder / "mpi").chmod(0o755)
@@ -63,11 +64,10 @@ class Site:
 
     def start(self, command, **environment):
         """Start a launch."""
-        inherited = {k: v for k, v in os.environ.items() if k != "SLURM_JOB_ID"}
         child = subprocess.Popen(
             command,
             cwd=self.folder,
-            env={**inherited, **environment},
+            env={**os.environ, **environment},
             start_new_session=True,
             stdout=subprocess.PIPE,
             text=True,
@@ -265,16 +265,24 @@ def begin_held_launch(site):
     return child
 
 
-def waits_for_a_lock(pid):
-    """Return whether a process waits for a lock that another has."""
-    locks = Path("/proc/locks").read_text().splitlines()
-    return any("->" in line and str(pid) in line.split() for line in locks)
+def start_second(site):
+    """Start another launch, and wait until it says that it waits for the first."""
+    log = site.folder / "second.log"
+    command = site.command(options=["--log", str(log)])
+    second = site.start(command, DO="open('order', 'a').write('second ')")
+    wait_for(lambda: log.exists() and log.read_text())
+    return second, log.read_text()
 
 
-def test_second_launch_waits_for_the_first(site):
+@pytest.mark.parametrize("name", ["SLURM_JOB_ID", "PJM_JOBID", "NO_VARIABLE"])
+def test_second_launch_waits_for_the_first_and_says_so(site, monkeypatch, name):
+    monkeypatch.setenv(name, "7")  # of a job in which the user types
     first = begin_held_launch(site)
-    second = site.start(site.command(), DO="open('order', 'a').write('second ')")
-    wait_for(lambda: waits_for_a_lock(second.pid))
+    second, said = start_second(site)
+    assert said.startswith(
+        f"waiting for another launch in this folder: that of process {first.pid}, since"
+    )
+    assert said.count("\n") == 1
     (site.folder / "gate").write_text("")
     assert first.wait() == 1
     assert second.wait() == 0
@@ -284,13 +292,38 @@ def test_second_launch_waits_for_the_first(site):
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_launch_that_waits_for_another_ends_on_a_signal(site, signum):
     first = begin_held_launch(site)
-    second = site.start(site.command(), DO="open('order', 'a').write('second ')")
-    wait_for(lambda: waits_for_a_lock(second.pid))
+    second, _ = start_second(site)
     second.send_signal(signum)
     assert second.wait(HANG_S) == 128 + signum
     (site.folder / "gate").write_text("")
     first.wait(HANG_S)
     assert "second" not in (site.folder / "order").read_text()
+
+
+@pytest.mark.parametrize("is_submitted", [False, True])
+def test_rank_does_not_take_the_number_of_a_launcher_around_snakemake(
+    site, monkeypatch, is_submitted
+):
+    names = "PMI_RANK PMIX_RANK OMPI_COMM_WORLD_RANK SLURM_PROCID SLURMD_NODENAME"
+    kept = "OMPI_MCA_btl PMIX_MCA_gds SLURM_JOB_ID"
+    for name in (*names.split(), *kept.split()):
+        monkeypatch.setenv(name, "3")
+    says = f"print([n for n in '{names} {kept}'.split() if n in os.environ])"
+    options = ["--submitted"] if is_submitted else []
+    child = site.start(site.command(options=options), DO=of_first_rank(says))
+    assert child.wait(HANG_S) == 0
+    found = ast.literal_eval(site.log.read_text().splitlines()[1])
+    assert found == [*(names.split() if is_submitted else []), *kept.split()]
+
+
+def test_step_of_the_set_up_ends_with_the_launch(site):
+    site.marker.with_name("pid").write_text("")
+    child = site.start(site.command(setup="sh -c 'echo $$ > pid; exec sleep 1000'"))
+    wait_for(lambda: (site.folder / "pid").read_text())
+    child.terminate()
+    assert child.wait(HANG_S) == 128 + signal.SIGTERM
+    pid = int((site.folder / "pid").read_text())
+    wait_for(lambda: has_ended(pid))
 
 
 def test_interrupted_launch_waits_for_its_ranks_to_end(site):
@@ -324,10 +357,10 @@ def test_set_up_keeps_the_ranks_command_and_does_not_see_it(site, line):
     assert "words: \n" in log or "source" not in line
 
 
-def test_launch_in_a_batch_job_waits_for_nobody(site):
+def test_batch_job_that_snakemake_has_submitted_waits_for_nobody(site):
     first = begin_held_launch(site)
-    done = site.launch(SLURM_JOB_ID="7", DO=STAGES)
-    assert done == 0
+    second = site.start(site.command(options=["--submitted"]), DO=STAGES)
+    assert second.wait(HANG_S) == 0
     (site.folder / "gate").write_text("")
     assert first.wait() == 1
 

@@ -74,7 +74,7 @@ rule all:
 
 
 onstart:
-    refuse_or(start_alone, Path(RESULTS), f"study {NAME}")
+    refuse_or(start_alone, SNAKEMAKE, Path(RESULTS), f"study {NAME}", logger.info)
 
 
 onsuccess:

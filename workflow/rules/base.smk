@@ -42,8 +42,10 @@ from tierscope.experiment.accelerators.settings import is_of_accelerators, read_
 from tierscope.experiment.config import changes, defaults_of_programs, read_experiment
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
+    ScriptInterpreter,
     SnakemakeInternals,
     place_results,
+    refuse_clone,
     refuse_prefix,
     try_to,
 )
@@ -56,12 +58,15 @@ mimetypes.add_type("application/vnd.apache.parquet", ".parquet")
 # Systems and datasets of the current folder take precedence over the workflow's.
 RESOURCES = [Path("resources"), WORKFLOW.parent / "resources"]
 
+sys.executable = ScriptInterpreter(sys.executable)
+
 OF_LOGS = is_of_logs(config)
 OF_ACCELERATORS = not OF_LOGS and is_of_accelerators(config)
 ANALYSIS = STUDY = EXPERIMENT = None
 
 SNAKEMAKE = SnakemakeInternals(workflow)
 try:
+    refuse_clone(WORKFLOW.parent)
     IS_REMOTE_JOB = SNAKEMAKE.is_remote_job()
     IS_JOB = SNAKEMAKE.is_job()
     # Snakemake has read them as well, but takes the last of two equal keys.

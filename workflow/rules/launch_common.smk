@@ -31,10 +31,12 @@ BEFORE_AUDITS = 1000 if EXPERIMENT.launches_several else 0
 # With ideal runs, the launches of each repetition are followed by its ideal one.
 FIRST_LAUNCH = 1000 if IDEAL else BEFORE_AUDITS
 MEASURING = f"Measuring {MEASURED}{JOB_SIZE}."
-# The command of a launch; the script of the ranks and its arguments follow.
+# The command of a launch; the script of the ranks and its arguments follow. Who runs in a
+# batch job that Snakemake has submitted reads this there, and says so.
 LAUNCH = (
     "exec {resources.python:q} {resources.scripts:q}/launch.py --log {log:q}"
     " --setup {resources.setup:q} --mpi {resources.mpi:q} --tasks {resources.tasks}"
+    f"{' --submitted' if IS_REMOTE_JOB else ''}"
 )
 # A program is started once a point, by a script that is not a rank itself.
 RANKS, STARTS_RANKS = "run_benchmark {input.scenario:q}", ""
@@ -110,7 +112,7 @@ def launch_resources(job_of, log):
         "gfs": 1,
         # Not a parameter: another setup of the job must not repeat finished runs.
         "setup": setup_commands,
-        "python": sys.executable,  # the job's, independent of PATH after the setup
+        "python": str(sys.executable),  # the job's, independent of PATH after the setup
         "scripts": from_here(SCRIPTS),
         "native": from_here(NATIVE),
     } | {name: partial(of_site, name=name) for name in names}

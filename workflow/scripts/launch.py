@@ -9,27 +9,41 @@ moves each complete run from the staging folder, before the ranks start and afte
 have ended, also if they failed. If they did not, it writes the marker.
 
 Only one launch runs in a folder at a time. A launch whose Snakemake was killed ends
-first, because its ranks inherit the lock. In a batch job nodes would idle during this
-wait. There the start of Snakemake excludes another launch.
+first, because its ranks inherit the lock. The log says whom it waits for. With
+``--submitted`` it is a batch job, whose nodes would idle during this wait. There the
+start of Snakemake excludes another launch. No variable of a scheduler tells this, as
+users start Snakemake within jobs of their own, too.
 """
 
 import argparse
 import fcntl
 import glob
 import os
+import re
 import secrets
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
+
+from tierscope.core.processes.children import end, end_once, listen
+from tierscope.core.processes.times import TIME_FORMAT
 
 LOCK = Path("results", ".launch")
 COMPLETE = "run.json"  # the last file of a run
 _MOST_LINES = 20  # of the ranks' messages about a failure
+_POLL_S, _SAY_S = 0.2, 60.0  # between looks at the lock, and between lines about it
+_MOST_BYTES = 200
+_OF_OUTER_LAUNCHER = re.compile(
+    "(OMPI_COMM_WORLD|PMI|PMIX)_(?!MCA_)"
+    "|SLURM_(PROCID|LOCALID|NODEID|STEP_?ID)$|SLURMD_NODENAME$"
+)
 _RANKS = """\
 set -euo pipefail
 tierscope_ranks=("$@")
@@ -60,6 +74,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--starts-ranks", action="store_true", help="the script starts the ranks itself"
     )
+    parser.add_argument(
+        "--submitted", action="store_true", help="this is a batch job of Snakemake's"
+    )
     parser.add_argument("script", help="script in the folder of this one")
     parser.add_argument("arguments", nargs="*", help="its arguments")
     return parser.parse_args()
@@ -68,16 +85,20 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Launch the ranks, and move the runs that are finished."""
     arguments = parse_arguments()
-    for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(signum, lambda number, _: sys.exit(128 + number))
+    listen(end_once)
     name = f"{os.getpid()}-{secrets.token_hex(8)}"
     script = Path(__file__).with_name(f"{arguments.script}.py")
     ranks = [sys.executable, str(script), "--launch", name, *arguments.arguments]
     template = _STARTER if arguments.starts_ranks else _RANKS
     shell = template.format(**vars(arguments), quoted_mpi=shlex.quote(arguments.mpi))
-    with removed_devices(name), one_launch_at_a_time() as lock, moved_runs(arguments):
-        starts_ranks = arguments.starts_ranks
-        if not run_ranks(shell, ranks, arguments.log, lock, starts_ranks=starts_ranks):
+    with (
+        removed_devices(name),
+        arguments.log.open("wb") as output,
+        one_launch_at_a_time(output, waits=not arguments.submitted) as lock,
+        moved_runs(arguments),
+    ):
+        environ = os.environ if arguments.submitted else own_environment(os.environ)
+        if not run_ranks(shell, ranks, arguments.log, lock, environ):
             sys.exit(1)
     if arguments.marker:
         arguments.marker.write_text(
@@ -86,7 +107,7 @@ def main() -> None:
 
 
 def run_ranks(
-    shell: str, ranks: list[str], log: Path, lock: int, *, starts_ranks: bool
+    shell: str, ranks: list[str], log: Path, lock: int, environment: Mapping[str, str]
 ) -> bool:
     """Run the shell lines with the ranks' command as arguments; return success.
 
@@ -97,23 +118,34 @@ def run_ranks(
     pattern = f"{glob.escape(str(of_ranks))}.*"
     for path in glob.glob(pattern):
         os.unlink(path)
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         # Ctrl-C also reaches the ranks; wait for their end.
-        before = signal.signal(signal.SIGINT, lambda *_: None)
+        listen(lambda *_: None, [signal.SIGINT])
         command = ["bash", "-c", shell, "launch", *ranks]
         with subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, pass_fds=[lock]
+            command,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=[lock],
         ) as started:
             try:
                 status = started.wait()
             except BaseException:
-                # A script that starts ranks ends them, and waits for them.
-                started.terminate() if starts_ranks else started.kill()
+                end(started, None)  # it ends what it has started, and waits for that
                 raise
-        signal.signal(signal.SIGINT, before)
+        listen(end_once, [signal.SIGINT])
         if status:
             output.write(failures(sorted(glob.glob(pattern))))
     return status == 0
+
+
+def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what an outer launcher calls its process.
+
+    Our launcher numbers the ranks. The settings of MPI stay (``OMPI_MCA_...``).
+    """
+    return {k: one for k, one in environ.items() if not _OF_OUTER_LAUNCHER.match(k)}
 
 
 def failures(paths: list[str]) -> bytes:
@@ -180,18 +212,39 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def one_launch_at_a_time() -> Iterator[int]:
+def one_launch_at_a_time(log: BinaryIO, *, waits: bool) -> Iterator[int]:
     """Wait for any other launch in this folder, and hold the lock, a descriptor."""
     LOCK.parent.mkdir(exist_ok=True)  # results may lie elsewhere
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        is_batch_job = os.environ.get("SLURM_JOB_ID") or os.environ.get("PJM_JOBID")
-        if not is_batch_job:
+        if waits:
             with suppress(OSError):  # a file system without locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                take(lock, log)
         yield lock
     finally:
         os.close(lock)
+
+
+def take(lock: int, log: BinaryIO) -> None:
+    """Lock a file, and write into it who does; say now and then who else has it."""
+    next_s = 0.0
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if (now_s := time.monotonic()) >= next_s:
+                next_s = now_s + _SAY_S
+                who = os.pread(lock, _MOST_BYTES, 0).decode(errors="replace")
+                who = who if who.isprintable() else "unknown"  # others may write there
+                log.write(
+                    f"waiting for another launch in this folder: {who}\n".encode()
+                )
+                log.flush()
+            time.sleep(_POLL_S)
+    os.ftruncate(lock, 0)
+    since = time.strftime(TIME_FORMAT)
+    os.pwrite(lock, f"that of process {os.getpid()}, since {since}".encode(), 0)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import yaml
 from snakemake.utils import update_config
 from tierscope.core.files import write_text
 from tierscope.core.output.streams import end, say
+from tierscope.core.processes.children import end_once, listen
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.core.words import size_words
 from tierscope.experiment.config import read_experiment
@@ -204,6 +205,7 @@ def main(name: str, gfs: str, lfs: str) -> list[str]:
 
 
 if __name__ == "__main__":
+    listen(end_once)  # so that the files of the test go
     try:
         say("\n".join(main(*sys.argv[1:])))
     except ConfigError as error:

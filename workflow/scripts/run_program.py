@@ -8,7 +8,6 @@ starts the ranks of each point by the launcher. These are the same script with
 """
 
 import argparse
-import signal
 from pathlib import Path
 
 from run_benchmark import parse_point
@@ -41,8 +40,6 @@ def main() -> None:
     """Run the points as the job, or a point as one of its ranks."""
     arguments = parse_arguments()
     terminate_by_exception()
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not after nohup
-        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
     try:
         launch = ProgramLaunch(arguments)
         if arguments.shared is None:

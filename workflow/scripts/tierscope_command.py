@@ -1,5 +1,10 @@
 """The command of a clone: `make setup` makes `.venv/bin/tierscope`, which runs it."""
 
+import signal
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # first: no traceback of an import
+
 import sys
 from pathlib import Path
 

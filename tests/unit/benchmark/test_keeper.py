@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from tierscope.benchmark.keeper import Keeper, Watch
+from tierscope.core.processes.times import gone_text, start_time
 from tierscope.storage.local_folder import LocalStorage
-from tierscope.storage.process_times import gone_text, start_time
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 RANK = """

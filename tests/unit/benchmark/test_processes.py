@@ -5,8 +5,8 @@ import subprocess
 import pytest
 from descriptions import describe_scenario
 from tierscope.benchmark.processes import Processes, RankGoneError
+from tierscope.core.processes.times import start_time
 from tierscope.storage.clock import OtherRankFailed
-from tierscope.storage.process_times import start_time
 
 SYSTEM = describe_scenario(
     system={"n_nodes": 1, "processes_per_node": 3, "virtual_nodes": True}

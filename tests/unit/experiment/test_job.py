@@ -227,6 +227,21 @@ def test_launcher_that_would_lose_its_arguments_is_refused(text, fault):
         launcher(system, "log")
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"virtual_nodes": True}, "env -u HYDRA_HOST_FILE HYDRA_RMK=user HYDRA_LA"),
+        ({"n_nodes": 1}, "env -u HYDRA_HOST_FILE HYDRA_RMK=user HYDRA_LAUNCHER=fork"),
+        ({}, "mpiexec"),
+        ({"virtual_nodes": True, "job": JobSettings("slurm")}, "mpiexec"),
+        ({"n_nodes": 1, "job": JobSettings(launcher="mpirun")}, "mpirun"),
+    ],
+)
+def test_default_launcher_takes_no_nodes_of_an_allocation(change, words):
+    given = {"job": JobSettings(), "virtual_nodes": False} | change
+    assert launcher(replace(SYSTEM, **given), "log").startswith(words)
+
+
 def test_line_break_at_the_end_of_a_launcher_is_left_out():
     system = replace(SYSTEM, job=JobSettings(launcher="srun --mpi=pmi2\n"))
     assert launcher(system, "log") == "srun --mpi=pmi2"

@@ -19,12 +19,6 @@ ROOT = Path(__file__).parents[3]
 COMMAND = ["python", "train.py", "{dataset}"]
 
 
-class Done:
-    """A Snakemake that has ended well."""
-
-    returncode = 0
-
-
 @pytest.fixture
 def asked(tmp_path, monkeypatch):
     """Return the request of a user who works in a folder of their own."""
@@ -118,21 +112,27 @@ def test_lfs_in_the_dataset_is_refused(asked):
         sweep_config(replace(asked, lfs=asked.dataset / "fast"))
 
 
+def test_folder_that_would_be_read_as_a_variable_is_refused(asked, tmp_path):
+    (tmp_path / "$HOME").mkdir()
+    with pytest.raises(ConfigError, match=r"\$HOME/tierscope, expected folders"):
+        sweep_config(replace(asked, lfs=tmp_path / "$HOME"))
+
+
 def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
     asked, monkeypatch
 ):
     calls = []
 
-    def run(command, check):
+    def run(command):
         calls.append([str(word) for word in command])
-        return type("Done", (), {"returncode": 5})
+        return 5
 
-    monkeypatch.setattr(program_sweep.subprocess, "run", run)
+    monkeypatch.setattr(program_sweep, "run_passing_signals", run)
     assert sweep(asked, "local", ["-n"]) == 5
     ((*_, flag, written, last),) = calls
     assert (flag, last) == ("--configfile", "-n")
     assert yaml.safe_load(Path(written).read_text()) == sweep_config(asked)
-    assert calls[0][4:7] == [
+    assert calls[0][3:6] == [
         str(ROOT / "Snakefile"),
         "--profile",
         str(ROOT / "profiles" / "local"),
@@ -145,12 +145,12 @@ def test_sweep_ends_with_the_certificate_of_its_runs(asked, monkeypatch, capsys)
     row |= {"statement": LIBRARIES, "answer": "no", "words": "liba.so in 1 of 1."}
     rows = [row | {"cache_rate_percent": rate} for rate in (0, 50)]
 
-    def run(command, check):
+    def run(command):
         table = Path("results/my_data_set_v2/tables/certificate.parquet")
         write_table(pd.DataFrame(rows), table, "certificate")
-        return Done
+        return 0
 
-    monkeypatch.setattr(program_sweep.subprocess, "run", run)
+    monkeypatch.setattr(program_sweep, "run_passing_signals", run)
     lines = [
         "no foreign preload library: no in all 2 runs. liba.so in 1 of 1.",
         "the words on each run are in "
@@ -166,7 +166,7 @@ def test_sweep_ends_with_the_certificate_of_its_runs(asked, monkeypatch, capsys)
 def test_runs_of_another_program_are_named_and_their_configuration_stays(
     asked, monkeypatch
 ):
-    monkeypatch.setattr(program_sweep.subprocess, "run", lambda *_, **__: Done)
+    monkeypatch.setattr(program_sweep, "run_passing_signals", lambda command: 0)
     sweep(asked, "local")
     written = Path("results/my_data_set_v2/sweep.yaml")
     before = written.read_text()
@@ -183,9 +183,7 @@ def test_runs_of_another_program_are_named_and_their_configuration_stays(
 def test_profile_that_the_clone_lacks_is_snakemakes_to_find(asked, monkeypatch):
     calls = []
     monkeypatch.setattr(
-        program_sweep.subprocess,
-        "run",
-        lambda command, check: calls.append(command) or type("", (), {"returncode": 0}),
+        program_sweep, "run_passing_signals", lambda command: calls.append(command) or 0
     )
     sweep(asked, "mine")
     assert calls[0][calls[0].index("--profile") + 1] == "mine"

@@ -130,7 +130,7 @@ def begin(site, **answers):
 @pytest.fixture(autouse=True)
 def no_signals(monkeypatch):
     """Leave the test's own handling of signals alone."""
-    monkeypatch.setattr(module, "_end_in_a_thread", lambda: None)
+    monkeypatch.setattr(module.Ending, "prepare", lambda ending: None)
 
 
 @pytest.mark.parametrize(

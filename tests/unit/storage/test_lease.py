@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from tierscope.core.processes.times import start_time
 from tierscope.storage.lease import Holder, Lease, LeaseError
-from tierscope.storage.process_times import start_time
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 
@@ -51,8 +51,8 @@ def test_second_process_is_told_who_holds_it(path):
     holder = holding(path)
     with pytest.raises(
         LeaseError,
-        match=rf"snakemake of experiment a \(process {holder.pid} on .*\) works here; "
-        "wait until it has ended",
+        match=rf"snakemake of experiment a \(process {holder.pid} on .*\) works here "
+        rf"since {time.strftime('%Y')}-\d\d-\d\d [\d:]{{8}}; wait until it has ended",
     ):
         Lease(path, "me").take()
     holder.communicate()

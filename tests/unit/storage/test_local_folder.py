@@ -194,6 +194,19 @@ def test_folder_of_a_killed_launch_is_not_kept_while_another_node_removes_it(
     assert kept == [False]
 
 
+def test_launch_that_waits_for_another_says_at_once_for_whom(
+    tmp_path, monkeypatch, capfd
+):
+    monkeypatch.setattr("tierscope.storage.local_folder._CLAIM_S", 0.2)
+    node_of(tmp_path, launch="first").claim()
+    with pytest.raises(TierError) as refusal:
+        node_of(tmp_path, launch="second").claim()
+    said = capfd.readouterr().err
+    assert said == f"waiting for the LFS, 0 s at most: {refusal.value}\n"
+    assert f"launch first of tierscope (process {os.getpid()} on" in said
+    assert "works here since" in said
+
+
 def test_folder_of_a_launch_elsewhere_is_refused_with_what_to_type(tmp_path):
     node_of(tmp_path, launch="killed").claim()
     kill(node_of(tmp_path, launch="killed"), host="there")

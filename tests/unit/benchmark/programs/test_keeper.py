@@ -19,7 +19,7 @@ from tierscope.benchmark.programs.table import (
     PROCESSES,
     REUSED,
 )
-from tierscope.storage.process_times import start_time
+from tierscope.core.processes.times import start_time
 
 IO = {"rchar": 1, "wchar": 2, "read_bytes": 30, "write_bytes": 4}
 

@@ -20,7 +20,7 @@ from tierscope.benchmark.programs.rank import (
     wait_a_little,
     while_none_fails,
 )
-from tierscope.storage.process_times import start_time
+from tierscope.core.processes.times import start_time
 
 SLEEP = ["sleep", "1000"]
 

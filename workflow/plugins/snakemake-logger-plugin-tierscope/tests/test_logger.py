@@ -106,6 +106,18 @@ def test_launch_is_one_job_with_a_line_for_each_point(logger, file, launch):
     ]
 
 
+def test_launch_that_waits_says_for_whom_on_a_terminal_too(terminal, logger, launch):
+    handler = logger(terminal)
+    handler.emit(run_info(run_benchmark=1))
+    handler.emit(launch)
+    line = "waiting for another launch in this folder: that of process 7, since 12:00"
+    Path(launch.log[0]).write_text(f"{line}\n")
+    for running in handler._running.values():
+        handler._follow(running)
+    handler.close()
+    assert line in terminal.text
+
+
 def test_what_an_earlier_start_left_in_a_log_is_not_shown(logger, file, launch):
     log = Path(launch.log[0])
     log.write_text(LOG.replace("small", "old"))

@@ -32,8 +32,8 @@ from typing import Any
 
 from tierscope.benchmark.shared_memory import mpi_segments
 from tierscope.core.output.streams import say
+from tierscope.core.processes.times import gone_text, start_time
 from tierscope.storage.local_folder import LocalStorage
-from tierscope.storage.process_times import gone_text, start_time
 
 PATIENCE_S = 6.0  # time for ranks to notice a failure
 CLEANING_S = 300.0  # more time for ranks that clean up

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tierscope.core.machine import Machine
+from tierscope.core.processes.times import gone_text, start_time
 from tierscope.storage.clock import OtherRankFailed
-from tierscope.storage.process_times import gone_text, start_time
 
 if TYPE_CHECKING:
     from tierscope.benchmark.keeper import Keeper

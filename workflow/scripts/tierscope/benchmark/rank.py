@@ -14,6 +14,7 @@ from tierscope.benchmark.processes import BenchmarkError, Processes, RankGoneErr
 from tierscope.benchmark.shared_memory import remove_mpi_segments
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import end, say, say_error
+from tierscope.core.processes.children import ENDING, listen
 from tierscope.core.validation import ConfigError
 from tierscope.data.tfrecord import DatasetError
 from tierscope.storage.clock import OtherRankFailed
@@ -65,8 +66,7 @@ def leave_launch(processes: Processes) -> None:
 
 def terminate_by_exception() -> None:
     """Turn signals that end a job into an exception, so that the LFS is emptied."""
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, _terminate)
+    listen(_terminate)
 
 
 def _terminate(signum: int, frame: object) -> None:
@@ -86,7 +86,7 @@ def ignore_signals() -> None:
     global _must_end
     if threading.current_thread() is threading.main_thread():
         _must_end = True
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
 
 
 def run_or_fail(

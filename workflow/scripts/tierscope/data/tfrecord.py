@@ -7,9 +7,7 @@ header, so a file costs one write, without new random numbers or a pass over its
 (A storage system with deduplication would recognise the block.)
 """
 
-import ctypes
 import os
-import signal
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +19,7 @@ import google_crc32c
 import numpy as np
 
 from tierscope.core.output.streams import say
+from tierscope.core.processes.children import end_with_parent
 
 FRAMING_BYTES = 16
 HEADER = struct.Struct("<16sQQ")
@@ -33,7 +32,6 @@ _LIST_PREFIX = f"{TEMPORARY_PREFIX}list-"
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _FILES_PER_TASK = 512
 _CRC_MASK_DELTA = 0xA282EAD8
-_PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 class DatasetError(RuntimeError):
@@ -343,13 +341,6 @@ def generate_dataset(
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-
-
-def end_with_parent(parent: int) -> None:
-    """Let this process be killed when its parent ends, even if that is killed."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # the parent was killed before
-        os._exit(1)
 
 
 def _chunks(items: Sequence[int], n_workers: int) -> Iterator[Sequence[int]]:

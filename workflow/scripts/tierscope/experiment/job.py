@@ -15,7 +15,7 @@ from typing import Any
 from tierscope.core.description import LoaderSettings, Training
 from tierscope.core.scenario import Dataset, Point
 from tierscope.experiment.node_limits import database_bytes, files_on_node
-from tierscope.experiment.system import Estimates, System
+from tierscope.experiment.system import Estimates, JobSettings, System
 
 _BLOCK_BYTES = 4096  # a file takes whole blocks
 _MIB, _GIB = 1 << 20, 1 << 30
@@ -23,6 +23,7 @@ _PROCESS_MIB = 1024  # interpreter, TensorFlow and its buffers (0.55 GB), and a 
 _WORKER_MIB = 512  # interpreter, PyTorch and its buffers, and a margin
 _RECORD_BYTES = 2048  # of the tracer per file, epoch and process, with the path
 _MARGIN = 1.25
+_HYDRA_HERE = "env -u HYDRA_HOST_FILE HYDRA_RMK=user HYDRA_LAUNCHER=fork"
 MOST_MINUTES = 366 * 24 * 60  # of a job
 RESERVED = frozenset(
     {
@@ -249,6 +250,9 @@ def generation_minutes(dataset: "Dataset", estimates: Estimates) -> int:
 def launcher(system: System, log: str) -> str:
     """Return the command that starts a job's processes.
 
+    The default one starts those of a single machine there, whatever an allocation's
+    variables say in which the user types: Hydra would take nodes from them.
+
     Raises
     ------
     JobError
@@ -257,6 +261,8 @@ def launcher(system: System, log: str) -> str:
     text = system.job.launcher.strip()
     if fault := _fault_of_command(text):
         raise JobError(f"launcher: got {text!r} with {fault}, expected one command")
+    if text == JobSettings.launcher and system.is_one_machine:
+        return f"{_HYDRA_HERE} {text}"
     return fill(
         text,
         nodes=system.n_nodes,

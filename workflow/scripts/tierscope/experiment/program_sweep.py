@@ -7,7 +7,6 @@ start measures only what is missing.
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from tierscope.core.certificate import certificate_lines
 from tierscope.core.files import write_text
 from tierscope.core.given.secrets import command_words
 from tierscope.core.output.streams import say
+from tierscope.core.processes.children import run_passing_signals
 from tierscope.core.validation import ConfigError, read_schema, read_yaml
 from tierscope.policies import PROGRAM_POLICIES
 from tierscope.storage.own_folder import FolderError, check_way
@@ -177,6 +177,10 @@ def _roots(asked: SweepRequest) -> dict[str, str]:
     }
     if asked.lfs is not None:
         roots["gfs"] = os.path.abspath(f"results/{asked.experiment}/gfs")
+    if not asked.system and (wrong := [one for one in roots.values() if "$" in one]):
+        raise ConfigError(
+            f"got {wrong[0]}, expected folders without $, which would be a variable"
+        )
     return roots
 
 
@@ -248,11 +252,12 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
     write_text(path, head + yaml.safe_dump(config, sort_keys=False))
     own = _ROOT / "profiles" / profile
     targets = ["all", "predict"] if asked.predicts else []
-    command = [sys.executable, "-X", "utf8", "-m", "snakemake", *targets]
+    start = _ROOT / "workflow" / "scripts" / "start_snakemake.py"
+    command = [sys.executable, "-X", "utf8", start, *targets]
     command += ["--snakefile", _ROOT / "Snakefile"]
     command += ["--profile", own if own.is_dir() else profile]
     command += ["--configfile", path, *further]
-    status = subprocess.run(command, check=False).returncode
+    status = run_passing_signals(command)
     if status == 0 and "-n" not in further:
         _certify(path.parent / CERTIFICATE)
     return status

@@ -7,6 +7,7 @@ wrong answer becomes one line that names the interface and what does not work no
 import inspect
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,11 @@ from tierscope.core.validation import ConfigError
 WRITTEN_FOR = "9.27.1"
 # {question: the interface of Snakemake that answers it}, filled by `_asks`.
 INTERFACES: dict[str, str] = {}
+_TAKES_APART = {
+    ":": "PYTHONPATH",
+    "{}\n": "Snakemake, which finds wildcards there,",
+    "*?[": "Snakemake, which looks for profiles by patterns,",
+}
 _PLACE = re.compile(r"[\w.@+/-]+")  # no shell, wildcard or glob takes it apart
 
 
@@ -244,6 +250,53 @@ class SnakemakeInternals:
 def _view(job: Any) -> SnakemakeJob:
     """Return the facts that we need about a Snakemake job."""
     return SnakemakeJob(frozenset(job.rule.resources), job)
+
+
+class ScriptInterpreter(str):
+    """The interpreter of scripts, as Snakemake writes it into a shell line: unquoted.
+
+    What a terminal sends at Ctrl-C is for Snakemake, which ends the scripts; Python
+    would print a traceback from each of them.
+    """
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            return super().__format__(spec)
+        return f"trap '' INT; exec {shlex.quote(str(self))}"
+
+
+def refuse_clone(folder: Path) -> None:
+    """Refuse a clone whose path somebody else takes apart and nobody can quote.
+
+    Raises
+    ------
+    ConfigError
+        One line that names the folder and who does so.
+    """
+    for signs, who in _TAKES_APART.items():
+        if found := set(signs) & set(str(folder)):
+            raise ConfigError(
+                f"{str(folder)!r}: got a clone with {min(found)!r} in its path, "
+                f"expected none, as {who} takes it apart; move the clone."
+            )
+
+
+def refuse_unquoted_interpreter(interpreter: str) -> None:
+    """Refuse what a shell takes apart: batch jobs get it as it is.
+
+    Raises
+    ------
+    ConfigError
+        One line that names the interpreter.
+    """
+    if shlex.quote(interpreter) != interpreter:
+        raise ConfigError(
+            f"{interpreter!r}: got an interpreter whose path a shell takes apart, "
+            "expected letters, digits and the signs . _ - + @ / : Snakemake writes it "
+            "into batch jobs unquoted; move the clone."
+        )
 
 
 def place_results(snakemake: SnakemakeInternals, experiment: str) -> str:

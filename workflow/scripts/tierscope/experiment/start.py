@@ -1,8 +1,7 @@
 """A start of Snakemake: checks before the first job, and what follows the last one."""
 
 import json
-import signal
-import threading
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from tierscope.core.machine import TierError
 from tierscope.core.scenario import IDEAL_SWEEP, MAIN_SWEEP, Scenario, Sweep
 from tierscope.core.validation import ConfigError
 from tierscope.experiment import slurm
+from tierscope.experiment.ending import Ending
 from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.launches import listed_bytes, missing_launches, run_folder
 from tierscope.experiment.plan import (
@@ -28,6 +28,7 @@ from tierscope.experiment.snakemake_internals import (
     InterfaceError,
     SnakemakeInternals,
     after_failure,
+    refuse_unquoted_interpreter,
     try_to,
 )
 from tierscope.storage.lease import NAME, LeaseError, hold_lease
@@ -73,19 +74,22 @@ def _one_line() -> Iterator[None]:
         raise StartError(words) from error
 
 
-def start_alone(results: Path, what: str) -> str:
+def start_alone(
+    snakemake: SnakemakeInternals, results: Path, what: str, tell: Callable[[str], Any]
+) -> str:
     """Refuse a second start on a folder of results; return the name of this one.
 
-    `what` names what is started. It is called before the first job.
+    `what` names what is started. It is called before the first job. From then on a
+    signal ends Snakemake and its jobs.
 
     Raises
     ------
     StartError
         If another start uses the results, or they cannot be written.
     """
-    _end_in_a_thread()
     me = f"snakemake of {what} in {Path.cwd()}"
     with _one_line():
+        Ending(snakemake.executor() == "local", tell).prepare()
         hold_lease(results / ".lease", me)
     return me
 
@@ -139,7 +143,8 @@ class Start:
             If another start uses the results or the GFS, finished runs have other
             settings, or a tier or the scheduler cannot be used.
         """
-        me = start_alone(self.results, f"experiment {self.experiment.name}")
+        what = f"experiment {self.experiment.name}"
+        me = start_alone(self.snakemake, self.results, what, self.tell)
         with _one_line():
             if self.experiment.simulated:  # submits nothing, reads no file of the tiers
                 return
@@ -154,6 +159,7 @@ class Start:
                 gfs = system.gfs.data_root().parent
                 hold_lease(gfs / NAME, me, only_own=True)
             if executor == "slurm":
+                refuse_unquoted_interpreter(str(sys.executable))
                 self._check_slurm()
             self._tell_points()
 
@@ -393,16 +399,3 @@ def _read_run(path: Path) -> dict[str, Any]:
 def batch_jobs(results: Path) -> Path:
     """Return the folder in which an experiment's batch jobs note their ids."""
     return results / ".slurm-jobs"
-
-
-def _end_in_a_thread() -> None:
-    """Let Snakemake handle SIGTERM in a separate thread.
-
-    Its handler takes a lock that the interrupted main thread may hold, for example
-    while it finishes a job. Then Snakemake 9 would hang forever.
-    """
-    end_gracefully = signal.getsignal(signal.SIGTERM)
-    if callable(end_gracefully):
-        signal.signal(
-            signal.SIGTERM, lambda *_: threading.Thread(target=end_gracefully).start()
-        )

@@ -175,6 +175,11 @@ class System(Machine):
             )
 
     @property
+    def is_one_machine(self) -> bool:
+        """Return whether all processes run on the machine where Snakemake starts."""
+        return self.job.scheduler is None and (self.virtual_nodes or self.n_nodes == 1)
+
+    @property
     def source(self) -> str:
         """Return the source of the system's numbers: ``measured`` or ``emulated``."""
         kinds = {self.gfs.kind, self.lfs.kind}

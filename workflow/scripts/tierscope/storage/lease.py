@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tierscope.core.processes.times import start_time, start_words
 from tierscope.core.validation import dataclass_of_json
 from tierscope.core.words import printable
-from tierscope.storage.process_times import start_time
 
 SUFFIX = ".lease"
 NAME = f".tierscope{SUFFIX}"  # in a folder that is held as a whole
@@ -253,7 +253,10 @@ class Lease:
                 f"again, or if none of them runs: {_removal(self.path)}"
             )
         if holder.is_here:
-            return f"{self.path}: {who} works here; wait until it has ended."
+            since = start_words(holder.started)
+            return (
+                f"{self.path}: {who} works here since {since}; wait until it has ended."
+            )
         return (
             f"{self.path}: {who} works here, or was killed; only that machine can see "
             f"which. If it does not run any more: {_removal(self.path)}"

@@ -12,6 +12,7 @@ import os
 import shlex
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -82,7 +83,7 @@ class LocalStorage:
             If the root holds something but not our marker, others may write to it,
             or another launch works in the node's folder.
         """
-        end_s = time.monotonic() + _CLAIM_S
+        end_s, is_said = time.monotonic() + _CLAIM_S, False
         while True:
             try:
                 return self._claim()
@@ -95,6 +96,10 @@ class LocalStorage:
             except LeaseError as error:  # maybe of the earlier start of a requeued job
                 if time.monotonic() > end_s:
                     raise TierError(str(error)) from error
+                if not is_said:
+                    is_said = True
+                    line = f"waiting for the LFS, {_CLAIM_S:.0f} s at most: {error}"
+                    print(line, file=sys.stderr, flush=True)
             except FolderError as error:
                 raise TierError(str(error)) from error
             except OSError as error:

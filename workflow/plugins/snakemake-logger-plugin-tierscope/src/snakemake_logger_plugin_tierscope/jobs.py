@@ -15,6 +15,7 @@ PROGRESS = re.compile(
     r"one launch of |\d+ processes probe |\s*(?:\S+, )?(?:point|epoch|repeat) \d+ of \d"
     r"|\S+: \d+ of \d+ (?:files|records|logs|jobs)"
 )
+WAITING = "waiting for "  # what another start holds; a user who waits wants to know
 _COUNT = re.compile(r"(reading|joining): (\d+) of (\d+)")
 _POINT = re.compile(r"point (\d+) of (\d+)")
 
@@ -118,6 +119,8 @@ class SnakemakeJob:
                 self.points_done = int(point[1]) - 1 if self.is_launch else 0
                 self._activity = line.strip()
                 yield Line(f"  {line.strip()}")
+            elif line.startswith(WAITING):
+                yield Line(f"  {line}", is_head=True)
             elif PROGRESS.match(line):
                 if found := _COUNT.match(line):
                     self.counts[found[1]] = int(found[2]), int(found[3])

@@ -5,7 +5,6 @@ started, so that their start is no wait for a batch. When they end, the kernel a
 what they have read to the counters of their process.
 """
 
-import ctypes
 import os
 import signal
 import warnings
@@ -17,9 +16,8 @@ from torch.utils.data import DataLoader, Dataset
 from tierscope.benchmark.loaders.loader import Feed
 from tierscope.benchmark.loaders.posix import DEFAULT_BUFFER_BYTES, file_sizes
 from tierscope.core.description import LoaderSettings
+from tierscope.core.processes.children import end_with_parent
 from tierscope.storage.clock import Clock, Role
-
-_PR_SET_PDEATHSIG = 1  # of prctl: a signal when the parent ends
 
 Size = int | OSError
 Result = tuple[int, int] | OSError
@@ -118,9 +116,7 @@ class _Start:
         self._parent = parent
 
     def __call__(self, worker: int) -> None:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != self._parent:
-            os._exit(1)
+        end_with_parent(self._parent)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process heeds it
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from tierscope.benchmark.programs.staging import copy_whole
 from tierscope.core.machine import TierError
-from tierscope.data.tfrecord import end_with_parent
+from tierscope.core.processes.children import end_with_parent
 from tierscope.logs.traced.call import Identity, identity_of
 from tierscope.storage.tier import background_alias
 

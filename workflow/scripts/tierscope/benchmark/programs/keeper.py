@@ -33,7 +33,7 @@ from tierscope.benchmark.programs.table import (
     NodeTable,
     own_counts,
 )
-from tierscope.storage.process_times import start_time
+from tierscope.core.processes.times import start_time
 
 _POLL_S = 0.002
 _GRACE_S = 2.0  # for processes that outlive the program

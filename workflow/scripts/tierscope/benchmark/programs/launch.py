@@ -42,7 +42,6 @@ from tierscope.benchmark.programs.own_changes import (
 )
 from tierscope.benchmark.programs.rank import (
     command_of,
-    end,
     environment_of,
     fail,
     note_end,
@@ -87,6 +86,7 @@ from tierscope.core.given.secrets import command_words
 from tierscope.core.imports import digest_of_modules
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import say
+from tierscope.core.processes.children import end
 from tierscope.core.scenario import Point, UserDataset
 from tierscope.core.tables import read_table, write_table
 from tierscope.core.validation import ConfigError

@@ -19,8 +19,8 @@ from typing import Any
 
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.core.files import write_text
+from tierscope.core.processes.times import start_time
 from tierscope.storage.own_folder import FolderError, check_way, open_own
-from tierscope.storage.process_times import start_time
 
 # What launchers call a process that they start, the most certain first.
 RANK_VARIABLES = (

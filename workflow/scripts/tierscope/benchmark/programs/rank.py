@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.tracing import tracing_environment
 from tierscope.core.output.streams import say
-from tierscope.data.tfrecord import end_with_parent
-from tierscope.storage.process_times import start_time
+from tierscope.core.processes.children import end, end_with_parent
 
 _POLL_S = 0.01
 _LOOK_S = 1.0  # between looks whether another rank has failed
@@ -82,34 +80,9 @@ def run_command(
                     "(loader.minutes)."
                 )
     except BaseException:
-        family = _descendants(child.pid)
-        end(child, _GRACE_S)
-        for pid, ticks in family:
-            if start_time(pid) == ticks:
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
+        end(child, _GRACE_S, left=signal.SIGKILL)
         raise
     return status
-
-
-def _descendants(pid: int) -> list[tuple[int, int | None]]:
-    """Return what a process has started, directly or not, and when each started."""
-    found: list[tuple[int, int | None]] = []
-    with suppress(OSError):
-        for path in Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in map(int, path.read_text(encoding="utf-8").split()):
-                found += [(child, start_time(child)), *_descendants(child)]
-    return found
-
-
-def end(child: subprocess.Popen, patience_s: float) -> None:
-    """End a command, if needed after a while by force."""
-    child.terminate()
-    try:
-        child.wait(patience_s)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
 
 
 def wait_a_little() -> None:

@@ -5,7 +5,6 @@ import re
 import secrets
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,7 @@ from tierscope.core.certificate import (
     line_of,
 )
 from tierscope.core.output.streams import say
+from tierscope.core.processes.children import signals_held_back, wait_for
 from tierscope.core.validation import ConfigError
 from tierscope.core.words import count_words
 from tierscope.logs.traced.call import (
@@ -53,15 +53,6 @@ EXCLUDED = (
     "/var/",
 )
 NOT_FOUND, NOT_EXECUTABLE, FAILED = 127, 126, 125  # exit statuses, as those of `env`
-_FORWARDED = {
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-}
-_FROM_KERNEL = 0x80  # si_code of what a terminal sends, to the command as well
 _GRACE_S = 5  # for processes that outlive the command
 _LOSS = re.compile(r"rank-\d+\.(\d+)\.(\d{1,4})\.incomplete")
 
@@ -79,8 +70,7 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
     call = this_call()
     _tell_of_killed_calls(logs)
     spools = make_spools(logs, call)
-    signals = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED, signal.SIGCHLD})
-    try:
+    with signals_held_back() as signals_released:
         environment = traced_environment(library, spools, paths)
         for path in paths:
             if not os.path.exists(path):
@@ -91,23 +81,17 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
         began_s = time.time()
         try:
             child = subprocess.Popen(
-                command,
-                env=environment,
-                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, signals),
+                command, env=environment, preexec_fn=signals_released
             )
         except OSError as error:
             shutil.rmtree(spools.parent, ignore_errors=True)
             _say(f"{command[0]}: {error.strerror}")
             missing = isinstance(error, FileNotFoundError)
             return NOT_FOUND if missing else NOT_EXECUTABLE
-        _wait(child)
+        wait_for(child)
         finished = replace(call, began_s=began_s, ended_s=time.time())
         started = Started(child.pid, command[0], library)
         _certify(write_logs(spools, logs, finished, started))
-    finally:
-        while signal.sigtimedwait(_FORWARDED, 0):
-            pass  # came while the logs were written
-        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
     status = child.returncode
     return 128 - status if status < 0 else status
 
@@ -202,14 +186,6 @@ def _prefix(path: str) -> str:
     if not path or "\n" in path:
         raise ConfigError(f"--paths: got {path!r}, expected a path without new lines.")
     return f"{os.path.abspath(path).rstrip('/')}/"
-
-
-def _wait(child: subprocess.Popen) -> None:
-    """Wait until a command ends; signals to us go to it, unless it has them, too."""
-    while child.poll() is None:
-        got = signal.sigwaitinfo({*_FORWARDED, signal.SIGCHLD})
-        if got.si_signo in _FORWARDED and got.si_code != _FROM_KERNEL:
-            child.send_signal(got.si_signo)
 
 
 class End(NamedTuple):
