@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tierscope.core.columns import COLUMNS, TABLES, allowed_values
 from tierscope.core.validation import ConfigError
+from tierscope.core.words import printable
 from tierscope.experiment.program_sweep import (
     CACHE_RATES_PERCENT,
     PROGRAM_POLICIES,
@@ -217,7 +218,7 @@ def _trace(asked: argparse.Namespace, command: Sequence[str]) -> int:
 
 def _fail(reason: str) -> None:
     """Say in one line why the command cannot do what was asked."""
-    print(f"tierscope {reason}", file=sys.stderr)
+    print(f"tierscope {printable(reason)}", file=sys.stderr)
 
 
 def column_lines(table: str) -> Iterator[str]:
