@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from tierscope.logs import command
 from tierscope.logs.command import main
+from tierscope.logs.traced.call import this_call
+from tierscope.logs.traced.command import make_spools
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 
@@ -101,3 +103,12 @@ def test_sweep_without_what_it_needs_says_how_to_ask(words, capsys):
     with pytest.raises(SystemExit):
         main(words)
     assert "usage: tierscope sweep --dataset DIR" in capsys.readouterr().err
+
+
+def test_reason_of_a_refusal_is_printed_so_that_all_of_it_is_seen(tmp_path, capsys):
+    logs = tmp_path / "\x1b]0;mine\x07\u202e"
+    make_spools(logs, this_call())
+    assert main(["trace", "--recover", str(logs)]) == 125
+    said = capsys.readouterr().err.rstrip("\n")
+    assert said.isprintable()
+    assert "which still runs" in said

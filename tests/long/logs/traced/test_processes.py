@@ -494,6 +494,35 @@ time.sleep(1.2)
     assert job.end_time_s < parent_ended_s - 0.2
 
 
+def test_link_in_place_of_a_spool_is_not_written_through(run, tmp_path):
+    """Another user can put it there, if all may rename what a folder of logs holds."""
+    mine = tmp_path / "mine"
+    mine.write_bytes(b"mine" * (1 << 18))
+    before = mine.read_bytes()
+    code = f"""
+open(sys.argv[1]).read()
+folder = f"{tmp_path}/spools/{{os.uname().nodename}}"
+(name,) = [one for one in os.listdir(folder) if one.endswith(".spool")]
+os.rename(f"{{folder}}/{{name}}", f"{{folder}}/kept")
+os.symlink("{mine}", f"{{folder}}/{{name}}")
+for i in range(500):
+    open(f"{{sys.argv[1]}}-{{i}}", "w").close()
+"""
+    run(code)
+    assert mine.read_bytes() == before
+
+
+@pytest.mark.parametrize("make", ["os.link", "os.symlink"])
+def test_file_of_the_user_in_place_of_the_events_stays_as_it_is(run, tmp_path, make):
+    (tmp_path / "mine").write_text("mine")
+    run(f"""
+events = f"{tmp_path}/spools/{{os.uname().nodename}}/processes"
+os.unlink(events)
+{make}("{tmp_path}/mine", events)
+""")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
 def test_damaged_spool_costs_one_log(run, tmp_path):
     code = """
 if os.fork() == 0:

@@ -122,3 +122,14 @@ def test_events_that_cannot_be_read_cost_no_status_of_the_command(tmp_path, capf
     assert "processes: is no regular file" in said
     (left,) = Path(tmp_path / "logs").iterdir()
     assert f"the counts stay in {left}" in said
+
+
+def test_only_marks_that_the_tracer_makes_tell_of_losses(spools, call, capfd):
+    host = spools / call.host
+    for name in ("rank-00000.7.28", "a", "rank-0.x.1", f"rank-0.7.{'9' * 99}"):
+        (host / f"{name}.incomplete").touch()
+    with_fields(ticks=1)(spools.parent / "call.json")
+    assert recover(spools.parents[1]) == 0
+    said = capfd.readouterr().err
+    assert said.count("could not record its calls") == 1
+    assert "process 7 could not record its calls (No space left on device)" in said
