@@ -438,12 +438,13 @@ def test_a_genuine_log_that_lost_records_gives_lower_bounds_below_the_truth():
     ],
 )
 def test_a_filter_keeps_jobs(tmp_path, wanted, kept):
-    for user, program in (("anna", "a"), ("ben", "solve")):
+    for uid, user, program in ((7, "anna", "a"), (1000, "ben", "solve")):
         write_job_log(
             tmp_path / "logs" / f"{user}_{program}_id7_9-1-1-1.darshan",
             [("POSIX", 0, "/gfs/a", READ), ("POSIX", 1, "/gfs/a", READ)],
             n_processes=2,
             exe=f"/bin/{program}",
+            uid=uid,
         )
     settings = settings_of("x", [str(tmp_path / "logs")], TIERS, filter=wanted)
     fleet = tables_of(settings, tmp_path / "kept")["fleet"]

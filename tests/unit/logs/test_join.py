@@ -7,7 +7,7 @@ import pytest
 from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.logs.grouping import LogFacts, LogGroup
-from tierscope.logs.join import Phases, join, user_of
+from tierscope.logs.join import Phases, join
 from tierscope.logs.joining.remarks import rank_words
 from tierscope.logs.joining.texts import Texts
 from tierscope.logs.summary import summarise
@@ -209,12 +209,6 @@ def test_nodes_are_given_or_counted_by_hosts(tmp_path):
 )
 def test_ranks_in_words(ranks, words):
     assert rank_words(np.array(ranks), 64) == words
-
-
-def test_a_log_of_darshan_names_its_user():
-    facts = facts_of("/logs/2026/a_b_train_id7-9_11-1-3-5.darshan")
-    assert user_of(facts) == "a_b"
-    assert user_of(facts_of("/logs/mine.darshan")) == "1000"
 
 
 def test_a_rank_without_a_log_is_named(tmp_path):

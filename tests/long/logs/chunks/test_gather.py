@@ -115,6 +115,36 @@ def test_tables_are_those_of_one_chunk(logs, tmp_path, given):
     assert_equal(tables_in(whole), tables_in(parts))
 
 
+@pytest.fixture
+def spellings(tmp_path):
+    """Return logs of two users; those of one have a name, a number, or are copies."""
+    folder = tmp_path / "logs"
+    for name, number, n_processes in (("alice", 1, 2), ("1002", 2, 2), ("1002", 3, 1)):
+        facts = {"exe": "cat", "job_id": number, "uid": 1002}
+        stem, start_s = f"{name}_cat_id{number}-{number}", DAY_S * number
+        log = write_log(
+            folder, stem, f"11-{number}", start_s, n_processes=n_processes, **facts
+        )
+        shutil.copy(log, folder / f"0-{number}.darshan")
+    write_log(folder, "bob_cat_id4-4", "11-4", 0, exe="cat", job_id=4, uid=7)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("user", "n_jobs", "n_logs"), [("alice", 3, 1), (1002, 3, 1000), (None, 4, 1)]
+)
+def test_user_is_one_whatever_the_names_of_logs_say(
+    spellings, tmp_path, user, n_jobs, n_logs
+):
+    """A filter takes each spelling, also if only another chunk knows it."""
+    given = {"filter": {"user": user}}
+    tables = tables_in(analysed(tmp_path, spellings, n_logs, **given)[0])
+    users = {"alice", *["bob"] * (user is None)}
+    assert len(tables["jobs"]) == n_jobs
+    for name in ("jobs", "logs", "fleet"):
+        assert set(tables[name]["user"]) == users
+
+
 def test_jobs_across_chunks_are_joined(logs, tmp_path):
     tables = tables_in(analysed(tmp_path / "many", logs, 1)[0])
     jobs = tables["jobs"].set_index("job")

@@ -60,7 +60,7 @@ class LogFacts:
     """What a log says about its job; times are seconds since 1970.
 
     `has_io` says whether it has a record on a tier; a shell or another helper may have
-    none.
+    none. `user` is the name of the user, or the number.
     """
 
     path: Path
@@ -72,6 +72,7 @@ class LogFacts:
     exe: str
     metadata: Mapping[str, str]
     has_io: bool = True
+    user: str = ""
 
     def order(self) -> tuple[float, int, str]:
         """Return a key that sorts by start; parents stand before their children."""

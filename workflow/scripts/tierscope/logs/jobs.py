@@ -13,7 +13,7 @@ from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import as_utf8
 from tierscope.logs.fleet import faster_meta, fleet_class_columns, fleet_columns
 from tierscope.logs.grouping import LogFacts, LogGroup
-from tierscope.logs.join import Columns, JoinedJobs, join, user_of
+from tierscope.logs.join import Columns, JoinedJobs, join
 from tierscope.logs.joining.collection import collection_paused
 from tierscope.logs.joining.sentences import add_words
 from tierscope.logs.joining.texts import Texts
@@ -183,7 +183,7 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
                     "job": group.name,
                     "process": process if facts["n_processes"] == 1 else -1,
                     "darshan": facts["metadata"].get("lib_ver", ""),
-                    "user": user_of(log),
+                    "user": log.user,
                     "host": facts["metadata"].get("host", ""),
                     "run_time_s": np.nan
                     if NO_RUN_TIME in facts["lacks"]

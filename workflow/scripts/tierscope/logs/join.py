@@ -14,7 +14,6 @@ from typing import Any, Self
 import numpy as np
 
 from tierscope.core.columns import BOUNDS, EXACT, JOB_CLASS, LOWER_BOUNDS
-from tierscope.core.words import as_utf8
 from tierscope.logs.bounds import (
     ProcessTimes,
     slowest_bounds,
@@ -156,12 +155,6 @@ def main_log(
     """Return what the first log that is not of a helper says."""
     ranked = zip(group.logs, group.processes, strict=True)
     return logs[next(path for path, process in ranked if process >= 0)][0]
-
-
-def user_of(log: LogFacts) -> str:
-    """Return the user in a log's name as Darshan writes it, else the user's number."""
-    name, found, _ = as_utf8(log.path.name).partition(f"_{log.interpreter}_id")
-    return name if found and name else str(log.uid)
 
 
 def _times(parts: Parts) -> dict[str, np.ndarray]:
@@ -418,7 +411,7 @@ def _facts(
     first = main_log(group, logs)
     return {
         "exe": first.program,
-        "user": user_of(first),
+        "user": first.user,
         "host": ", ".join(sorted(hosts)),
         "started_s": started_s,
         "run_time_s": run_time_s,

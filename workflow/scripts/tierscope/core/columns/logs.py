@@ -46,7 +46,9 @@ _TIMES_ARE = text(
     words=(EXACT, BOUNDS, LOWER_BOUNDS),
 )
 _EXE = text("Name of the program; of an interpreter that of its script.")
-_USER = text("User, as the log's name has it, else the user's number.")
+_USER = text(
+    "User: what most logs of this number have in their names, else the number."
+)
 _STARTED = seconds("When it began, since 1970.")
 _RUN_TIME = seconds(
     "Time from begin to end; missing if a log lacks one of them.", may_be_missing=True

@@ -8,10 +8,11 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,9 +23,10 @@ from tierscope.core.words import as_utf8
 from tierscope.logs.chunks.folders import UNREAD, folder_written_whole
 from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.chunks.store import ReadLogs, keep, take_kept
+from tierscope.logs.chunks.users import Users, keeps, user_in
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs
 from tierscope.logs.jobs import OF_JOBS, Frames, tables_of_jobs
-from tierscope.logs.join import main_log, user_of
+from tierscope.logs.join import main_log
 from tierscope.logs.reading import ReadLog, Refusal, read_logs, reading_key
 from tierscope.logs.settings import Settings
 from tierscope.logs.summary import Summary
@@ -37,6 +39,7 @@ LOGS = pa.schema(
     {
         "log": pa.binary(),
         "digest": pa.string(),
+        "user": pa.string(),  # in its name
         "job": pa.string(),  # none of a log with the content of another one
         "uid": pa.int64(),
         "job_id": pa.int64(),
@@ -150,12 +153,14 @@ def _write_tables(
     reading: ReadLogs, settings: Settings, folder: Path, progress: Progress
 ) -> None:
     """Join the jobs of a chunk and write all its tables."""
+    named = {path: _user_in(path, facts) for path, facts in reading.facts.items()}
+    users = Users((reading.facts[path]["uid"], name) for path, name in named.items())
     facts = {
-        Path(path): (LogFacts(Path(path), **reading.facts[path]), None)
+        Path(path): (log_facts(Path(path), reading.facts[path], users), None)
         for path in first_with_content(reading.digests)
     }
     groups = group_logs([one for one, _ in facts.values()], settings.group)
-    rows = [job_row(group, facts, settings) for group in groups]
+    rows = [job_row(group, facts, settings, users) for group in groups]
     kept = [g for g, row in zip(groups, rows, strict=True) if row["is_kept"]]
     refused, prefixes, n_done = {}, [], 0
     with TableWriters(folder, OF_JOBS) as writers:
@@ -182,10 +187,21 @@ def _write_tables(
         }
         for path, refusal in sorted(reading.refusals.items())
     ]
-    of_logs = _log_rows(groups, reading)
+    unkept = {row["job"] for row in rows if not row["is_kept"]}
+    of_logs = _log_rows(groups, reading, named, unkept)
     for name, found in zip(INTERNAL, (of_logs, rows, prefixes, unread), strict=True):
         table = pa.Table.from_pylist(found, INTERNAL[name])
         write_parquet(table, folder / f"{name}.parquet")
+
+
+def _user_in(path: str, facts: Mapping[str, Any]) -> str:
+    """Return the user in the name of a log."""
+    return user_in(Path(path), LogFacts(Path(path), **facts).interpreter)
+
+
+def log_facts(path: Path, facts: Mapping[str, Any], users: Users) -> LogFacts:
+    """Return what a log says about its job."""
+    return LogFacts(path, **facts, user=users.name_of(facts["uid"]))
 
 
 def first_with_content(digests: Mapping[str, str]) -> list[str]:
@@ -256,16 +272,15 @@ class TableWriters:
 # ---- Rows of internal tables
 
 
-def job_row(group: LogGroup, facts: Facts, settings: Settings) -> dict:
+def job_row(group: LogGroup, facts: Facts, settings: Settings, users: Users) -> dict:
     """Return the row of a job in table ``all_jobs``, without why it is refused."""
     main, first = main_log(group, facts), facts[group.logs[0]][0]
     month = f"{datetime.fromtimestamp(main.started_s, UTC):%Y-%m}"
     found = {
-        "user": [user_of(main), str(main.uid)],
+        "user": users.spellings(main.uid),
         "executable": [main.program],
         "month": [month],
     }
-    wanted = {k: str(one) for k, one in settings.filter.items() if one is not None}
     started_s, pid, path = first.order()
     return {
         "job": group.name,
@@ -276,11 +291,11 @@ def job_row(group: LogGroup, facts: Facts, settings: Settings) -> dict:
         "job_id": first.job_id,
         "n_logs": len(group.logs),
         "grouped_by": group.grouped_by,
-        "user": found["user"][0],
+        "user": main.user,
         "uid": main.uid,
         "executable": as_utf8(main.program),
         "month": month,
-        "is_kept": all(value in found[key] for key, value in wanted.items()),
+        "is_kept": keeps(settings.filter, found),
     }
 
 
@@ -299,22 +314,32 @@ def prefix_rows(
     return rows
 
 
-def _log_rows(groups: Sequence[LogGroup], reading: ReadLogs) -> list[dict]:
-    """Return the rows of all logs that were read."""
+def _log_rows(
+    groups: Sequence[LogGroup],
+    reading: ReadLogs,
+    named: Mapping[str, str],
+    unkept: Collection[str],
+) -> list[dict]:
+    """Return the rows of all logs that were read; `named` has the user in each name.
+
+    A log of several processes needs no other one. But its job may be kept in the end,
+    if logs of other chunks have the user's name.
+    """
     job_of = {str(path): group.name for group in groups for path in group.logs}
     rows = []
     for path, digest in reading.digests.items():
         facts = reading.facts[path]
-        is_alone = facts["n_processes"] > 1  # and needs no other log
+        is_done = facts["n_processes"] > 1 and job_of.get(path, "") not in unkept
         names = ("uid", "job_id", "n_processes", "started_s", "ended_s")
         rows.append(
             {name: facts[name] for name in names}
             | {
                 "log": os.fsencode(path),
                 "digest": digest,
+                "user": named[path],
                 "job": job_of.get(path, ""),
                 "group": as_utf8(facts["metadata"].get("group", "")),
-                "facts": "" if is_alone else json.dumps(facts),
+                "facts": "" if is_done else json.dumps(facts),
             }
         )
     return rows

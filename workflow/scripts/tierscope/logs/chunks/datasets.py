@@ -7,7 +7,7 @@ Rows of no job are in folder ``all``.
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -30,13 +30,16 @@ class ChunkPart:
     """The tables of a chunk in a folder, and what of them is of the analysis.
 
     `names` has the names of jobs by those that they have in the chunk; rows of other
-    jobs are left out. `remarks` are added to those of jobs.
+    jobs are left out. `remarks` are added to those of jobs. `users` and `users_of_logs`
+    are names that replace those of the chunk, by its jobs and by logs.
     """
 
     name: str
     folder: Path
     names: Mapping[str, str]
     remarks: Mapping[str, str]
+    users: Mapping[str, str] = field(default_factory=dict)
+    users_of_logs: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, table: str) -> Path:
         """Return the chunk's file of a table."""
@@ -81,14 +84,23 @@ def _take_chunk(part: ChunkPart, folder: Path) -> None:
         return
     is_whole = len(set(months.values())) == 1
     is_whole &= all(part.names.get(job) == job for job in months)
+    changes = {
+        "jobs": bool(part.remarks or part.users),
+        "logs": bool(part.users_of_logs),
+        "fleet": True,
+    }
     for name in OF_JOBS:
-        if is_whole and name != "fleet" and not (name == "jobs" and part.remarks):
+        if is_whole and not changes.get(name):
             month = next(iter(months.values()))
             _link(part.file(name), _file(folder, name, month, part.name))
             continue
         table = pq.read_table(part.file(name))
         if name == "jobs":
             table = _with_remarks(table, part.remarks)
+        if name in ("jobs", "fleet"):
+            table = _with_users(table, "job", part.users)
+        if name == "logs":
+            table = _with_users(table, "log", part.users_of_logs)
         for month, rows in _by_month(table, part.names, months):
             place = _FLEETS if name == "fleet" else name
             write_parquet(rows, _file(folder, place, month, part.name))
@@ -107,7 +119,20 @@ def _with_remarks(table: pa.Table, remarks: Mapping[str, str]) -> pa.Table:
     """Return table ``jobs`` with further remarks."""
     rows = zip(table["job"].to_pylist(), table["remarks"].to_pylist(), strict=True)
     texts = [f"{text} {remarks.get(job, '')}".strip() for job, text in rows]
-    at = table.schema.get_field_index("remarks")
+    return _with_texts(table, "remarks", texts)
+
+
+def _with_users(table: pa.Table, key: str, users: Mapping[str, str]) -> pa.Table:
+    """Return a table with other names of users, by a column."""
+    if not users:
+        return table
+    rows = zip(table[key].to_pylist(), table["user"].to_pylist(), strict=True)
+    return _with_texts(table, "user", [users.get(of, name) for of, name in rows])
+
+
+def _with_texts(table: pa.Table, column: str, texts: Sequence[str]) -> pa.Table:
+    """Return a table with other values of a column."""
+    at = table.schema.get_field_index(column)
     return table.set_column(at, table.field(at), pa.array(texts, table.field(at).type))
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -31,11 +31,13 @@ from tierscope.logs.chunks.chunk import (
     TableWriters,
     batches,
     job_row,
+    log_facts,
     prefix_rows,
 )
 from tierscope.logs.chunks.datasets import ChunkPart, places_in, rewrite, write_datasets
 from tierscope.logs.chunks.folders import folder_written_whole, remove_others
 from tierscope.logs.chunks.store import kept_summaries
+from tierscope.logs.chunks.users import Users, keeps
 from tierscope.logs.combinations import write_combinations
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs, unused_name
 from tierscope.logs.jobs import OF_JOBS, tables_of_jobs
@@ -65,6 +67,7 @@ class _Found:
     jobs: pd.DataFrame
     prefixes: pd.DataFrame
     unread: pd.DataFrame
+    users: Users = field(default_factory=lambda: Users(()))
     groups: list[LogGroup] = field(default_factory=list)
     facts: dict[Path, tuple[LogFacts, None]] = field(default_factory=dict)
 
@@ -101,6 +104,7 @@ def gather(
     """
     found = _found_in(sorted(chunks))
     copies = _take_copies(found)
+    _name_users(found)
     _regroup(found, settings)
     _name_jobs(found)
     _refuse_filter(found, settings)
@@ -155,11 +159,46 @@ def _take_copies(found: _Found) -> pd.DataFrame:
     return logs.assign(first=first)[is_copy]
 
 
+def _name_users(found: _Found) -> None:
+    """Give each user one name; logs of all chunks tell it."""
+    logs = found.logs
+    found.users = Users(zip(logs["uid"].tolist(), logs["user"].tolist(), strict=True))
+    found.jobs["user"] = found.jobs["uid"].map(found.users.name_of)
+
+
+def _renamed_users(found: _Found, chunk: int) -> set[int]:
+    """Return the numbers of users whose names other chunks know better."""
+    logs = found.logs[found.logs["chunk"] == chunk]
+    uids = logs["uid"].tolist()
+    own = Users(zip(uids, logs["user"].tolist(), strict=True))
+    return {uid for uid in set(uids) if own.name_of(uid) != found.users.name_of(uid)}
+
+
+def _late(found: _Found, settings: Settings) -> set[tuple[int, str]]:
+    """Return the jobs that a filter keeps by a name that only other chunks know."""
+    jobs = found.jobs[~found.jobs["is_kept"]]
+    if settings.filter.get("user") is None:
+        return set()
+    return {
+        (row.chunk, row.job)
+        for row in jobs.itertuples(index=False)
+        if keeps(
+            settings.filter,
+            {
+                "user": found.users.spellings(row.uid),
+                "executable": [row.executable],
+                "month": [row.month],
+            },
+        )
+    }
+
+
 def _regroup(found: _Found, settings: Settings) -> None:
     """Find the jobs across chunks, which replace jobs that chunks took for whole."""
     logs = found.logs
     is_used_copy = logs["is_copy"] & (logs["job"] != "")
-    spanning = _spanning(logs, settings)
+    late = _late(found, settings)
+    spanning = _spanning(logs, settings, late)
     owners = _owners(spanning)
     touched = {*owners, *_owners(logs[is_used_copy])}
     found.facts = _facts(found, spanning)
@@ -170,28 +209,34 @@ def _regroup(found: _Found, settings: Settings) -> None:
     for group in group_logs([one for one, _ in found.facts.values()], settings.group):
         of = {owner_of[path] for path in group.logs}
         kind = (len(group.logs), group.grouped_by)
-        if len(of) == 1 and kind_of[next(iter(of))] == kind:
+        if len(of) == 1 and kind_of[next(iter(of))] == kind and not of & late:
             touched -= of
         else:
             found.groups.append(group)
     is_touched = [owner in touched for owner in _owners(found.jobs)]
-    rows = [job_row(group, found.facts, settings) for group in found.groups]
+    rows = [
+        job_row(group, found.facts, settings, found.users) for group in found.groups
+    ]
     new = pa.Table.from_pylist([row | {"refused": ""} for row in rows], JOBS)
     new = new.to_pandas().assign(chunk=len(found.names))
     kept = found.jobs[~np.array(is_touched, bool)]
     found.jobs = pd.concat([kept, new], ignore_index=True)
 
 
-def _spanning(logs: pd.DataFrame, settings: Settings) -> pd.DataFrame:
-    """Return the logs of one process whose jobs no chunk knows.
+def _spanning(
+    logs: pd.DataFrame, settings: Settings, late: Collection[tuple[int, str]]
+) -> pd.DataFrame:
+    """Return the logs whose jobs no chunk has joined, or none knows.
 
-    They may belong to logs of other chunks, or to one that is a copy.
+    These may belong to logs of other chunks, or to one that is a copy.
     """
     single = logs[(logs["n_processes"] == 1) & (logs["job"] != "")]
     number = pd.Series(related_logs(single, settings.group), index=single.index)
     spans = single["chunk"].groupby(number).transform("nunique") > 1
     spans |= single["is_copy"].groupby(number).transform("any")
-    return single[spans & ~single["is_copy"]]
+    is_late = pd.Series([owner in late for owner in _owners(logs)], logs.index, bool)
+    is_wanted = spans.reindex(logs.index, fill_value=False) | is_late
+    return logs[is_wanted & ~logs["is_copy"]]
 
 
 def _owners(rows: pd.DataFrame) -> list[tuple[int, str]]:
@@ -211,7 +256,7 @@ def _facts(found: _Found, logs: pd.DataFrame) -> dict[Path, tuple[LogFacts, None
         )
         for row in rows.to_pylist():
             log = Path(os.fsdecode(row["log"]))
-            facts[log] = LogFacts(log, **json.loads(row["facts"])), None
+            facts[log] = log_facts(log, json.loads(row["facts"]), found.users), None
     return facts
 
 
@@ -370,5 +415,15 @@ def _parts(found: _Found, across: Path) -> list[ChunkPart]:
         names = dict(zip(jobs["job"], jobs["name"], strict=True))
         own = {job: remarks[chunk, job] for job in names if (chunk, job) in remarks}
         name = folder.name.lstrip(".")
-        parts.append(ChunkPart(name, folder, names, own))
+        renamed = _renamed_users(found, chunk)
+        of_jobs = jobs[jobs["uid"].isin(renamed)]
+        users = dict(zip(of_jobs["job"], of_jobs["user"], strict=True))
+        logs = found.logs[
+            (found.logs["chunk"] == chunk) & found.logs["uid"].isin(renamed)
+        ]
+        users_of_logs = {
+            _words(log): found.users.name_of(uid)
+            for log, uid in zip(logs["log"], logs["uid"], strict=True)
+        }
+        parts.append(ChunkPart(name, folder, names, own, users, users_of_logs))
     return parts
