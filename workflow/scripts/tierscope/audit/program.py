@@ -552,7 +552,9 @@ def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
             "io_uring, or reads nothing of what it opens.",
         )
     if not differ.any():
-        return _said("whole", YES, "The bytes read are the sizes of the opened files.")
+        without = ", without those opened for writing or changed"
+        words = "The bytes read are the sizes of the opened files"
+        return _said("whole", YES, f"{words}{without * bool(evidence.written)}.")
     if not wanted:
         return _said("whole", NO, f"{read:,} bytes were read of files of size 0.")
     return _said(
