@@ -427,11 +427,10 @@ for epoch, part in ((0, []), (1, names), (2, names[::2])):
     )
     assert run.said()["rate"][0] == "no"
     assert "No call wrote to them; 0 of them are no" in run.said()["read only"][1]
-    # Python duplicates the descriptor of a map, which a log counts as an open.
-    table = run.evidence.file_records.groupby("epoch")["opens"].agg(["max", "sum"])
-    assert table.to_numpy().tolist() == [[1, N_FILES // 2]] * 3
-    logged = run.evidence.records.file_records
-    assert logged.loc[logged["epoch"] == 1, "opens"].max() == 2
+    # Python duplicates the descriptor of a map.
+    for table in (run.evidence.file_records, run.evidence.records.file_records):
+        opens = table.groupby("epoch")["opens"].agg(["max", "sum"])
+        assert opens.to_numpy().tolist() == [[1, N_FILES // 2]] * 3
 
 
 def test_library_that_keeps_pages_is_named_and_its_calls_are_counted(two, monkeypatch):

@@ -275,6 +275,12 @@ def test_written_file_is_read_from_the_gfs_and_said_to_be_in_no_class():
     written = {f"{file}.bin": [0]}
     changes = [(file + 4, {"tier": "gfs"})]
     assert failed(changes, written=written) == []
+    whole = said(changes, written=written, epoch=1)["whole"]
+    assert whole == (
+        "yes",
+        "The bytes read are the sizes of the opened files, without those opened for "
+        "writing or changed.",
+    )
     answers = said(changes, written=written, for_writing=[file], wrote_bytes=2048)
     assert answers["read only"] == (
         "no",

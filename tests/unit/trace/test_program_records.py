@@ -93,6 +93,19 @@ def test_reads_by_real_names_are_counted_by_file(read):
     assert read((0, rows), (1, rows)).originals == {"sub/b.bin": 2}
 
 
+def test_duplicates_of_a_descriptor_are_no_opens(read):
+    """Neither of a file on a tier, nor of one that was open at the start."""
+    path = "/links/gfs.ep0/a.bin"
+    twice, stream = (READ | {"opens": 3, "DUPS": 2}, READ | {"opens": 2, "FDOPENS": 2})
+    handed = {"opens": 1, "DUPS": 1, "reads": 1, "bytes_read": 5}
+    rows = [("POSIX", path, twice), ("STDIO", path, stream)]
+    rows += [("POSIX", "/data/sub/b.bin", handed)]
+    rows += [("POSIX", "/links/lfs.handed/a.bin", handed)]
+    found = read((0, rows))
+    assert found.file_records["opens"].tolist() == [1]
+    assert (found.originals, found.handed_bytes) == ({}, 10)
+
+
 MAPPED = {"opens": 1, "MMAPS": 2}
 
 

@@ -81,7 +81,7 @@ class ProgramEvidence:
     def file_records(self) -> pd.DataFrame:
         """Return table `file_records`: reads of the logs, and opens of the events.
 
-        A log counts a duplicated descriptor as an open, too.
+        Logs lack what libc opens in a child of posix_spawn, and old ones count more.
         """
         keys = ["epoch", "rank", "tier", "file_id"]
         asked = self.opens[~self.opens["file_id"].isin(self.written)]
@@ -248,8 +248,8 @@ def _check_pinned(evidence: ProgramEvidence) -> Iterator[Check]:
 def _check_logs(evidence: ProgramEvidence) -> Iterator[Check]:
     """Check that the logs have the opens of the events, on the same tiers.
 
-    A log may count more: of a duplicated descriptor, too. It has none of what libc
-    opens in a child of posix_spawn.
+    An old log may count more: of a duplicated descriptor, too. It has none of what
+    libc opens in a child of posix_spawn.
     """
     counts = evidence.run.observed["counts"]
     n_spawned = sum(one.get("spawned", 0) for one in counts)
@@ -552,7 +552,9 @@ def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
             "io_uring, or reads nothing of what it opens.",
         )
     if not differ.any():
-        return _said("whole", YES, "The bytes read are the sizes of the opened files.")
+        without = ", without those opened for writing or changed"
+        words = "The bytes read are the sizes of the opened files"
+        return _said("whole", YES, f"{words}{without * bool(evidence.written)}.")
     if not wanted:
         return _said("whole", NO, f"{read:,} bytes were read of files of size 0.")
     return _said(

@@ -31,6 +31,7 @@ from tierscope.trace.posix_records import SIZES
 __all__ = [
     "COLUMNS",
     "COUNTS",
+    "DUPLICATES",
     "FLAWS",
     "LANES",
     "MAPPINGS",
@@ -79,7 +80,7 @@ RANK_TIMES = ("slowest_time_s", "fastest_time_s", "time_variance_s2")
 # Times and counters below zero, which are zero here, and records with bytes but no
 # reads or writes, or with these but no time for them.
 FLAWS = ("negative_times", "negative_counters", "bytes_alone", "calls_alone")
-MAPPINGS = "mappings"
+MAPPINGS, DUPLICATES = "mappings", "duplicates"
 SHARED = -1  # rank of a shared record
 MPI_IO = "MPI-IO"  # its calls reach POSIX, so its times are not counted
 
@@ -95,8 +96,9 @@ class Records:
         `SHARED` for a record that all processes share.
     columns : dict of str to ndarray
         `COUNTS` and `RANK_COUNTS` (int64), `TIMES` and `RANK_TIMES` (float64). The last
-        of each are zero in records that are not shared. POSIX has `MAPPINGS`, too: how
-        often a file was mapped into memory. A counter that was not
+        of each are zero in records that are not shared. Where they are counted there
+        are `MAPPINGS` of files into memory and `DUPLICATES`, which are opens by dup,
+        fileno and fdopen, and among ``opens``. A counter that was not
         monitored (-1) is zero, and so is a time below zero, which old runtimes wrote
         where the calls of threads overlapped. A rank below zero is not known.
     read_sizes, write_sizes : ndarray of int32 or int64, shape (n_records, 10), or None
@@ -216,6 +218,10 @@ _OTHER_COLUMNS = {
     "time_variance_s2": "F_VARIANCE_RANK_TIME",
 }
 _SIZE_COLUMNS = {"read_sizes": "SIZE_READ", "write_sizes": "SIZE_WRITE"}
+_FURTHER = {
+    MAPPINGS: [MMAPS],
+    DUPLICATES: ["POSIX_DUPS", "POSIX_FILENOS", "STDIO_FDOPENS"],
+}
 _SHARED_COLUMNS = {*RANK_COUNTS, *RANK_TIMES}
 _RANKS = ("slowest_rank", "fastest_rank")  # below 0: not known
 # Sums over all records that no job can have.
@@ -242,8 +248,9 @@ def _selection(interface: str, version: int, order: str) -> _Selection:
         column: [f"{prefix}_{name}" for name in names]
         for column, names in columns.items()
     }
-    if MMAPS in record.names:
-        columns[MAPPINGS] = [MMAPS]
+    for column, counters in _FURTHER.items():
+        if found := [name for name in counters if name in record.names]:
+            columns[column] = found
     fields = ["id", "rank", *(name for names in columns.values() for name in names)]
     fields += [FOPENS] if FOPENS in record.names else []
     formats = [record[field].newbyteorder(order) for field in fields]

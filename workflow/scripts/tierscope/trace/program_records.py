@@ -1,7 +1,8 @@
 """Attribute the records of a program's logs to ranks, epochs, tiers and files.
 
 A program leaves a log a process. Workers count with the rank that the tracer says.
-POSIX and STDIO are added up: a stream's calls reach the files of the tiers, too. What
+POSIX and STDIO are added up: a stream's calls reach the files of the tiers, too. A
+duplicate of a descriptor is no open. What
 copies files for a policy leaves a log of its own.
 """
 
@@ -18,7 +19,14 @@ import pandas as pd
 
 from tierscope.core.columns import TABLES
 from tierscope.core.tables import check_table, empty_table
-from tierscope.trace.log import MAPPINGS, SHARED, AnyLog, LogError, read_any_log
+from tierscope.trace.log import (
+    DUPLICATES,
+    MAPPINGS,
+    SHARED,
+    AnyLog,
+    LogError,
+    read_any_log,
+)
 
 WRITTEN, BELOW, ELSEWHERE = "written", "other below the dataset", "other"
 HANDED = "handed"  # in place of an epoch: the copy was open when the program started
@@ -184,9 +192,11 @@ class _Reader:
                 raise LogError(log.path, "has records that several processes share.")
             at = log.names.positions(records.ids).tolist()
             found = [places[i] for i in at]
-            self._add_records(rank, found, records.columns)
+            columns = records.columns
+            opens = columns["opens"] - columns.get(DUPLICATES, 0)
+            self._add_records(rank, found, columns | {"opens": opens})
             if interface == "POSIX":
-                is_mapped = records.columns[MAPPINGS] > 0
+                is_mapped = columns[MAPPINGS] > 0
                 self._mapped.update(compress(found, is_mapped))
 
     def _place(self, log: AnyLog, position: int) -> _Place:
