@@ -69,6 +69,7 @@ def read_program_evidence(
         read_table(epochs, "run_epochs"),
         files,
         read_table(names["decisions"], "decisions") if "decisions" in names else None,
+        read_table(names["marks"], "marks"),
     )
 
 
@@ -103,6 +104,8 @@ def audit_program_run(
     io_time = sum_io_time(records.file_records, ranks, epochs, keys)
     write_table(io_time, written.io_time[number], "io_time")
     write_table(records.other_io.assign(**keys), written.other_io[number], "other_io")
+    other = evidence.other_time.assign(**keys)
+    write_table(other, written.other_time[number], "other_time")
     said = statements(evidence).assign(**keys)
     write_table(said, written.statements[number], "statements")
     if written.get("background"):  # a policy of the experiment moves files

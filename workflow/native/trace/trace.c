@@ -184,7 +184,7 @@ static void adopt_descriptor(const struct run *run, int fd) {
   if (!name_open_file(run, path, name, sizeof name))
     return;
   struct file *file = named_file(name);
-  if (!file || !set_descriptor(fd, file))
+  if (!file || !note_opened(fd, file, name))
     return;
   off_t offset = REAL(lseek)(fd, 0, SEEK_CUR);
   file->offset = offset < 0 ? 0 : offset;
@@ -219,6 +219,7 @@ __attribute__((constructor)) static void initialise(void) {
   }
   note_start();
   int error = start(spool_dir, atoi(rank), prefixes, excluded ? excluded : "");
+  count_others_from_now_on();
   if (error)
     note_event("loss", strerror(error));
   else if (*events_path)

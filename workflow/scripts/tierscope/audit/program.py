@@ -8,25 +8,34 @@ If a policy moved files, a new one decides again.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
+from tierscope.analysis.training.other_io import (
+    LEAST_PERCENT,
+    other_words,
+    slowest_loops,
+)
 from tierscope.audit.check import Check, equal
 from tierscope.audit.decisions import Room, check_again, check_traffic
 from tierscope.core.certificate import NO, NOT_MEASURED, YES
 from tierscope.core.columns import TABLES
 from tierscope.core.description import Run
-from tierscope.core.words import count_words, number_words, size_words
+from tierscope.core.words import count_words, in_seconds, number_words, size_words
 from tierscope.policies import POLICIES, node_policy
 from tierscope.policies.decisions import LATE
 from tierscope.policies.pinned_bytes import pinned_by_bytes, quota_of_bytes
+from tierscope.trace.other_time import other_time, unmeasured_time
 from tierscope.trace.program_records import BELOW, ProgramRecords
+from tierscope.trace.runtime import BUILTIN
 
 _WHOLE_RUN = -1  # as the epoch of a statement
 _NAMED = 3  # names that a line lists
 _MET_POINTS = 1.0  # a cache rate is met if fewer points are missing
 _KEYS = ["epoch", "tier", "file_id"]
+_SEES_OTHERS = 4  # the first version of our tracer that sees files of no tier
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,8 @@ class ProgramEvidence:
         Tables `opens`, `run_epochs` and `user_manifest`.
     decisions : DataFrame, optional
         Table `decisions`, if a policy moved files.
+    marks : DataFrame, optional
+        Table `marks`.
     """
 
     run: Run
@@ -51,6 +62,19 @@ class ProgramEvidence:
     epochs: pd.DataFrame
     manifest: pd.DataFrame
     decisions: pd.DataFrame | None = None
+    marks: pd.DataFrame | None = None
+
+    @cached_property
+    def other_time(self) -> pd.DataFrame:
+        """Return table `run_other_time`: calls on files of no tier."""
+        tracer = self.run.tracer
+        if tracer["runtime"] != BUILTIN or int(tracer["version"]) < _SEES_OTHERS:
+            return unmeasured_time(self.epochs)
+        mounts = [machine["mounts"] for machine in self.run.machines]
+        points = {
+            tier: {one[tier].get("point") for one in mounts} for tier in ("gfs", "lfs")
+        }
+        return other_time(self.records.sums, self.marks, points)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -438,10 +462,46 @@ def _in_time(evidence: ProgramEvidence) -> dict[str, str]:
 
 def _of_epoch(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:
     """Yield what there is to say of an epoch."""
+    yield _other_io(evidence, epoch)
     yield from _cover_and_once(evidence, epoch)
     if epoch in evidence.epochs_with_opens:
         yield _whole(evidence, epoch)
         yield _time(evidence, epoch)
+
+
+def _other_io(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
+    """Return whether all that the training loop waits for in calls is the dataset."""
+    other = evidence.other_time[evidence.other_time["epoch"] == epoch]
+    loop = slowest_loops(other)
+    times = evidence.epochs.loc[evidence.epochs["epoch"] == epoch, "execution_time_s"]
+    if other["time_s"].isna().any():
+        return _said(
+            "other io",
+            NOT_MEASURED,
+            "The tracer sees no calls on files outside of the dataset, such as "
+            "checkpoints.",
+        )
+    beside_s = other.loc[~other["in_loop"], "time_s"].sum()
+    beside = ""
+    if beside_s >= times.max() * LEAST_PERCENT / 100:
+        beside = (
+            " Threads and processes beside it, for which it need not wait: "
+            f"{other_words(other[~other['in_loop']])}."
+        )
+    loop_s = loop["time_s"].sum()
+    if loop_s < times.max() * LEAST_PERCENT / 100:
+        return _said(
+            "other io",
+            YES,
+            f"The training loop spent less than {LEAST_PERCENT} % of its time in calls "
+            f"on files outside of the dataset.{beside}",
+        )
+    return _said(
+        "other io",
+        NO,
+        f"The training loop of rank {loop['rank'].iloc[0]} spent {in_seconds(loop_s)} "
+        f"in calls on files outside of the dataset: {other_words(loop)}.{beside}",
+    )
 
 
 def _cover_and_once(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:

@@ -18,8 +18,10 @@ import pandas as pd
 from tierscope.core.columns import TABLES
 from tierscope.core.tables import check_table, empty_table
 from tierscope.trace.log import SHARED, AnyLog, LogError, read_any_log
+from tierscope.trace.other_time import ProcessSums, sum_name, sums_of
 
 WRITTEN, BELOW, ELSEWHERE = "written", "other below the dataset", "other"
+_SUM = "sum"  # no file, but a sum of calls on files of no tier
 HANDED = "handed"  # in place of an epoch: the copy was open when the program started
 _PID = re.compile(r"_id-?\d+-(\d+)_")  # in the name of a log
 _INTERFACES = ("POSIX", "STDIO")
@@ -75,6 +77,8 @@ class ProgramRecords:
     handed_bytes : int
         Bytes that programs read of files that were open when they started, as by
         ``cat < FILE``. Nothing says for which epoch.
+    sums : list of ProcessSums
+        What processes did on files of no tier, by epoch, where our tracer has seen it.
     """
 
     file_records: pd.DataFrame
@@ -84,6 +88,7 @@ class ProgramRecords:
     mapped_bytes: dict[int, int] = field(default_factory=dict)
     handed_bytes: int = 0
     readers: dict[tuple[int, int], int] = field(default_factory=dict)
+    sums: list[ProcessSums] = field(default_factory=list)
 
 
 def read_program_records(
@@ -165,12 +170,14 @@ class _Reader:
         )
         self._by_name: list[tuple[int, int, np.ndarray]] = []  # rank, file, sums
         self._mapped: dict[int, int] = defaultdict(int)
+        self._sums: list[ProcessSums] = []
 
     def add(self, log: AnyLog, rank: int) -> None:
         """Add a log of a process of a rank."""
         if lost := sorted(set(log.partial) & set(_INTERFACES)):
             raise LogError(log.path, f"has lost records of {', '.join(lost)}.")
         self._mapped[rank] += int(log.metadata.get("mapped_bytes", 0))
+        self._sums.append(sums_of(log, rank))
         places = [self._place(log, i) for i in range(len(log.names.ids))]
         epochs = {p.epoch for p in places if p.epoch >= 0 and not p.in_background}
         self._readers.update((rank, epoch) for epoch in epochs)
@@ -202,7 +209,7 @@ class _Reader:
         if path.startswith(self._dataset):
             name = path.removeprefix(self._dataset)
             return _Place(BELOW, file=self._ids.get(name, -1))
-        return _Place(ELSEWHERE)
+        return _Place(_SUM if sum_name(path) else ELSEWHERE)
 
     def _add_records(
         self,
@@ -220,7 +227,7 @@ class _Reader:
                 self._by_name.append((rank, file, all_columns[row]))
                 if columns["writes"][row]:
                     self._written.add(file)
-            else:
+            elif where != _SUM:
                 self._other[rank, where] += all_columns[row]
         if not on_tier:
             return
@@ -271,6 +278,7 @@ class _Reader:
             dict(self._mapped),
             handed_bytes,
             dict(self._readers),
+            self._sums,
         )
 
     def _other_table(self) -> pd.DataFrame:

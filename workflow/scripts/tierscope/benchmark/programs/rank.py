@@ -39,6 +39,7 @@ def environment_of(node: Mapping[str, Any]) -> dict[str, str]:
     modules = [str(HOOK), *(one for one in users if one and one != _SCRIPTS)]
     return tracing_environment(node) | {
         "TIERSCOPE_REDIRECT": node["table"],
+        "TIERSCOPE_TRACE_OTHERS": os.path.dirname(node["table"]),
         "TIERSCOPE_HOOK_NOTES": node["notes"],
         "PYTHONPATH": os.pathsep.join(modules),
     }

@@ -165,8 +165,23 @@ _STORAGE_TIME: Columns = {
     "ideal_time_s": seconds(
         "Execution time with storage that costs nothing, mean over the repetitions."
     ),
+    "other_s": seconds(
+        "Part of `execution_time_s` in which the training loop made calls on files of "
+        "no tier, such as checkpoints, mean over the repetitions. It is that of the "
+        "process with most; missing if the tracer does not see these calls.",
+        may_be_missing=True,
+    ),
+    "ideal_other_s": seconds(
+        "The same part of `ideal_time_s`.",
+        may_be_missing=True,
+    ),
+    "other_io": text(
+        "What `other_s` consists of, by call and file system; empty if it is 0 or "
+        "missing."
+    ),
     "storage_s": seconds(
-        "Execution time minus the ideal one of the same repetition, mean of the pairs.",
+        "Execution time minus the ideal one of the same repetition, mean of the pairs; "
+        "without `other_s` and `ideal_other_s`, where both are known.",
         ANY_NUMBER,
     ),
     "storage_interval_s": seconds(
@@ -353,7 +368,9 @@ INTERVAL: Columns = {
     for end, word in (("low", "Lower"), ("high", "Upper"))
 }
 # Numbers that older tables lack, by table.
+LATER_WORDS = {"storage_time": ("other_io",)}
 LATER: dict[str, tuple[str, ...]] = {
+    "storage_time": ("other_s", "ideal_other_s"),
     "estimates": (*TRAINING, *INTERVAL),
     "goals": ("goal_percent", "best_utilisation_percent", "grid_step_percent"),
     "combinations": (

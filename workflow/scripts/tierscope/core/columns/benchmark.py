@@ -184,6 +184,7 @@ _STATEMENTS: Columns = {
             "cold",
             "cover",
             "once",
+            "other io",
             "whole",
             "time",
         ),

@@ -10,6 +10,7 @@ import pandas as pd
 
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.comparing.ideal import storage_sentences
+from tierscope.analysis.training.other_io import without_mounts
 from tierscope.analysis.comparing.policies import warming_policies
 from tierscope.analysis.comparing.savings import best_policy_words
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
@@ -184,7 +185,12 @@ def report_context(
         "knows_stalls": stalls is not None,
         "best_policy": best_policy_words(policy_summary),
         "is_measured": keys["source"].eq("measured").all(),
-        "storage": storage_sentences(storage_time, epoch, provenance, dataset_titles),
+        "storage": list(
+            map(
+                without_mounts if anonymous else str,
+                storage_sentences(storage_time, epoch, provenance, dataset_titles),
+            )
+        ),
         "best_method": BEST_METHOD,
         "interval_method": METHOD,
         "warming": warming,
