@@ -133,14 +133,17 @@ static struct file *mount_of(int fd, dev_t number) {
   return file;
 }
 
-/* The mount of an open file; NULL: it is no storage. Keeps errno. */
+/* The mount of a descriptor, or NO_FILE; NULL: it is not open. Keeps errno. */
 static struct file *mount_file(int fd) {
   struct stat info;
   struct file *file = NULL;
   int saved_errno = errno;
-  if (syscall(SYS_fstat, fd, &info) == 0 &&
-      (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode) || S_ISDIR(info.st_mode)))
-    file = mount_of(fd, S_ISBLK(info.st_mode) ? info.st_rdev : info.st_dev);
+  if (syscall(SYS_fstat, fd, &info) == 0) {
+    bool is_device = S_ISBLK(info.st_mode);
+    if (is_device || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode))
+      file = mount_of(fd, is_device ? info.st_rdev : info.st_dev);
+    file = file ? file : NO_FILE;
+  }
   errno = saved_errno;
   return file;
 }
@@ -158,8 +161,8 @@ static struct file *mount_of_path(int directory_fd, const char *path) {
 /* Notes what a descriptor is of that nobody has noted. */
 struct file *other_file(int fd) {
   struct file *file = mount_file(fd);
-  set_descriptor(fd, file ? file : NO_FILE);
-  return file;
+  set_descriptor(fd, file);
+  return file == NO_FILE ? NULL : file;
 }
 
 static bool is_own(const char *path) {
@@ -173,8 +176,10 @@ static bool is_own(const char *path) {
 struct file *note_opened(int fd, struct file *file, const char *path) {
   if (counts_others && !file && !is_own(path))
     return other_file(fd);
-  if (counts_others && file && !file->mount && !is_own(file->path))
-    file->mount = mount_file(fd);
+  if (counts_others && file && !file->mount && !is_own(file->path)) {
+    struct file *mount = mount_file(fd);
+    file->mount = mount == NO_FILE ? NULL : mount;
+  }
   set_descriptor(fd, file || !counts_others ? file : NO_FILE);
   return file;
 }

@@ -16,7 +16,7 @@ import pandas as pd
 from tierscope.analysis.training.other_io import (
     LEAST_PERCENT,
     other_words,
-    slowest_loops,
+    slowest_rows,
 )
 from tierscope.audit.check import Check, equal
 from tierscope.audit.decisions import Room, check_again, check_traffic
@@ -470,37 +470,34 @@ def _of_epoch(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]
 
 
 def _other_io(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
-    """Return whether all that the training loop waits for in calls is the dataset."""
+    """Return whether the training loop waits for calls on no other files."""
     other = evidence.other_time[evidence.other_time["epoch"] == epoch]
-    loop = slowest_loops(other)
-    times = evidence.epochs.loc[evidence.epochs["epoch"] == epoch, "execution_time_s"]
     if other["time_s"].isna().any():
         return _said(
             "other io",
             NOT_MEASURED,
-            "The tracer sees no calls on files outside of the dataset, such as "
-            "checkpoints.",
+            "The tracer sees no calls on files outside of the dataset, such as those "
+            "of checkpoints.",
         )
-    beside_s = other.loc[~other["in_loop"], "time_s"].sum()
-    beside = ""
-    if beside_s >= times.max() * LEAST_PERCENT / 100:
-        beside = (
-            " Threads and processes beside it, for which it need not wait: "
-            f"{other_words(other[~other['in_loop']])}."
-        )
+    times = evidence.epochs.loc[evidence.epochs["epoch"] == epoch, "execution_time_s"]
+    least_s = times.max() * LEAST_PERCENT / 100
+    loop, beside = (slowest_rows(other, in_loop) for in_loop in (True, False))
+    words = ""
+    if beside["time_s"].sum() >= least_s:
+        words = f" Threads and processes beside it: {other_words(beside)}."
     loop_s = loop["time_s"].sum()
-    if loop_s < times.max() * LEAST_PERCENT / 100:
+    if not loop_s >= least_s:
         return _said(
             "other io",
             YES,
-            f"The training loop spent less than {LEAST_PERCENT} % of its time in calls "
-            f"on files outside of the dataset.{beside}",
+            f"Less than {LEAST_PERCENT} % of the epoch are calls of the training loop "
+            f"on files outside of the dataset.{words}",
         )
     return _said(
         "other io",
         NO,
         f"The training loop of rank {loop['rank'].iloc[0]} spent {in_seconds(loop_s)} "
-        f"in calls on files outside of the dataset: {other_words(loop)}.{beside}",
+        f"in calls on files outside of the dataset: {other_words(loop)}.{words}",
     )
 
 

@@ -83,9 +83,7 @@ def _parsed(line: str) -> Mount:
     fs_type, source, system_options = of_system.split(" ", 2)
     names = dict.fromkeys(f"{options},{system_options}".split(","))
     major, minor = map(int, numbers.split(":"))
-    return Mount(
-        plain(point), fs_type, plain(source), ",".join(names), (major, minor)
-    )
+    return Mount(plain(point), fs_type, plain(source), ",".join(names), (major, minor))
 
 
 def plain(text: str) -> str:

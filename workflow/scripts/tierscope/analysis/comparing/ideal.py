@@ -5,7 +5,7 @@ loader and reads the same files in the same order. So intervals are those of pai
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,7 +19,7 @@ from tierscope.analysis.intervals import (
 from tierscope.analysis.training.other_io import (
     LEAST_PERCENT,
     other_words,
-    slowest_loops,
+    slowest_rows,
 )
 from tierscope.core.columns import RUN_EPOCH, SCENARIO, TABLES
 from tierscope.core.provenance import NO_ORIGIN, Origin
@@ -31,6 +31,16 @@ _SHARED = ["source", "dataset", "n_osts", "loader", "epoch"]
 _PAIR = [*_SHARED, "repetition"]
 _DIGITS = 3  # of a sentence's longest time
 _ROUNDING = 1e-9  # s: a difference below is none
+_UNSEEN = "Other storage I/O, such as that of checkpoints, is not measured."
+_UTILISATION = "utilisation_percent"
+# Calls on files of no tier, by their columns: whether the loop made them.
+_OTHERS = {"other": True, "beside": False}
+_RUN = ["execution_time_s", "compute_time_s", "other_s", "beside_s"]
+_IDEAL = {
+    "execution_time_s": "ideal_time_s",
+    "other_s": "ideal_other_s",
+    _UTILISATION: "ideal_utilisation_percent",
+}
 
 
 def storage_time(
@@ -51,7 +61,7 @@ def storage_time(
 
     Returns
     -------
-    DataFrame, shape (n_scenarios * n_cache_rates * n_epochs, 19)
+    DataFrame, shape (n_scenarios * n_cache_rates * n_epochs, 21)
         Table ``storage_time``. The execution time of a run is that of its longest
         process; compute time and utilisation are means over the processes. All are
         means over the repetitions that have an ideal run with this epoch.
@@ -61,11 +71,8 @@ def storage_time(
     ValueError
         If no run has an ideal one.
     """
-    ideal = _runs_epochs(ideal_epochs, ideal_other).groupby(_PAIR)
-    ideal = ideal[["execution_time_s", "other_s", "utilisation_percent"]].first()
-    names = ["ideal_time_s", "ideal_other_s", "ideal_utilisation_percent"]
-    ideal = ideal.set_axis(names, axis=1)
-    pairs = _runs_epochs(epochs, other).join(ideal, on=_PAIR)
+    ideal = _runs_epochs(ideal_epochs, ideal_other).groupby(_PAIR)[list(_IDEAL)].first()
+    pairs = _runs_epochs(epochs, other).join(ideal.rename(columns=_IDEAL), on=_PAIR)
     pairs = pairs[pairs["ideal_time_s"].notna()]
     if pairs.empty:
         raise ValueError(
@@ -76,45 +83,47 @@ def storage_time(
     more_s = (pairs["other_s"] - pairs["ideal_other_s"]).fillna(0.0)
     pairs["storage_s"] = pairs["execution_time_s"] - pairs["ideal_time_s"] - more_s
     groups = pairs.groupby(_POINT)
-    means = groups[
-        ["execution_time_s", "compute_time_s", "other_s", *ideal.columns]
-    ].mean()
-    unknown = groups[["other_s", "ideal_other_s"]].count().lt(groups.size(), axis=0)
-    means[unknown.columns] = means[unknown.columns].mask(unknown)
-    table = means.assign(n_repetitions=groups.size(), other_io="")
+    table = groups[[*_RUN, *_IDEAL.values()]].mean().assign(n_repetitions=groups.size())
     for value, half in (
         ("storage_s", "storage_interval_s"),
-        ("utilisation_percent", "utilisation_interval_percent"),
+        (_UTILISATION, "utilisation_interval_percent"),
     ):
         found = mean_intervals(pairs, _POINT, value)
         table[value], table[half] = found["mean"], (found["high"] - found["low"]) / 2
-    if other is not None:
-        table["other_io"] = _other_io(other, pairs).reindex(table.index, fill_value="")
+    for name, in_loop in _OTHERS.items():
+        table[f"{name}_io"] = _words_of_calls(other, in_loop, pairs, table.index)
     return table.reset_index()[list(TABLES["storage_time"])]
 
 
 def _runs_epochs(epochs: pd.DataFrame, other: pd.DataFrame | None) -> pd.DataFrame:
     """Return a row for each epoch of each run, from those of its processes."""
     ranks = epochs.groupby(RUN_EPOCH)
-    table = ranks[["compute_time_s", "utilisation_percent"]].mean()
-    table = table.assign(execution_time_s=ranks["execution_time_s"].max(), other_s=0.0)
-    if other is not None:
-        loops = slowest_loops(other).groupby(RUN_EPOCH)["time_s"]
-        sums_s = loops.sum(min_count=1)
-        known = sums_s.reindex(table.index, fill_value=0.0)
-        table["other_s"] = known.clip(upper=table["execution_time_s"])
+    table = ranks[["compute_time_s", _UTILISATION]].mean()
+    table = table.assign(execution_time_s=ranks["execution_time_s"].max())
+    for name, in_loop in _OTHERS.items():
+        table[f"{name}_s"] = 0.0
+        if other is not None:
+            times_s = slowest_rows(other, in_loop).groupby(RUN_EPOCH)["time_s"]
+            sums_s = times_s.sum(min_count=1)
+            table[f"{name}_s"] = sums_s.reindex(table.index, fill_value=0.0)
     return table.reset_index()
 
 
-def _other_io(other: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
-    """Return what the calls of the slowest loops are in words, by point."""
-    rows = slowest_loops(other).merge(pairs[RUN_EPOCH])
-    words = {
-        point: other_words(of_point, of_point["repetition"].nunique())
-        for point, of_point in rows[rows["time_s"] > 0].groupby(_POINT)
-    }
-    index = pd.MultiIndex.from_tuples(words, names=_POINT) if words else None
-    return pd.Series(list(words.values()), index, "str")
+def _words_of_calls(
+    other: pd.DataFrame | None,
+    in_loop: bool,
+    pairs: pd.DataFrame,
+    points: pd.MultiIndex,
+) -> list[str]:
+    """Return what the calls on files of no tier are at some points."""
+    if other is None:
+        return [""] * len(points)
+    rows = slowest_rows(other, in_loop).merge(pairs[RUN_EPOCH])
+    rows = {point: of_point for point, of_point in rows.groupby(_POINT)}
+    n_runs = pairs.groupby(_POINT).size()
+    return [
+        other_words(rows[one], n_runs[one]) if one in rows else "" for one in points
+    ]
 
 
 def _repetitions(epochs: pd.DataFrame) -> list[int]:
@@ -130,36 +139,72 @@ def storage_sentence(row: Mapping[str, Any], origin: Origin = NO_ORIGIN) -> str:
     row : mapping
         A row of table ``storage_time``. The rest of the time is the processor's where
         the training computes nothing, else computation and the processor. If it has
-        ``fastest_s``, an epoch with the same ideal run has taken no longer than that.
+        ``fastest_s``, an epoch with the same ideal run was as short as that.
     origin : Origin, optional
         Where the numbers come from: it says whether a program marks no epochs.
     """
-    words = _Words(row, "run" if origin.is_whole_run else "epoch")
-    return " ".join(filter(None, (words.storage(), words.other(), words.rest())))
+    return _Sentences(row, "run" if origin.is_whole_run else "epoch").words()
 
 
-class _Words:
-    """Sentences on a row of table ``storage_time``; a phase is an epoch or a run."""
+class _Sentences:
+    """What storage costs in a phase, which is an epoch or a run."""
 
     def __init__(self, row: Mapping[str, Any], phase: str):
         self._row, self._phase = row, phase
         self._a_phase = f"{'an' if phase == 'epoch' else 'a'} {phase}"
         self._whole_s, self._half_s = row["execution_time_s"], row["storage_interval_s"]
-        other_s, ideal_other_s = row["other_s"], row["ideal_other_s"]
-        self._is_seen = not math.isnan(other_s + ideal_other_s)
-        self._has_other = other_s >= self._whole_s * LEAST_PERCENT / 100
-        # What an epoch takes if no storage costs anything.
-        self._least_s = row["ideal_time_s"] - (ideal_other_s if self._is_seen else 0.0)
         decimals = _decimals(max(self._whole_s, row["ideal_time_s"]))
         self._n = max(decimals, min(_decimals(self._half_s, digits=1), _DIGITS))
-        # As the words for a part of all, and for all of it.
-        self._others = "the processor's"
+        self._is_seen = not math.isnan(row["other_s"] + row["ideal_other_s"])
+        self._others = self._of_others() if self._is_seen else [_UNSEEN]
+        # What no storage takes away; what a program does beside its loop may be in it.
+        ideal_other_s = row["ideal_other_s"] if self._is_seen else 0.0
+        self._left_s = max(0.0, row["ideal_time_s"] - ideal_other_s)
+        self._is_exact = self._is_seen and not self._is_much(row["beside_s"])
+        self._rest = "the processor's"
         if row["compute_time_s"] != 0:  # or not known
-            self._others = "computation and the processor"
-        self._source = "" if row["source"] == "measured" else f" ({row['source']})"
+            self._rest = "computation and the processor"
+
+    def words(self) -> str:
+        """Return all sentences."""
+        row, storage_s = self._row, self._row["storage_s"]
+        whole = f"{self._number(self._whole_s)} s {self._a_phase} at cache rate "
+        whole += f"{row['cache_rate_percent']} %"
+        storage = "the dataset's storage" if self._others else "storage"
+        further = []
+        if is_untold(row):
+            first = f"Of {whole}, {self._number(storage_s)}{self._interval} are "
+            first += f"{storage}, which cannot be told from 0"
+            last = self._least_words()
+        elif abs(storage_s) < _ROUNDING:
+            first, last = f"Nothing of {whole} is {storage}", ""
+            if self._is_exact:
+                last = f"the {'rest' if self._others else 'time'} is {self._rest}"
+        elif storage_s < 0:
+            first = f"Of {whole}, what is {storage} cannot be told from 0: the ideal "
+            first += f"run takes {self._number(-storage_s)}{self._interval} longer"
+            last = ""
+        else:
+            first = f"Of {whole}, {self._number(storage_s)}{self._interval} are "
+            first += storage
+            last, further = self._limit_words(), self._further()
+        return self._joined(first, last, further)
+
+    def _joined(self, first: str, last: str, further: Sequence[str]) -> str:
+        """Return sentences: one if nothing stands between the first and the last."""
+        source = self._row["source"]
+        end = "." if source == "measured" else f" ({source})."
+        if not self._others:
+            mark = ": " if first.startswith("Nothing") else "; "
+            return " ".join([f"{first}{mark * bool(last)}{last}{end}", *further])
+        final = [f"{last[0].upper()}{last[1:]}."] if last else []
+        return " ".join([f"{first}{end}", *self._others, *final, *further])
 
     def _number(self, time_s: float) -> str:
         return f"{time_s:z.{self._n}f}"
+
+    def _is_much(self, time_s: float) -> bool:
+        return time_s >= self._whole_s * LEAST_PERCENT / 100
 
     @property
     def _interval(self) -> str:
@@ -168,103 +213,64 @@ class _Words:
             return f" s ({NO_INTERVAL})"
         return f" ± {self._half_s:.{self._n}f} s"
 
-    @property
-    def _is_told(self) -> bool:
-        return not (is_untold(self._row) or self._row["storage_s"] < _ROUNDING)
-
-    def storage(self) -> str:
-        """Return the sentence on the dataset's storage."""
-        of = (
-            f"{self._number(self._whole_s)} s {self._a_phase} at cache rate "
-            f"{self._row['cache_rate_percent']} %"
-        )
-        dataset = "the dataset's storage" if self._has_other else "storage"
-        storage_s = self._row["storage_s"]
-        if abs(storage_s) < _ROUNDING and not is_untold(self._row):
-            end = "" if self._has_other else f": {self._all_words()}"
-            return f"Nothing of {of} is {dataset}{end}{self._source}."
-        if not is_untold(self._row) and storage_s < 0:
-            return (
-                f"Of {of}, what is {dataset} cannot be told from 0: the ideal run "
-                f"takes {self._number(-storage_s)}{self._interval} longer"
-                f"{self._source}."
+    def _of_others(self) -> list[str]:
+        """Return sentences on calls on files outside of the dataset, if they count."""
+        row, words = self._row, []
+        if self._is_much(row["other_s"]):
+            words.append(
+                f"{self._number(row['other_s'])} s are other storage I/O, which the "
+                f"ideal run does not take away: {row['other_io']}. Faster storage "
+                "there saves at most this."
             )
-        start = f"Of {of}, {self._number(storage_s)}{self._interval} are {dataset}"
-        if is_untold(self._row):
-            end = "" if self._has_other else f"; {self._rest_words()}"
-            return f"{start}, which cannot be told from 0{end}{self._source}."
-        end = "" if self._has_other else f"; {self._limit_words()}"
-        return f"{start}{end}{self._source}."
-
-    def _all_words(self) -> str:
-        """Return what all of the time is where storage costs nothing."""
-        unseen = "" if self._is_seen else ", and other storage I/O that is not measured"
-        return f"the time is {self._others}{unseen}"
-
-    def _rest_words(self) -> str:
-        """Return what computation and processor take, if storage cannot be told."""
-        least_s = max(0.0, self._least_s - self._half_s)
-        if float(f"{least_s:.{self._n}f}") == 0:
-            return "more repetitions, longer epochs or an idle machine tell more"
-        unseen = "" if self._is_seen else ", and other storage I/O that is not measured"
-        return f"at least {self._number(least_s)} s are {self._others}{unseen}"
-
-    def _limit_words(self) -> str:
-        """Return what no storage makes shorter, as far as that was seen."""
-        least = self._number(self._least_s)
-        if not self._is_seen:
-            return (
-                f"if it costs nothing, {self._a_phase} takes {least} s, and how much "
-                "of that is other storage I/O is not measured"
+        if self._is_much(row["beside_s"]):
+            words.append(
+                "Threads and processes beside the loop spend "
+                f"{self._number(row['beside_s'])} s in such calls: {row['beside_io']}. "
+                "How long the loop waits for them is not known."
             )
-        # The ideal run may have been slower than another one by chance.
-        if math.isnan(self._half_s) or self._least_s > self._fastest_s:
-            return f"if it costs nothing, {self._a_phase} takes {least} s"
-        return (
-            f"no storage, however fast, makes {self._a_phase} shorter than {least} s"
-        )
-
-    @property
-    def _fastest_s(self) -> float:
-        return min(self._row.get("fastest_s", self._whole_s), self._whole_s)
-
-    def other(self) -> str:
-        """Return the sentences on calls on files outside of the dataset, if any."""
-        if not self._has_other:
-            return ""
-        return (
-            f"{self._number(self._row['other_s'])} s are other storage I/O, which the "
-            f"ideal run does not take away: {self._row['other_io']}. Faster storage "
-            "there saves at most this."
-        )
-
-    def rest(self) -> str:
-        """Return the sentences on what is left, if storage's part can be told."""
-        words = []
-        if self._has_other:
-            limit = self._limit_words() if self._is_told else self._least_words()
-            words.append(f"{limit[0].upper()}{limit[1:]}{self._source}.")
-        if self._is_told and self._least_s <= self._whole_s < 2 * self._least_s:
-            words.append(f"Most of the {self._phase} is {self._others}.")
-        if self._is_told:
-            words.append(_utilisation_words(self._row))
-        return " ".join(filter(None, words))
+        return words
 
     def _least_words(self) -> str:
-        """Return what is left of the ideal run without other storage I/O."""
-        of = "" if math.isnan(self._half_s) else "about "
-        return f"the rest of the ideal run, {of}{self._number(self._least_s)} s, is {self._others}"
+        """Return what the rest takes at least, where storage cannot be told from 0."""
+        if not self._is_exact:
+            return ""
+        least = self._number(max(0.0, self._left_s - self._half_s))
+        if float(least) == 0:
+            return "more repetitions, longer epochs or an idle machine tell more"
+        return f"at least {least} s are {self._rest}"
+
+    def _limit_words(self) -> str:
+        """Return what an epoch takes at least, as far as that was seen."""
+        if not self._is_exact:
+            without = self._number(self._whole_s - self._row["storage_s"])
+            return (
+                f"if the dataset's storage costs nothing, {self._a_phase} takes "
+                f"{without} s"
+            )
+        left = self._number(self._left_s)
+        # An epoch may have been shorter than the ideal one by chance.
+        fastest_s = min(self._whole_s, self._row.get("fastest_s", self._whole_s))
+        if math.isnan(self._half_s) or self._left_s > fastest_s:
+            return f"if storage costs nothing, {self._a_phase} takes {left} s"
+        return f"no storage, however fast, makes {self._a_phase} shorter than {left} s"
+
+    def _further(self) -> list[str]:
+        """Return sentences on the rest, where storage's part can be told."""
+        words = []
+        if self._is_exact and self._left_s <= self._whole_s < 2 * self._left_s:
+            words.append(f"Most of the {self._phase} is {self._rest}.")
+        return [*words, *_utilisation_words(self._row)]
 
 
-def _utilisation_words(row: Mapping[str, Any]) -> str:
+def _utilisation_words(row: Mapping[str, Any]) -> list[str]:
     """Return the AU and what it is at most, if the training computes."""
     now, ideal = row["utilisation_percent"], row["ideal_utilisation_percent"]
     if not now > 0:  # or not known
-        return ""
+        return []
     words = f"The accelerators are used {now:.3g} % of the time (AU)"
     if ideal > now:
-        return f"{words}, with storage that costs nothing {ideal:.3g} %."
-    return f"{words}; the ideal run is too noisy to say how much of the rest is storage."
+        return [f"{words}, with storage that costs nothing {ideal:.3g} %."]
+    return [f"{words}; the ideal runs do not tell how much more is possible."]
 
 
 def is_untold(row: Mapping[str, Any]) -> bool:

@@ -14,21 +14,31 @@ from tierscope.core.words import in_seconds
 
 LEAST_PERCENT = 1  # of an execution time: less is practically none
 _PLACE = ["mount", "fs_type", "holds"]
-_CALL_WORDS = {"other": "open, close and rename"}
+_CALL_WORDS = {"other": "metadata"}
 _TIERS = {"gfs": "the GFS", "lfs": "the LFS", "gfs and lfs": "GFS and LFS"}
 _MOUNT = re.compile(r" on /.*? (?=\([\w.]+[;)])")
 
 
-def slowest_loops(other: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of table ``other_time`` of each epoch's slowest loop.
+def slowest_rows(other: pd.DataFrame, in_loop: bool) -> pd.DataFrame:
+    """Return the calls of the loop, or of others, of each epoch's slowest process.
 
-    That is the process whose loop spends the most time in such calls.
+    Parameters
+    ----------
+    other : DataFrame
+        Table ``other_time``, or ``run_other_time``.
+    in_loop : bool
+        Whether they are those of the training loop's thread.
+
+    Returns
+    -------
+    DataFrame
+        Rows of the rank that spends the most time in such calls.
     """
-    loops = other[other["in_loop"]]
+    rows = other[other["in_loop"] == in_loop]
     keys = [key for key in RUN_EPOCH if key in other]
-    sums_s = loops.groupby([*keys, "rank"])["time_s"].sum(min_count=1).reset_index()
+    sums_s = rows.groupby([*keys, "rank"])["time_s"].sum(min_count=1).reset_index()
     slowest = sums_s.sort_values("time_s", ascending=False, kind="stable")
-    return loops.merge(slowest.drop_duplicates(keys)[[*keys, "rank"]])
+    return rows.merge(slowest.drop_duplicates(keys)[[*keys, "rank"]])
 
 
 def other_words(rows: pd.DataFrame, n_repetitions: int = 1) -> str:
@@ -43,13 +53,14 @@ def other_words(rows: pd.DataFrame, n_repetitions: int = 1) -> str:
     words = []
     for place in places_s.index:
         mount, fs_type, holds = place
-        calls = " and ".join(
+        *first, last = (
             f"{_CALL_WORDS.get(call, call)} {in_seconds(time_s)}"
             for call, time_s in _in_order(shown_s[place])
         )
+        calls = f"{', '.join(first)} and {last}" if first else last
         tiers = f"; holds {_TIERS[holds]}" if holds in _TIERS else ""
         words.append(f"{calls} on {mount} ({fs_type}{tiers})")
-    return ", ".join(words)
+    return "; ".join(words)
 
 
 def _in_order(calls_s: pd.Series) -> Sequence[tuple[str, float]]:

@@ -176,8 +176,15 @@ _STORAGE_TIME: Columns = {
         may_be_missing=True,
     ),
     "other_io": text(
-        "What `other_s` consists of, by call and file system; empty if it is 0 or "
-        "missing."
+        "What `other_s` consists of, by call and file system; empty if there is none."
+    ),
+    "beside_s": seconds(
+        "Time of such calls by other threads and processes of a rank, such as workers; "
+        "of the rank with most. Times of several processes add up.",
+        may_be_missing=True,
+    ),
+    "beside_io": text(
+        "What `beside_s` consists of, by call and file system; empty if there is none."
     ),
     "storage_s": seconds(
         "Execution time minus the ideal one of the same repetition, mean of the pairs; "
@@ -368,9 +375,9 @@ INTERVAL: Columns = {
     for end, word in (("low", "Lower"), ("high", "Upper"))
 }
 # Numbers that older tables lack, by table.
-LATER_WORDS = {"storage_time": ("other_io",)}
+LATER_WORDS = {"storage_time": ("other_io", "beside_io")}
 LATER: dict[str, tuple[str, ...]] = {
-    "storage_time": ("other_s", "ideal_other_s"),
+    "storage_time": ("other_s", "ideal_other_s", "beside_s"),
     "estimates": (*TRAINING, *INTERVAL),
     "goals": ("goal_percent", "best_utilisation_percent", "grid_step_percent"),
     "combinations": (

@@ -10,11 +10,11 @@ import pandas as pd
 
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.comparing.ideal import storage_sentences
-from tierscope.analysis.training.other_io import without_mounts
 from tierscope.analysis.comparing.policies import warming_policies
 from tierscope.analysis.comparing.savings import best_policy_words
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.scorecard import scorecard_title
+from tierscope.analysis.training.other_io import without_mounts
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin, source_note
 from tierscope.core.verdict import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
