@@ -198,6 +198,64 @@ def test_sentence_says_what_storage_costs(values, words):
     assert storage_sentence(row(**values)) == words
 
 
+def calls(*times_s, rank=0, in_loop=True, call="fsync", **scenario):
+    """Return rows of table `other_time`: seconds of each repetition."""
+    keys = SCENARIO | {"cache_rate_percent": 0} | scenario
+    place = {"mount": "/scratch", "fs_type": "ext4", "holds": "none"}
+    rows = [
+        keys
+        | place
+        | {"repetition": repetition, "epoch": 0, "rank": rank, "call": call}
+        | {"in_loop": in_loop, "time_s": time_s}
+        for repetition, time_s in enumerate(times_s)
+    ]
+    return pd.DataFrame(rows)
+
+
+def ideal_calls(*times_s, **options):
+    return calls(
+        *times_s,
+        system="small+ideal",
+        policy="pinning",
+        cache_rate_percent=100,
+        **options,
+    )
+
+
+def test_writes_that_differ_between_a_run_and_its_ideal_one_are_not_the_dataset():
+    # Without writes the pairs differ by 3 and 3 s.
+    table = storage_time(
+        epochs([(9, 10), (11, 12)]),
+        ideal([(5, 5), (7, 7)]),
+        pd.concat([calls(4, 6), calls(1, 1, rank=1)]),
+        ideal_calls(2, 4),
+    )
+    (row,) = check_table(table, "storage_time").to_dict("records")
+    assert (row["other_s"], row["ideal_other_s"], row["beside_s"]) == (5, 3, 0)
+    assert row["other_io"] == "fsync 5.00 s on /scratch (ext4)"
+    assert (row["storage_s"], row["storage_interval_s"]) == (3, 0)
+
+
+def test_calls_beside_the_loop_take_nothing_from_the_storage_of_the_dataset():
+    beside = [calls(4, 6, in_loop=False), calls(5, 8, rank=1, in_loop=False)]
+    of_ideal = ideal_calls(2, 4, in_loop=False)
+    table = storage_time(
+        epochs([(9,), (11,)]), ideal([(5,), (7,)]), pd.concat(beside), of_ideal
+    )
+    (row,) = table.to_dict("records")
+    assert (row["storage_s"], row["other_s"], row["beside_s"]) == (4, 0, 6.5)
+    assert row["beside_io"] == "fsync 6.50 s on /scratch (ext4)"
+
+
+def test_other_calls_that_no_tracer_has_seen_are_missing():
+    table = storage_time(
+        epochs([(9,)]), ideal([(5,)]), calls(math.nan), ideal_calls(math.nan)
+    )
+    (row,) = check_table(table, "storage_time").to_dict("records")
+    assert math.isnan(row["other_s"])
+    assert row["storage_s"] == 4
+
+
 OTHERS = {"other_s": 20.0, "other_io": "fsync 20.0 s on /scratch (ext4)"}
 BESIDE = {"beside_s": 3.0, "beside_io": "read 3.00 s on / (ext4)"}
 SAID_OF_OTHERS = (

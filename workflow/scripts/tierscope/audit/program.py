@@ -27,15 +27,13 @@ from tierscope.core.words import count_words, in_seconds, number_words, size_wor
 from tierscope.policies import POLICIES, node_policy
 from tierscope.policies.decisions import LATE
 from tierscope.policies.pinned_bytes import pinned_by_bytes, quota_of_bytes
-from tierscope.trace.other_time import other_time, unmeasured_time
+from tierscope.trace.other_time import other_time, sees_others, unmeasured_time
 from tierscope.trace.program_records import BELOW, ProgramRecords
-from tierscope.trace.runtime import BUILTIN
 
 _WHOLE_RUN = -1  # as the epoch of a statement
 _NAMED = 3  # names that a line lists
 _MET_POINTS = 1.0  # a cache rate is met if fewer points are missing
 _KEYS = ["epoch", "tier", "file_id"]
-_SEES_OTHERS = 4  # the first version of our tracer that sees files of no tier
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,7 @@ class ProgramEvidence:
     @cached_property
     def other_time(self) -> pd.DataFrame:
         """Return table `run_other_time`: calls on files of no tier."""
-        tracer = self.run.tracer
-        if tracer["runtime"] != BUILTIN or int(tracer["version"]) < _SEES_OTHERS:
+        if not sees_others(self.run.tracer):
             return unmeasured_time(self.epochs)
         mounts = [machine["mounts"] for machine in self.run.machines]
         points = {

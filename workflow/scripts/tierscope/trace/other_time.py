@@ -15,11 +15,13 @@ import pandas as pd
 from tierscope.core.columns import TABLES
 from tierscope.storage.mounts import plain
 from tierscope.trace.log import AnyLog
+from tierscope.trace.runtime import BUILTIN
 
 READ, WRITE, FSYNC, OTHER = "read", "write", "fsync", "other"
 _NAME = re.compile(
     r"(-1|\d+)/(beside|main|loop)/(read|write|fsync|other)/([^:]*):(.*)", re.DOTALL
 )
+_SEES_OTHERS = 4  # the first version of our tracer that does
 _BEFORE = -1  # the first epoch
 _MAIN, _LOOP = "main", "loop"
 _COLUMNS = {  # of a record of a log: operations, bytes, time
@@ -33,7 +35,7 @@ _KEYS = ["rank", "epoch", "mount", "fs_type", "holds", "call", "in_loop"]
 _COUNTS = ["operations", "bytes", "time_s"]
 
 
-class _Sum(NamedTuple):
+class Sum(NamedTuple):
     """Calls of one kind on one mount, in an epoch, by one kind of threads."""
 
     epoch: int
@@ -57,7 +59,7 @@ class ProcessSums(NamedTuple):
     pid: int
     parents: tuple[int, ...]
     command: str
-    sums: Sequence[_Sum]
+    sums: Sequence[Sum]
 
 
 def sum_name(path: str) -> re.Match[str] | None:
@@ -75,7 +77,7 @@ def sums_of(log: AnyLog, rank: int) -> ProcessSums:
         epoch, thread, call, fs_type, mount = found.groups()
         columns = [records.columns[name][row] for name in _COLUMNS[call]]
         counts = int(columns[0]), int(columns[1]), float(columns[2])
-        sums.append(_Sum(int(epoch), thread, call, fs_type, plain(mount), *counts))
+        sums.append(Sum(int(epoch), thread, call, fs_type, plain(mount), *counts))
     parents = tuple(map(int, filter(None, said.get("parents", "").split(","))))
     pid = int(said.get("pid", 0))
     return ProcessSums(rank, said.get("host", ""), pid, parents, log.exe, sums)
@@ -165,6 +167,11 @@ def _tiers_on(mount: str, tier_mounts: Mapping[str, Iterable[str]]) -> str:
     """Return which tiers are on a mount, in words of the table."""
     tiers = [tier for tier, points in tier_mounts.items() if mount in points]
     return " and ".join(sorted(tiers)) or "none"
+
+
+def sees_others(tracer: Mapping[str, str]) -> bool:
+    """Return whether the tracer of a run sees calls on files of no tier."""
+    return tracer.get("runtime") == BUILTIN and int(tracer["version"]) >= _SEES_OTHERS
 
 
 def unmeasured_time(epochs: pd.DataFrame) -> pd.DataFrame:
