@@ -184,7 +184,7 @@ static void adopt_descriptor(const struct run *run, int fd) {
   if (!name_open_file(run, path, name, sizeof name))
     return;
   struct file *file = named_file(name);
-  if (!file || !note_opened(fd, file, name))
+  if (!file || !set_descriptor(fd, file))
     return;
   off_t offset = REAL(lseek)(fd, 0, SEEK_CUR);
   file->offset = offset < 0 ? 0 : offset;

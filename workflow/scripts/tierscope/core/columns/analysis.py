@@ -166,9 +166,8 @@ _STORAGE_TIME: Columns = {
         "Execution time with storage that costs nothing, mean over the repetitions."
     ),
     "other_s": seconds(
-        "Part of `execution_time_s` in which the training loop made calls on files of "
-        "no tier, such as checkpoints, mean over the repetitions. It is that of the "
-        "process with most; missing if the tracer does not see these calls.",
+        "Part of it in which the loop of the process with most made calls on files of "
+        "no tier, such as checkpoints, mean over the repetitions; missing if unseen.",
         may_be_missing=True,
     ),
     "ideal_other_s": seconds(
@@ -179,8 +178,8 @@ _STORAGE_TIME: Columns = {
         "What `other_s` consists of, by call and file system; empty if there is none."
     ),
     "beside_s": seconds(
-        "Time of such calls by other threads and processes of a rank, such as workers; "
-        "of the rank with most. Times of several processes add up.",
+        "Time of such calls by other threads and processes, such as workers, summed "
+        "over those of the rank with most.",
         may_be_missing=True,
     ),
     "beside_io": text(

@@ -49,14 +49,14 @@ _OTHER_TIME: Columns = {
         words=("read", "write", "fsync", "other"),
     ),
     "in_loop": flag(
-        "Whether the thread of the training loop made them, which waits for them. Else "
-        "other threads and processes did, such as workers."
+        "Whether the thread of the training loop made them; if not, other threads and "
+        "processes did, such as workers."
     ),
     "operations": count("Number of calls."),
     "bytes": size("Bytes that they moved."),
     "time_s": seconds(
-        "Time in these calls; missing if the tracer does not see them. Of other "
-        "threads, overlapping times of a process count once.",
+        "Time in these calls, of which those of other threads of a process count once "
+        "where they overlap; missing if the tracer does not see them.",
         may_be_missing=True,
     ),
 }
