@@ -571,11 +571,12 @@ static int renamed(int source_fd, const char *source, int target_fd, const char 
                    int status, double start_s) {
   if (LIKELY(!*events_path) || status != 0)
     return status;
-  record_other_path(target_fd, target, start_s);
   struct file *source_file = path_file(source_fd, source);
   struct file *target_file = path_file(target_fd, target);
   if (source_file || target_file)
     record_rename(source_file, target_file, start_s);
+  else
+    record_other_path(target_fd, target, start_s);
   return status;
 }
 

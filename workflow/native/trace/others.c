@@ -13,8 +13,9 @@
  * Only for the program of a sweep. A mount is a file without a record of its own. Its
  * calls count to records whose names say what they are sums of, as
  * tierscope.trace.other_time reads them:
- * MARK EPOCH/THREAD/CALL/TYPE:POINT, such as 3/loop/fsync/ext4:/scratch; the epoch is -1
- * before the first one. Blanks of a mount point are written as the kernel writes them.
+ * MARK EPOCH/THREAD/CALL/TYPE:POINT, such as 3/loop/fsync/ext4:/scratch; the epoch is
+ * -1 before the first one. Blanks of a mount point are written as the kernel writes
+ * them.
  */
 bool counts_others;
 static char own_folder[PATH_BYTES]; /* of ours in the node's memory */
@@ -23,8 +24,7 @@ static const char *const call_names[N_OTHERS] = {"read", "write", "fsync", "othe
 static const char *const thread_names[] = {"beside", "main", "loop"};
 
 /* From the library that redirects: what this thread is, and the epoch under way. */
-extern int tierscope_thread(int *epoch)
-    __attribute__((weak, visibility("default")));
+extern int tierscope_thread(int *epoch) __attribute__((weak, visibility("default")));
 
 void count_others_from_now_on(void) {
   const char *folder = getenv("TIERSCOPE_TRACE_OTHERS");
@@ -84,7 +84,8 @@ static bool read_whole(const char *path, char *text, size_t bytes) {
   return n == 0;
 }
 
-/* The mount of an open file; NULL if the kernel does not list it, as that of a memfd. */
+/* The mount of an open file; NULL if the kernel does not list it, as that of a memfd.
+ */
 static struct file *find_mount(int fd) {
   enum { TEXT_BYTES = 1 << 20 };
   char link[64], told[512], wanted[32], name[PATH_BYTES];
@@ -223,6 +224,8 @@ static struct mapping {
 static _Atomic unsigned n_mappings;
 
 void note_mapping(struct file *file, const void *start, size_t bytes) {
+  if (!file || !file->mount)
+    return;
   struct mapping *one = &mappings[n_mappings++ % N_MAPPINGS];
   one->start = 0;
   one->end = (uintptr_t)start + bytes;

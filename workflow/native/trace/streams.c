@@ -157,7 +157,7 @@ static FILE *opened_stream(FILE *stream, struct file *file, const char *path,
     FILE *opened = REAL(name) arguments;                                               \
     if (LIKELY(!*events_path) || !opened || !(path))                                   \
       return opened;                                                                   \
-    return opened_stream(opened, path_file(AT_FDCWD, path), path, start_s);           \
+    return opened_stream(opened, path_file(AT_FDCWD, path), path, start_s);            \
   }
 
 TRACED_FOPEN(fopen, (const char *path, const char *mode), (path, mode), path)
@@ -178,7 +178,7 @@ TRACED_FOPEN(tmpfile64, (void), (), P_tmpdir)
     set_descriptor(fd, NULL); /* closed in any case */                                 \
     if (!opened)                                                                       \
       return NULL;                                                                     \
-    return opened_stream(opened, path_file(AT_FDCWD, path), path, start_s);           \
+    return opened_stream(opened, path_file(AT_FDCWD, path), path, start_s);            \
   }
 
 TRACED_FREOPEN(freopen)

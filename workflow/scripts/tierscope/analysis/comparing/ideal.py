@@ -5,7 +5,7 @@ loader and reads the same files in the same order. So intervals are those of pai
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -166,39 +166,37 @@ class _Sentences:
             self._rest = "computation and the processor"
 
     def words(self) -> str:
-        """Return all sentences."""
+        """Return all sentences; the first holds the last if nothing stands between."""
+        first, mark, last = self._first_and_last()
+        source = self._row["source"]
+        end = "." if source == "measured" else f" ({source})."
+        sentences = [f"{first}{mark}{last}{end}" if last else f"{first}{end}"]
+        if self._others:
+            final = [f"{last[0].upper()}{last[1:]}."] if last else []
+            sentences = [f"{first}{end}", *self._others, *final]
+        return " ".join([*sentences, *self._further()])
+
+    def _first_and_last(self) -> tuple[str, str, str]:
+        """Return what the dataset's storage costs, and what is left; no full stops."""
         row, storage_s = self._row, self._row["storage_s"]
         whole = f"{self._number(self._whole_s)} s {self._a_phase} at cache rate "
         whole += f"{row['cache_rate_percent']} %"
         storage = "the dataset's storage" if self._others else "storage"
-        further = []
+        time = f"Of {whole}, {self._number(storage_s)}{self._interval} are {storage}"
         if is_untold(row):
-            first = f"Of {whole}, {self._number(storage_s)}{self._interval} are "
-            first += f"{storage}, which cannot be told from 0"
-            last = self._least_words()
-        elif abs(storage_s) < _ROUNDING:
-            first, last = f"Nothing of {whole} is {storage}", ""
-            if self._is_exact:
-                last = f"the {'rest' if self._others else 'time'} is {self._rest}"
-        elif storage_s < 0:
-            first = f"Of {whole}, what is {storage} cannot be told from 0: the ideal "
-            first += f"run takes {self._number(-storage_s)}{self._interval} longer"
-            last = ""
-        else:
-            first = f"Of {whole}, {self._number(storage_s)}{self._interval} are "
-            first += storage
-            last, further = self._limit_words(), self._further()
-        return self._joined(first, last, further)
-
-    def _joined(self, first: str, last: str, further: Sequence[str]) -> str:
-        """Return sentences: one if nothing stands between the first and the last."""
-        source = self._row["source"]
-        end = "." if source == "measured" else f" ({source})."
-        if not self._others:
-            mark = ": " if first.startswith("Nothing") else "; "
-            return " ".join([f"{first}{mark * bool(last)}{last}{end}", *further])
-        final = [f"{last[0].upper()}{last[1:]}."] if last else []
-        return " ".join([f"{first}{end}", *self._others, *final, *further])
+            return f"{time}, which cannot be told from 0", "; ", self._least_words()
+        if storage_s >= _ROUNDING:
+            return time, "; ", self._limit_words()
+        if storage_s > -_ROUNDING:
+            rest = f"the {'rest' if self._others else 'time'} is {self._rest}"
+            return f"Nothing of {whole} is {storage}", ": ", rest * self._is_exact
+        longer = f"{self._number(-storage_s)}{self._interval} longer"
+        return (
+            f"Of {whole}, what is {storage} cannot be told from 0: the ideal run takes "
+            f"{longer}",
+            "",
+            "",
+        )
 
     def _number(self, time_s: float) -> str:
         return f"{time_s:z.{self._n}f}"
@@ -256,10 +254,12 @@ class _Sentences:
 
     def _further(self) -> list[str]:
         """Return sentences on the rest, where storage's part can be told."""
-        words = []
+        if is_untold(self._row) or self._row["storage_s"] < _ROUNDING:
+            return []
+        words = _utilisation_words(self._row)
         if self._is_exact and self._left_s <= self._whole_s < 2 * self._left_s:
-            words.append(f"Most of the {self._phase} is {self._rest}.")
-        return [*words, *_utilisation_words(self._row)]
+            words.insert(0, f"Most of the {self._phase} is {self._rest}.")
+        return words
 
 
 def _utilisation_words(row: Mapping[str, Any]) -> list[str]:
