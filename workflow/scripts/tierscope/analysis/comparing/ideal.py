@@ -216,7 +216,7 @@ class _Sentences:
         row, words = self._row, []
         if self._is_much(row["other_s"]):
             words.append(
-                f"{self._number(row['other_s'])} s are other storage I/O, which the "
+                f"Other storage I/O takes {self._number(row['other_s'])} s, which the "
                 f"ideal run does not take away: {row['other_io']}. Faster storage "
                 "there saves at most this."
             )
