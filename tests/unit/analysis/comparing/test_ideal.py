@@ -328,6 +328,12 @@ def test_storage_outside_of_the_dataset_is_said_beside_it(values, words):
             "0: the ideal run takes 0.21 s (one repetition, no interval) longer.",
         ),
         (
+            {"storage_s": -0.21, "ideal_time_s": 2.58, "storage_interval_s": 0.3},
+            "Of 2.37 s an epoch at cache rate 0 %, what is storage cannot be told from "
+            "0: the ideal run takes 0.21 ± 0.30 s longer; at least 2.28 s are the "
+            "processor's.",
+        ),
+        (
             {"storage_s": -0.21, "ideal_time_s": 2.58, "storage_interval_s": 0.1},
             "Of 2.37 s an epoch at cache rate 0 %, what is storage cannot be told from "
             "0: the ideal run takes 0.21 ± 0.10 s longer.",
@@ -401,6 +407,7 @@ def check_words(words, one):
     is_seen = not math.isnan(one["other_s"] + one["ideal_other_s"])
     has_other, waits = (one[key] >= whole_s / 100 for key in ("other_s", "beside_s"))
     assert "nan" not in words
+    assert " -" not in words
     if storage_s < -1e-9:
         assert "cannot be told from 0" in words
     if math.isnan(one["storage_interval_s"]) and abs(storage_s) > 1e-9:

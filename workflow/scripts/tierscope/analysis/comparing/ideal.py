@@ -183,20 +183,17 @@ class _Sentences:
         whole += f"{row['cache_rate_percent']} %"
         storage = "the dataset's storage" if self._others else "storage"
         time = f"Of {whole}, {self._number(storage_s)}{self._interval} are {storage}"
+        least = self._least_words() if is_untold(row) else ""
+        if storage_s <= -_ROUNDING:
+            time = f"Of {whole}, what is {storage} cannot be told from 0: the ideal "
+            time += f"run takes {self._number(-storage_s)}{self._interval} longer"
+            return time, "; ", least
         if is_untold(row):
-            return f"{time}, which cannot be told from 0", "; ", self._least_words()
-        if storage_s >= _ROUNDING:
-            return time, "; ", self._limit_words()
-        if storage_s > -_ROUNDING:
+            return f"{time}, which cannot be told from 0", "; ", least
+        if storage_s < _ROUNDING:
             rest = f"the {'rest' if self._others else 'time'} is {self._rest}"
             return f"Nothing of {whole} is {storage}", ": ", rest * self._is_exact
-        longer = f"{self._number(-storage_s)}{self._interval} longer"
-        return (
-            f"Of {whole}, what is {storage} cannot be told from 0: the ideal run takes "
-            f"{longer}",
-            "",
-            "",
-        )
+        return time, "; ", self._limit_words()
 
     def _number(self, time_s: float) -> str:
         return f"{time_s:z.{self._n}f}"
