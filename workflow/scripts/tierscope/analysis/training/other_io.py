@@ -16,7 +16,8 @@ LEAST_PERCENT = 1  # of an execution time: less is practically none
 _PLACE = ["mount", "fs_type", "holds"]
 _CALL_WORDS = {"other": "metadata"}
 _TIERS = {"gfs": "the GFS", "lfs": "the LFS", "gfs and lfs": "GFS and LFS"}
-_MOUNT = re.compile(r" on /.*? (?=\([\w.]+[;)])")
+# What `other_words` names of a mount besides its type.
+MOUNT_NAMES = re.compile(r" on /.*?(?= \([\w.]+[;)])", re.DOTALL)
 
 
 def slowest_rows(other: pd.DataFrame, in_loop: bool) -> pd.DataFrame:
@@ -67,8 +68,3 @@ def _in_order(calls_s: pd.Series) -> Sequence[tuple[str, float]]:
     """Return the times of calls in the order in which a reader expects them."""
     order = ("write", "fsync", "read", "other")
     return [(call, calls_s[call]) for call in order if call in calls_s]
-
-
-def without_mounts(words: str) -> str:
-    """Return a sentence without the mount points that `other_words` has named."""
-    return _MOUNT.sub(" on a file system ", words)
