@@ -13,11 +13,8 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.training.other_io import (
-    LEAST_PERCENT,
-    other_words,
-    slowest_rows,
-)
+from tierscope.analysis.training.other_io import other_words, slowest_rows
+from tierscope.analysis.training.stalls import LEAST_PERCENT
 from tierscope.audit.check import Check, equal
 from tierscope.audit.decisions import Room, check_again, check_traffic
 from tierscope.core.certificate import NO, NOT_MEASURED, YES

@@ -16,11 +16,8 @@ from tierscope.analysis.intervals import (
     leaves_sign_open,
     mean_intervals,
 )
-from tierscope.analysis.training.other_io import (
-    LEAST_PERCENT,
-    other_words,
-    slowest_rows,
-)
+from tierscope.analysis.training.other_io import other_words, slowest_rows
+from tierscope.analysis.training.stalls import LEAST_PERCENT
 from tierscope.core.columns import RUN_EPOCH, SCENARIO, TABLES
 from tierscope.core.provenance import NO_ORIGIN, Origin
 from tierscope.core.words import scenario_titles

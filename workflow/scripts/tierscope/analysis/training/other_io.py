@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from tierscope.analysis.training.stalls import LEAST_PERCENT
 from tierscope.core.columns import RUN_EPOCH
 from tierscope.core.words import in_seconds
 
-LEAST_PERCENT = 1  # of an execution time: less is practically none
 _PLACE = ["mount", "fs_type", "holds"]
 _CALL_WORDS = {"other": "metadata"}
 _TIERS = {"gfs": "the GFS", "lfs": "the LFS", "gfs and lfs": "GFS and LFS"}

@@ -21,7 +21,7 @@ from tierscope.core.words import in_seconds
 COMPUTATION, PROCESSOR, STALL = "computation", "processor", "stall"
 OTHER_IO = "other storage I/O"  # in files of no tier
 STALL_PARTS = [*CLASSES, TOGETHER]
-LEAST_PERCENT = 1  # of the execution time: a later stall below is practically none
+LEAST_PERCENT = 1  # of the execution time: less is practically none
 NOT_KNOWN = "not known"
 UNKNOWN_STALL = (
     "The training computes, so I/O time may be hidden; no model tells which class it "
