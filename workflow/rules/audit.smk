@@ -205,11 +205,13 @@ use rule collect_io_time as collect_peers with:
 use rule collect_io_time as collect_program with:
     input:
         other_io=of_sweep("other_io.parquet", leaves("other_io")),
+        other_time=of_sweep("other_time.parquet", leaves("other_time")),
         statements=of_sweep("statements.parquet", leaves("statements")),
         run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
         library=library("collect_tables"),
     output:
         other_io=f"{RESULTS}/{{sweep}}/other_io.parquet",
+        other_time=f"{RESULTS}/{{sweep}}/other_time.parquet",
         statements=f"{RESULTS}/{{sweep}}/statements.parquet",
     log:
         f"{LOGS}/collect_program/{{sweep}}.log",

@@ -135,12 +135,13 @@ def audited_files():
     return run_files("audit.json", which=lambda scenario: not why_no_audit(scenario))
 
 
-def summed_tables(*names):
-    """Return the tables of the sweep that at least one kind of its runs has."""
+def summed_tables(*names, sweep=MAIN_SWEEP):
+    """Return the tables of a sweep that at least one kind of its runs has."""
+    scenarios = EXPERIMENT.sweeps.get(sweep, ())
     return [
-        f"{TABLES}/{name}.parquet"
+        f"{RESULTS}/{sweep}/{name}.parquet"
         for name in names
-        if any(map(leaves(name), EXPERIMENT.sweep))
+        if any(map(leaves(name), scenarios))
     ]
 
 
@@ -165,7 +166,7 @@ def peer_tables():
 def program_tables():
     """Return the tables of what programs of the user did, if any."""
     certificate = [f"{TABLES}/certificate.parquet"] if EXPERIMENT.runs_program else []
-    return summed_tables("other_io", "statements") + certificate
+    return summed_tables("other_io", "other_time", "statements") + certificate
 
 
 def of_runs(runs, name):

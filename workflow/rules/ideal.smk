@@ -26,6 +26,8 @@ rule compare_ideal:
         pair_facts=if_measured(rules.compare_pair_facts.output[0]),
         epochs=f"{TABLES}/epochs.parquet",
         ideal_epochs=f"{IDEAL_RUNS}/epochs.parquet",
+        other_time=summed_tables("other_time"),
+        ideal_other_time=summed_tables("other_time", sweep=IDEAL_SWEEP),
         observations=observations(),
         ideal_observations=observations(IDEAL_SWEEP),
         library=library("compare_ideal"),

@@ -71,6 +71,7 @@ def read_program_evidence(
         read_table(epochs, "run_epochs"),
         files,
         read_table(names["decisions"], "decisions") if "decisions" in names else None,
+        read_table(names["marks"], "marks"),
         opens[opens["for_writing"]],
     )
 
@@ -119,6 +120,8 @@ def audit_program_run(
     write_table(io_time, written.io_time[number], "io_time")
     other_io = evidence.records.other_io.assign(**keys)
     write_table(other_io, written.other_io[number], "other_io")
+    other_time = evidence.other_time.assign(**keys)
+    write_table(other_time, written.other_time[number], "other_time")
     said = statements(evidence).assign(**keys)
     write_table(said, written.statements[number], "statements")
     if written.get("background"):  # a policy of the experiment moves files

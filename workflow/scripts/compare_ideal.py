@@ -12,7 +12,11 @@ if __name__ == "__main__":
     epochs, ideal = (
         read_table(given[name], "epochs") for name in ("epochs", "ideal_epochs")
     )
-    table = storage_time(epochs, ideal)
+    other, ideal_other = (
+        read_table(path, "other_time") if (path := given[name]) else None
+        for name in ("other_time", "ideal_other_time")
+    )
+    table = storage_time(epochs, ideal, other, ideal_other)
     write_table(table, snakemake.output.table, "storage_time")
     epoch = shown_epoch(table, params.epoch)
     lines = storage_sentences(table, epoch, origin_of(snakemake), params.dataset_titles)

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 from descriptions import describe_run
 from tierscope.audit.program import ProgramEvidence, audit_program, statements
+from tierscope.trace.other_time import ProcessSums, Sum
 from tierscope.trace.program_records import (
     BELOW,
     ELSEWHERE,
@@ -43,12 +44,15 @@ def evidence(
     unlisted=0,
     wrote_bytes=0,
     for_writing=(),
+    sums=(),
+    version="4",
     **observed,
 ):
     """Return the evidence of a run that reads each file once in both epochs.
 
     `changes` are pairs of a row of both tables, and what is different there. The rows
-    `for_writing` are also of opens for writing.
+    `for_writing` are also of opens for writing. `sums` are those of the calls of
+    process 7, which marks, on files of no tier.
     """
     system = {"n_nodes": n_nodes, "virtual_nodes": True}
     run = describe_run(
@@ -56,6 +60,8 @@ def evidence(
         system=system,
         point={"cache_rate_percent": 50, "repetition": 0},
         observed=OBSERVED | observed,
+        tracer={"runtime": "builtin", "version": version},
+        machines=[{"mounts": {"gfs": {"point": "/data"}, "lfs": {"point": "/nvme"}}}],
     )
     found = ProgramEvidence(run, None, None, None, manifest_of(SIZES))
     tiers = ["lfs" if one else "gfs" for one in found.on_lfs]
@@ -88,8 +94,10 @@ def evidence(
     is_written = seen["file_id"].map("{}.bin".format).isin(run.observed["written"])
     rows = [(BELOW, unlisted, 0), (ELSEWHERE, 9, 9), (WRITTEN, 9, wrote_bytes)]
     other_io = pd.DataFrame(rows, columns=["what", "bytes_read", "bytes_written"])
-    other = ProgramRecords(seen[~is_written], other_io)
-    found = ProgramEvidence(run, other, table, epochs, manifest_of(SIZES))
+    process = ProcessSums(0, "host", 7, (), "train", [Sum(*one) for one in sums])
+    other = ProgramRecords(seen[~is_written], other_io, sums=[process])
+    marks = pd.DataFrame({"what": "epoch", "rank": [0], "pid": [7]})
+    found = ProgramEvidence(run, other, table, epochs, manifest_of(SIZES), marks=marks)
     to_write = [table.iloc[row : row + 1] for row in for_writing]
     return replace(found, opens_to_write=pd.concat([found.opens_to_write, *to_write]))
 
@@ -116,12 +124,42 @@ def said(*arguments, epoch=-1, **options):
 def test_run_that_did_what_was_decided_passes():
     assert failed() == []
     assert {name: answer for name, (answer, _) in said(epoch=1).items()} == {
+        "other io": "yes",
         "cover": "yes",
         "once": "yes",
         "whole": "yes",
         "time": "yes",
     }
     assert said()["tier"][0] == "yes"
+
+
+def test_what_the_loop_waits_for_besides_the_dataset_is_said_by_file_system():
+    sums = [
+        (0, "loop", "write", "ext4", "/data", 4, 400, 0.25),
+        (0, "loop", "fsync", "ext4", "/data", 1, 0, 0.5),
+        (0, "loop", "read", "xfs", "/home", 1, 9, 0.25),
+        (1, "beside", "write", "ext4", "/data", 4, 400, 0.25),
+        (1, "loop", "read", "xfs", "/home", 1, 9, 0.015),
+    ]
+    assert said(sums=sums, epoch=0)["other io"] == (
+        "no",
+        "The training loop of rank 0 spent 1.00 s in calls on files outside of the "
+        "dataset: write 0.250 s and fsync 0.500 s on /data (ext4; holds the GFS); read "
+        "0.250 s on /home (xfs).",
+    )
+    assert said(sums=sums, epoch=1)["other io"] == (
+        "yes",
+        "Less than 1 % of the epoch are calls of the training loop on files outside of "
+        "the dataset. Threads and processes beside it: write 0.250 s on /data (ext4; "
+        "holds the GFS).",
+    )
+
+
+def test_an_older_tracer_tells_nothing_of_other_files():
+    answer, words = said(version="3", epoch=0)["other io"]
+    assert answer == "not measured"
+    assert "sees no calls on files outside of the dataset" in words
+    assert evidence(version="3").other_time["time_s"].isna().all()
 
 
 def other_tier(table):

@@ -21,6 +21,7 @@ static int epoch_here = -1;
 /* When this process began, or became the program that it is. */
 static int64_t began_ns;
 static uint32_t marked_above; /* `marked` of its nearest marking ancestor, then */
+static pid_t marking_thread;  /* the thread that marked last; 0: none of this process */
 /* A child of fork must not look for it: another thread may have held the loader's lock.
  */
 static void (*next_exit)(int);
@@ -104,8 +105,10 @@ void enter_process(void) {
 #endif
   }
   static pid_t last;
-  if (last && last != pid)
+  if (last && last != pid) {
     forget_descriptors();
+    marking_thread = 0;
+  }
   last = pid;
   uint32_t before = nearest;
   own = read_key(pid, &key, &parent) ? find_process(pid, key, true) : NULL;
@@ -374,6 +377,7 @@ int tierscope_epoch(int epoch) {
                               __ATOMIC_ACQUIRE);
   __atomic_store_n(&group->epoch, epoch, __ATOMIC_RELEASE);
   __atomic_fetch_add(&group->n_marks, 1, __ATOMIC_RELEASE);
+  marking_thread = (pid_t)syscall(SYS_gettid);
   own->marked_ns = now_ns();
   __atomic_store_n(&own->marked, (uint32_t)epoch + 1, __ATOMIC_RELEASE);
   note_mark(epoch, own->marked_ns);
@@ -401,6 +405,24 @@ int tierscope_first_epoch(void) {
 
 /* The epoch that a process of this group reads for; 0 if nothing is redirected. */
 int tierscope_epoch_under_way(void) { return start() ? own_epoch() : 0; }
+
+/*
+ * For the tracer: what this thread is, and the epoch that is under way; -1 before the
+ * first one. What marks runs the loop. In a process that marks nothing, such as one
+ * that a script starts for an epoch, the main thread may.
+ */
+int tierscope_thread(int *epoch) {
+  enum { BESIDE, MAIN, LOOP };
+  *epoch = -1;
+  if (!start())
+    return BESIDE;
+  pid_t pid = own_pid(), thread = (pid_t)syscall(SYS_gettid);
+  if (__atomic_load_n(&table->groups[own_group()].n_marks, __ATOMIC_ACQUIRE))
+    *epoch = own_epoch();
+  if (marking_thread)
+    return thread == marking_thread ? LOOP : BESIDE;
+  return thread == pid ? MAIN : BESIDE;
+}
 
 /*
  * Lets this process alone read for an epoch, as a worker that knows what its work is

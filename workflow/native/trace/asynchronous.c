@@ -22,7 +22,7 @@ static struct {
 static void note_pending(const void *block, int fd, enum lane lane, double start_s) {
   enum { N_CALLS = sizeof asynchronous.calls / sizeof *asynchronous.calls };
   struct file *file = descriptor_file(fd);
-  if (!file || !become_busy())
+  if (!file || file->has_no_record || !become_busy()) /* no thread waits for it */
     return;
   int i = 0;
   pthread_mutex_lock(&asynchronous.lock);

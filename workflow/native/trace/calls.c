@@ -18,7 +18,7 @@ static int opened(struct file *file, int directory_fd, const char *path, int64_t
     return fd;
   if (!file)
     file = path_file(directory_fd, path);
-  set_descriptor(fd, file);
+  file = note_opened(fd, file, path);
   if (file)
     record_open(file, mode, false, start_s);
   return fd;
@@ -108,7 +108,7 @@ int __openat64_2(int directory_fd, const char *path, int flags) {
 
 #define TRACED_TRANSFER(name, lane, offset, parameters, arguments)                     \
   ssize_t name parameters {                                                            \
-    struct file *file = descriptor_file(fd);                                           \
+    struct file *file = used_file(fd);                                                 \
     if (LIKELY(!file))                                                                 \
       return REAL(name) arguments;                                                     \
     double start_s = now_s();                                                          \
@@ -174,7 +174,7 @@ ssize_t __pread64_chk(int fd, void *data, size_t size, off64_t at, size_t buffer
 /* What dprintf writes, libc writes inside. */
 #define TRACED_PRINT(name, parameters, arguments)                                      \
   int name parameters {                                                                \
-    struct file *file = descriptor_file(fd);                                           \
+    struct file *file = used_file(fd);                                                 \
     double start_s = file ? now_s() : 0;                                               \
     int bytes = REAL(name) arguments;                                                  \
     if (file)                                                                          \
@@ -212,8 +212,8 @@ static ssize_t copied(int source_fd, const off64_t *source_end, int target_fd,
                       const off64_t *target_end, ssize_t bytes, double start_s) {
   if (LIKELY(!*events_path) || bytes < 0)
     return bytes;
-  struct file *source = descriptor_file(source_fd);
-  struct file *target = descriptor_file(target_fd);
+  struct file *source = used_file(source_fd);
+  struct file *target = used_file(target_fd);
   if (source)
     record_transfer(source, READ_LANE, source_end ? *source_end - bytes : -1, bytes,
                     start_s);
@@ -265,6 +265,9 @@ static uint64_t mapped_bytes(int fd, size_t bytes, off64_t offset) {
       record_mapping(file, mapped_bytes(fd, bytes, offset));                           \
       errno = saved_errno;                                                             \
     }                                                                                  \
+    if (counts_others && map != MAP_FAILED && flags & MAP_SHARED &&                    \
+        protection & PROT_WRITE)                                                       \
+      note_mapping(used_file(fd), map, bytes);                                         \
     return map;                                                                        \
   }
 
@@ -323,10 +326,8 @@ TRACED_ADVICE(posix_fadvise64, off64_t)
 
 int close(int fd) {
   struct file *file = descriptor_file(fd);
-  if (LIKELY(!file))
-    return REAL(close)(fd);
   /* Before the call: another thread may get the number as soon as it is free. */
-  if (!set_descriptor(fd, NULL))
+  if (!set_descriptor(fd, NULL) || LIKELY(!file))
     return REAL(close)(fd);
   double start_s = now_s();
   int status = REAL(close)(fd);
@@ -574,6 +575,8 @@ static int renamed(int source_fd, const char *source, int target_fd, const char 
   struct file *target_file = path_file(target_fd, target);
   if (source_file || target_file)
     record_rename(source_file, target_file, start_s);
+  else
+    record_other_path(target_fd, target, start_s);
   return status;
 }
 
@@ -598,7 +601,7 @@ int renameat2(int source_fd, const char *source, int target_fd, const char *targ
 
 #define TRACED_FLUSH(name, counter)                                                    \
   int name(int fd) {                                                                   \
-    struct file *file = descriptor_file(fd);                                           \
+    struct file *file = used_file(fd);                                                 \
     if (LIKELY(!file))                                                                 \
       return REAL(name)(fd);                                                           \
     double start_s = now_s();                                                          \
@@ -610,3 +613,21 @@ int renameat2(int source_fd, const char *source, int target_fd, const char *targ
 
 TRACED_FLUSH(fsync, FSYNCS)
 TRACED_FLUSH(fdatasync, FDSYNCS)
+
+/* Like these, but Darshan does not know them: only of the program of a sweep. */
+#define TRACED_SYNC(name, of_file, parameters, arguments)                              \
+  int name parameters {                                                                \
+    struct file *file = counts_others ? of_file : NULL;                                \
+    double start_s = file ? now_s() : 0;                                               \
+    int status = REAL(name) arguments;                                                 \
+    if (file && status == 0)                                                           \
+      record_flush(file, FSYNCS, start_s);                                             \
+    return status;                                                                     \
+  }
+
+TRACED_SYNC(syncfs, used_file(fd), (int fd), (fd))
+TRACED_SYNC(sync_file_range, used_file(fd),
+            (int fd, off64_t offset, off64_t bytes, unsigned flags),
+            (fd, offset, bytes, flags))
+TRACED_SYNC(msync, mapped_file(address), (void *address, size_t bytes, int flags),
+            (address, bytes, flags))

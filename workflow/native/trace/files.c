@@ -155,7 +155,7 @@ void normalise(char *path) {
 /* Writes the directory from which a relative path starts; false if it is unknown. */
 static bool start_directory(int directory_fd, char *directory, size_t bytes) {
   struct file *file = descriptor_file(directory_fd);
-  if (file) /* as it was opened: a link such as data.ep1 is not resolved */
+  if (file && !file->has_no_record) /* as opened: a link such as data.ep1 stays */
     return (size_t)snprintf(directory, bytes, "%s", file->path) < bytes;
   return folder_of(directory_fd, directory, bytes);
 }
@@ -248,11 +248,12 @@ struct file *file_to_open(const char *path) {
  * not change the parent's entries. Returns false in such a child.
  */
 bool set_descriptor(int fd, struct file *file) {
-  if (LIKELY(descriptor_file(fd) == file))
+  meaning *slot = slot_of(fd);
+  if (LIKELY((slot ? *slot : 0) == (uintptr_t)file))
     return true;
   if (is_child_in_memory())
     return false;
-  meaning *slot = file ? make_slot(fd) : slot_of(fd);
+  slot = file ? make_slot(fd) : slot;
   if (slot)
     *slot = (uintptr_t)file;
   else if (file)

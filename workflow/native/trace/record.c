@@ -30,10 +30,8 @@ struct call {
  * not belong to the run: begin or end came in between. Under the file's lock the
  * record stays valid, because end takes every file's lock before it unmaps.
  */
-static bool enter(struct call *call, struct file *file, double start_s) {
-  double end_s = now_s();
-  if (!*fork_mark)
-    become_child();
+static bool lock_record(struct call *call, struct file *file, double start_s,
+                        double end_s) {
   if (!become_busy())
     return false;
   pthread_mutex_lock(&file->lock);
@@ -72,6 +70,38 @@ static void add_time(struct call *call, enum timer timer, enum lane lane) {
   *busy_until = call->end_s;
 }
 
+static void count_other(const struct file *mount, enum other what, int64_t bytes,
+                        double start_s, double end_s) {
+  static const struct {
+    enum counter calls, bytes;
+    enum timer time;
+    enum lane lane;
+  } sums[N_OTHERS] = {{READS, BYTES_READ, READ_TIME, READ_LANE},
+                      {WRITES, BYTES_WRITTEN, WRITE_TIME, WRITE_LANE},
+                      {WRITES, BYTES_WRITTEN, WRITE_TIME, WRITE_LANE},
+                      {OPENS, BYTES_READ, META_TIME, META_LANE}};
+  struct call call;
+  struct file *sum = sum_of(mount, what);
+  if (!sum || !lock_record(&call, sum, start_s, end_s))
+    return;
+  call.record->counters[sums[what].calls]++;
+  call.record->counters[sums[what].bytes] += bytes;
+  add_time(&call, sums[what].time, sums[what].lane);
+  leave(&call);
+}
+
+/* The same for a call that ends now; a file of no tier also counts to its mount. */
+static bool enter(struct call *call, struct file *file, enum other what, int64_t bytes,
+                  double start_s) {
+  double end_s = now_s();
+  if (!*fork_mark)
+    become_child();
+  if (LIKELY(!file->mount))
+    return lock_record(call, file, start_s, end_s);
+  count_other(file->mount, what, bytes, start_s, end_s);
+  return !file->has_no_record && lock_record(call, file, start_s, end_s);
+}
+
 static void stamp(struct call *call, enum timer start, enum timer end) {
   double *timers = call->record->timers;
   if (timers[start] == 0 || timers[start] > call->start_s)
@@ -81,7 +111,7 @@ static void stamp(struct call *call, enum timer start, enum timer end) {
 
 void record_open(struct file *file, int64_t mode, bool duplicate, double start_s) {
   struct call call;
-  if (!enter(&call, file, start_s))
+  if (!enter(&call, file, OTHER_META, 0, start_s))
     return;
   call.record->counters[OPENS]++;
   if (duplicate) {
@@ -99,9 +129,9 @@ void record_open(struct file *file, int64_t mode, bool duplicate, double start_s
 
 void record_close(struct file *file, double start_s) {
   struct call call;
-  if (*events_path && !file->record) /* inherited, and not used */
+  if (*events_path && !file->record && !file->has_no_record) /* inherited, not used */
     return;
-  if (!enter(&call, file, start_s))
+  if (!enter(&call, file, OTHER_META, 0, start_s))
     return;
   stamp(&call, CLOSE_START, CLOSE_END);
   add_time(&call, META_TIME, META_LANE);
@@ -110,7 +140,7 @@ void record_close(struct file *file, double start_s) {
 
 void record_meta(struct file *file, enum counter counter, double start_s) {
   struct call call;
-  if (!enter(&call, file, start_s))
+  if (!enter(&call, file, OTHER_META, 0, start_s))
     return;
   call.record->counters[counter]++;
   add_time(&call, META_TIME, META_LANE);
@@ -120,7 +150,7 @@ void record_meta(struct file *file, enum counter counter, double start_s) {
 /* Of a call that Darshan has no counter for. */
 void record_meta_time(struct file *file, double start_s) {
   struct call call;
-  if (!enter(&call, file, start_s))
+  if (!enter(&call, file, OTHER_META, 0, start_s))
     return;
   add_time(&call, META_TIME, META_LANE);
   leave(&call);
@@ -128,7 +158,7 @@ void record_meta_time(struct file *file, double start_s) {
 
 void record_mapping(struct file *file, uint64_t bytes) {
   struct call call;
-  if (!enter(&call, file, now_s()))
+  if (!enter(&call, file, OTHER_META, 0, now_s()))
     return;
   call.record->counters[MMAPS]++;
   __atomic_fetch_add(&spool.header->mapped_bytes, bytes, __ATOMIC_RELAXED);
@@ -137,7 +167,7 @@ void record_mapping(struct file *file, uint64_t bytes) {
 
 void record_drop(struct file *file, enum drop outcome) {
   struct call call;
-  if (!enter(&call, file, now_s()))
+  if (!enter(&call, file, OTHER_META, 0, now_s()))
     return;
   __atomic_fetch_add(&spool.header->drops[outcome], 1, __ATOMIC_RELAXED);
   leave(&call);
@@ -147,7 +177,7 @@ void record_rename(struct file *source, struct file *target, double start_s) {
   struct call call;
   if (source)
     record_meta(source, RENAME_SOURCES, start_s);
-  if (!target || !enter(&call, target, source ? now_s() : start_s))
+  if (!target || !enter(&call, target, OTHER_META, 0, source ? now_s() : start_s))
     return;
   call.record->counters[RENAME_TARGETS]++;
   if (source && !call.record->counters[RENAMED_FROM])
@@ -158,7 +188,7 @@ void record_rename(struct file *source, struct file *target, double start_s) {
 
 void record_seek(struct file *file, int64_t offset, double start_s) {
   struct call call;
-  if (!enter(&call, file, start_s))
+  if (!enter(&call, file, OTHER_META, 0, start_s))
     return;
   file->offset = offset;
   call.record->counters[SEEKS]++;
@@ -169,7 +199,8 @@ void record_seek(struct file *file, int64_t offset, double start_s) {
 /* Darshan counts a flush as a write that moves no bytes. */
 void record_flush(struct file *file, enum counter counter, double start_s) {
   struct call call;
-  if (!enter(&call, file, start_s))
+  enum other what = *file->path == STREAM_MARK ? OTHER_WRITE : OTHER_FSYNC;
+  if (!enter(&call, file, what, 0, start_s))
     return;
   call.record->counters[counter]++;
   stamp(&call, WRITE_START, WRITE_END);
@@ -202,8 +233,9 @@ static void count_access_size(int64_t *counters, int64_t bytes) {
 void record_transfer(struct file *file, enum lane lane, int64_t offset, int64_t bytes,
                      double start_s) {
   const struct direction *is = lane == READ_LANE ? &reading : &writing;
+  enum other what = lane == READ_LANE ? OTHER_READ : OTHER_WRITE;
   struct call call;
-  if (bytes < 0 || !enter(&call, file, start_s))
+  if (bytes < 0 || !enter(&call, file, what, bytes, start_s))
     return;
   int64_t *counters = call.record->counters;
   double *timers = call.record->timers;

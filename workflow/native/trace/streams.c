@@ -35,6 +35,10 @@ static struct file *counted_file(const struct file *file) {
   *name = STREAM_MARK;
   memcpy(name + 1, file->path, bytes - 1);
   struct file *counted = named_file(name);
+  if (counted && file->mount) {
+    counted->mount = file->mount;
+    counted->has_no_record = file->has_no_record;
+  }
   if (name != usual)
     munmap(name, bytes);
   return counted;
@@ -89,7 +93,7 @@ static int number_of(FILE *stream) {
 static struct stream *traced_stream(FILE *of) {
   if (LIKELY(!*events_path) || !of)
     return NULL;
-  struct file *file = descriptor_file(number_of(of));
+  struct file *file = used_file(number_of(of));
   return LIKELY(!file) ? NULL : stream_of(file, of);
 }
 
@@ -131,15 +135,18 @@ static void forget_stream(struct stream *known) {
   funlockfile(of);
 }
 
-/* Notes the file of a new stream. Those of C++ read its descriptor themselves. */
-static FILE *opened_stream(FILE *stream, struct file *file, bool of_descriptor,
+/*
+ * Notes the file of a new stream; path NULL: it is of a descriptor. Those of C++ read
+ * its descriptor themselves.
+ */
+static FILE *opened_stream(FILE *stream, struct file *file, const char *path,
                            double start_s) {
-  if (!of_descriptor)
-    set_descriptor(fileno_unlocked(stream), file);
+  if (path)
+    file = note_opened(fileno_unlocked(stream), file, path);
   struct stream *known = file ? stream_of(file, stream) : NULL;
   if (known) {
     remember(known); /* not what an earlier stream at this address has left */
-    record_open(known->file, 0, of_descriptor, start_s);
+    record_open(known->file, 0, !path, start_s);
   }
   return stream;
 }
@@ -150,7 +157,7 @@ static FILE *opened_stream(FILE *stream, struct file *file, bool of_descriptor,
     FILE *opened = REAL(name) arguments;                                               \
     if (LIKELY(!*events_path) || !opened || !(path))                                   \
       return opened;                                                                   \
-    return opened_stream(opened, path_file(AT_FDCWD, path), false, start_s);           \
+    return opened_stream(opened, path_file(AT_FDCWD, path), path, start_s);            \
   }
 
 TRACED_FOPEN(fopen, (const char *path, const char *mode), (path, mode), path)
@@ -171,7 +178,7 @@ TRACED_FOPEN(tmpfile64, (void), (), P_tmpdir)
     set_descriptor(fd, NULL); /* closed in any case */                                 \
     if (!opened)                                                                       \
       return NULL;                                                                     \
-    return opened_stream(opened, path_file(AT_FDCWD, path), false, start_s);           \
+    return opened_stream(opened, path_file(AT_FDCWD, path), path, start_s);            \
   }
 
 TRACED_FREOPEN(freopen)
@@ -182,7 +189,7 @@ FILE *fdopen(int fd, const char *mode) {
   FILE *opened = REAL(fdopen)(fd, mode);
   if (LIKELY(!*events_path) || !opened)
     return opened;
-  return opened_stream(opened, descriptor_file(fd), true, start_s);
+  return opened_stream(opened, used_file(fd), NULL, start_s);
 }
 
 /* Where a stream stands in its file, -1 if it cannot be told; keeps errno. */

@@ -14,7 +14,8 @@
  * for the programs that the process starts. `tierscope trace` also sets _EXCLUDED, the
  * prefixes of paths that are not traced unless a longer one of _PREFIXES matches, and
  * _PROCESSES: then the spools of a host are in a folder of its name, in which a file
- * tells what processes there were (tierscope.logs.traced.processes reads it). A
+ * tells what processes there were (tierscope.logs.traced.processes reads it). A sweep
+ * of a program also sets _OTHERS, its folder in the node's memory (others.c). A
  * benchmark's run counts what its audit knows, a command also streams of libc,
  * listings, look-ups, copies by the kernel, mappings and what it has inherited.
  *
@@ -219,6 +220,7 @@ __attribute__((constructor)) static void initialise(void) {
   }
   note_start();
   int error = start(spool_dir, atoi(rank), prefixes, excluded ? excluded : "");
+  count_others_from_now_on();
   if (error)
     note_event("loss", strerror(error));
   else if (*events_path)

@@ -91,7 +91,7 @@ _Static_assert(sizeof(struct posix_record) == 704, "Darshan's POSIX record, vers
 /* ---- The spool's layout, read by tierscope.trace.spool ------------------------ */
 
 #define SPOOL_MAGIC "tierscope-trace"
-#define SPOOL_VERSION 3
+#define SPOOL_VERSION 4
 #define HEADER_BYTES 4096
 #define FIRST_SEGMENT_BYTES (256u << 10)
 #define LARGEST_SEGMENT_BYTES (4u << 20)
@@ -126,6 +126,8 @@ struct spool_header {
  * calls on the stream: DUPS those of fdopen, FSYNCS those of fflush.
  */
 #define STREAM_MARK '\1'
+/* Before the name of a sum of calls on files of no tier (others.c). */
+#define OTHER_MARK '\2'
 struct spool_entry {
   uint32_t bytes;
   uint32_t path_bytes;
@@ -147,6 +149,9 @@ struct run {
 
 enum lane { READ_LANE, WRITE_LANE, META_LANE, N_LANES };
 
+/* What a call on a file of no tier does. */
+enum other { OTHER_READ, OTHER_WRITE, OTHER_FSYNC, OTHER_META, N_OTHERS };
+
 /* A traced path. Lives until the process ends, so descriptors can point to it. */
 struct file {
   pthread_mutex_t lock;
@@ -157,6 +162,8 @@ struct file {
   enum lane last_lane;  /* of the last read or write */
   double busy_until[N_LANES];
   struct stream *_Atomic stream; /* calls on streams of the file; NULL: none yet */
+  struct file *mount; /* of a file of no tier: its calls count to this one, too */
+  bool has_no_record; /* they count only so: a mount, and streams on it */
   char path[];
 };
 
@@ -290,9 +297,34 @@ struct file *path_file(int directory_fd, const char *path);
 struct file *file_to_open(const char *path);
 bool set_descriptor(int fd, struct file *file);
 
+/* The meaning of a descriptor that is of no file at all, such as a pipe. */
+#define NO_FILE ((struct file *)1)
+
 static inline struct file *descriptor_file(int fd) {
   meaning *slot = slot_of(fd);
-  return slot ? (struct file *)*slot : NULL;
+  struct file *file = slot ? (struct file *)*slot : NULL;
+  return file == NO_FILE ? NULL : file;
+}
+
+/* ---- others.c: files of no tier ------------------------------------------------- */
+
+extern bool counts_others;
+
+void count_others_from_now_on(void);
+struct file *other_file(int fd);
+struct file *note_opened(int fd, struct file *file, const char *path);
+void record_other_path(int directory_fd, const char *path, double start_s);
+struct file *sum_of(const struct file *mount, enum other call);
+void note_mapping(struct file *file, const void *start, size_t bytes);
+struct file *mapped_file(const void *address);
+
+/* The file of a descriptor that a call uses. */
+static inline struct file *used_file(int fd) {
+  meaning *slot = slot_of(fd);
+  uintptr_t means = slot ? *slot : 0;
+  if (LIKELY(means > (uintptr_t)NO_FILE))
+    return (struct file *)means;
+  return LIKELY(means || !counts_others) ? NULL : other_file(fd);
 }
 
 /* ---- record.c: calls that have ended -------------------------------------------- */

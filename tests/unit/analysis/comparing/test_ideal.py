@@ -1,9 +1,12 @@
 """What storage costs: pairs of runs and ideal runs, and the sentence on them."""
 
 import math
+import re
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tierscope.analysis.comparing.ideal import (
     storage_sentence,
     storage_sentences,
@@ -58,6 +61,11 @@ def row(**values):
         "execution_time_s": 41.2,
         "compute_time_s": 0.0,
         "ideal_time_s": 28.7,
+        "other_s": 0.0,
+        "ideal_other_s": 0.0,
+        "other_io": "",
+        "beside_s": 0.0,
+        "beside_io": "",
         "storage_s": 12.5,
         "storage_interval_s": 0.8,
         "utilisation_percent": math.nan,
@@ -182,13 +190,239 @@ def test_ideal_runs_tell_the_most_that_accelerators_can_be_used():
             {"storage_interval_s": math.nan, "execution_time_s": 0.0412}
             | {"ideal_time_s": 0.0187, "storage_s": 0.0225},
             "Of 0.0412 s an epoch at cache rate 0 %, 0.0225 s (one repetition, no "
-            "interval) are storage; no storage, however fast, makes an epoch shorter "
-            "than 0.0187 s.",
+            "interval) are storage; if storage costs nothing, an epoch takes 0.0187 s.",
         ),
     ],
 )
 def test_sentence_says_what_storage_costs(values, words):
     assert storage_sentence(row(**values)) == words
+
+
+def calls(*times_s, rank=0, in_loop=True, call="fsync", **scenario):
+    """Return rows of table `other_time`: seconds of each repetition."""
+    keys = SCENARIO | {"cache_rate_percent": 0} | scenario
+    place = {"mount": "/scratch", "fs_type": "ext4", "holds": "none"}
+    rows = [
+        keys
+        | place
+        | {"repetition": repetition, "epoch": 0, "rank": rank, "call": call}
+        | {"in_loop": in_loop, "time_s": time_s}
+        for repetition, time_s in enumerate(times_s)
+    ]
+    return pd.DataFrame(rows)
+
+
+def ideal_calls(*times_s, **options):
+    return calls(
+        *times_s,
+        system="small+ideal",
+        policy="pinning",
+        cache_rate_percent=100,
+        **options,
+    )
+
+
+def test_writes_that_differ_between_a_run_and_its_ideal_one_are_not_the_dataset():
+    # Without writes the pairs differ by 3 and 3 s.
+    table = storage_time(
+        epochs([(9, 10), (11, 12)]),
+        ideal([(5, 5), (7, 7)]),
+        pd.concat([calls(4, 6), calls(1, 1, rank=1)]),
+        ideal_calls(2, 4),
+    )
+    (row,) = check_table(table, "storage_time").to_dict("records")
+    assert (row["other_s"], row["ideal_other_s"], row["beside_s"]) == (5, 3, 0)
+    assert row["other_io"] == "fsync 5.00 s on /scratch (ext4)"
+    assert (row["storage_s"], row["storage_interval_s"]) == (3, 0)
+
+
+def test_calls_beside_the_loop_take_nothing_from_the_storage_of_the_dataset():
+    beside = [calls(4, 6, in_loop=False), calls(5, 8, rank=1, in_loop=False)]
+    of_ideal = ideal_calls(2, 4, in_loop=False)
+    table = storage_time(
+        epochs([(9,), (11,)]), ideal([(5,), (7,)]), pd.concat(beside), of_ideal
+    )
+    (row,) = table.to_dict("records")
+    assert (row["storage_s"], row["other_s"], row["beside_s"]) == (4, 0, 6.5)
+    assert row["beside_io"] == "fsync 6.50 s on /scratch (ext4)"
+
+
+def test_other_calls_that_no_tracer_has_seen_are_missing():
+    table = storage_time(
+        epochs([(9,)]), ideal([(5,)]), calls(math.nan), ideal_calls(math.nan)
+    )
+    (row,) = check_table(table, "storage_time").to_dict("records")
+    assert math.isnan(row["other_s"])
+    assert row["storage_s"] == 4
+
+
+OTHERS = {"other_s": 20.0, "other_io": "fsync 20.0 s on /scratch (ext4)"}
+BESIDE = {"beside_s": 3.0, "beside_io": "read 3.00 s on / (ext4)"}
+SAID_OF_OTHERS = (
+    "Other storage I/O takes 20.0 s, which the ideal run does not take away: fsync "
+    "20.0 s on /scratch (ext4). Faster storage there saves at most this."
+)
+SAID_OF_BESIDE = (
+    "Threads and processes beside the loop spend 3.0 s in such calls: read 3.00 s on / "
+    "(ext4). How long the loop waits for them is not known."
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (
+            OTHERS | {"ideal_other_s": 19.0},
+            "Of 41.2 s an epoch at cache rate 0 %, 12.5 ± 0.8 s are the dataset's "
+            f"storage. {SAID_OF_OTHERS} No storage, however fast, makes an epoch "
+            "shorter than 9.7 s.",
+        ),
+        (
+            OTHERS | {"ideal_other_s": 19.0, "storage_s": 0.5},
+            "Of 41.2 s an epoch at cache rate 0 %, 0.5 ± 0.8 s are the dataset's "
+            f"storage, which cannot be told from 0. {SAID_OF_OTHERS} At least 8.9 s "
+            "are the processor's.",
+        ),
+        (
+            OTHERS
+            | {"ideal_time_s": 41.2, "ideal_other_s": 20.0}
+            | {"storage_s": 0.0, "storage_interval_s": 0.0},
+            "Nothing of 41.2 s an epoch at cache rate 0 % is the dataset's storage. "
+            f"{SAID_OF_OTHERS} The rest is the processor's.",
+        ),
+        (
+            BESIDE,
+            "Of 41.2 s an epoch at cache rate 0 %, 12.5 ± 0.8 s are the dataset's "
+            f"storage. {SAID_OF_BESIDE} If the dataset's storage costs nothing, an "
+            "epoch takes 28.7 s.",
+        ),
+        (
+            OTHERS | BESIDE | {"storage_s": 0.0, "storage_interval_s": 0.0},
+            "Nothing of 41.2 s an epoch at cache rate 0 % is the dataset's storage. "
+            f"{SAID_OF_OTHERS} {SAID_OF_BESIDE}",
+        ),
+        (
+            {"other_s": math.nan},
+            "Of 41.2 s an epoch at cache rate 0 %, 12.5 ± 0.8 s are the dataset's "
+            "storage. Other storage I/O, such as that of checkpoints, is not measured. "
+            "If the dataset's storage costs nothing, an epoch takes 28.7 s.",
+        ),
+        (  # too little to speak of
+            {"other_s": 0.3, "ideal_other_s": 0.2, "other_io": "read 0.300 s on /"},
+            "Of 41.2 s an epoch at cache rate 0 %, 12.5 ± 0.8 s are storage; no "
+            "storage, however fast, makes an epoch shorter than 28.5 s. Most of the "
+            "epoch is the processor's.",
+        ),
+    ],
+)
+def test_storage_outside_of_the_dataset_is_said_beside_it(values, words):
+    assert storage_sentence(row(**values)) == words
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (
+            {"storage_s": -0.21, "ideal_time_s": 2.58, "storage_interval_s": math.nan},
+            "Of 2.37 s an epoch at cache rate 0 %, what is storage cannot be told from "
+            "0: the ideal run takes 0.21 s (one repetition, no interval) longer.",
+        ),
+        (
+            {"storage_s": -0.21, "ideal_time_s": 2.58, "storage_interval_s": 0.3},
+            "Of 2.37 s an epoch at cache rate 0 %, what is storage cannot be told from "
+            "0: the ideal run takes 0.21 ± 0.30 s longer; at least 2.28 s are the "
+            "processor's.",
+        ),
+        (
+            {"storage_s": -0.21, "ideal_time_s": 2.58, "storage_interval_s": 0.1},
+            "Of 2.37 s an epoch at cache rate 0 %, what is storage cannot be told from "
+            "0: the ideal run takes 0.21 ± 0.10 s longer.",
+        ),
+        (
+            {"storage_s": 0.2, "ideal_time_s": 2.17, "storage_interval_s": 0.1}
+            | {"utilisation_percent": 82.4, "ideal_utilisation_percent": 66.3},
+            "Of 2.37 s an epoch at cache rate 0 %, 0.20 ± 0.10 s are storage; no "
+            "storage, however fast, makes an epoch shorter than 2.17 s. Most of the "
+            "epoch is the processor's. The accelerators are used 82.4 % of the time "
+            "(AU); the ideal runs do not tell how much more is possible.",
+        ),
+        (
+            {"storage_s": 0.2, "ideal_time_s": 2.17, "storage_interval_s": 0.1}
+            | {"fastest_s": 2.1},
+            "Of 2.37 s an epoch at cache rate 0 %, 0.20 ± 0.10 s are storage; if "
+            "storage costs nothing, an epoch takes 2.17 s. Most of the epoch is the "
+            "processor's.",
+        ),
+    ],
+)
+def test_an_ideal_run_that_is_slower_by_chance_contradicts_nothing(values, words):
+    assert storage_sentence(row(execution_time_s=2.37, **values)) == words
+
+
+TIME_S = st.floats(0.01, 1000)
+LESS_S = st.one_of(st.just(0.0), TIME_S)
+UNKNOWN_S = st.one_of(st.just(math.nan), LESS_S)
+PERCENT = st.one_of(st.just(math.nan), st.floats(0, 100))
+
+
+@given(
+    st.lists(st.tuples(TIME_S, UNKNOWN_S, LESS_S, PERCENT, PERCENT), min_size=1),
+    TIME_S,
+    UNKNOWN_S,
+    UNKNOWN_S,
+)
+def test_no_sentence_contradicts_another_one(runs, ideal_s, ideal_other_s, half_s):
+    rows = []
+    for rate, (whole_s, other_s, beside_s, used, most) in enumerate(runs):
+        other_s, of_ideal_s = min(other_s, whole_s), min(ideal_other_s, ideal_s)
+        more_s = other_s - of_ideal_s
+        storage_s = whole_s - ideal_s - (0 if math.isnan(more_s) else more_s)
+        rows.append(
+            row(
+                cache_rate_percent=rate,
+                execution_time_s=whole_s,
+                ideal_time_s=ideal_s,
+                other_s=other_s,
+                ideal_other_s=of_ideal_s,
+                other_io="fsync on /scratch (ext4)",
+                beside_s=beside_s,
+                beside_io="read on / (ext4)",
+                storage_s=storage_s,
+                storage_interval_s=half_s,
+                utilisation_percent=used,
+                ideal_utilisation_percent=most,
+            )
+        )
+    for one in rows:
+        check_words(storage_sentence(one), one)
+    several = " ".join(storage_sentences(pd.DataFrame(rows), 0))
+    shortest_s = min(one["execution_time_s"] for one in rows)
+    for least in re.findall(r"makes an epoch shorter than (\S+) s", several):
+        assert float(least) <= shortest_s * 1.01
+
+
+def check_words(words, one):
+    """Check what may be said of a row at all."""
+    whole_s, storage_s = one["execution_time_s"], one["storage_s"]
+    is_seen = not math.isnan(one["other_s"] + one["ideal_other_s"])
+    has_other, waits = (one[key] >= whole_s / 100 for key in ("other_s", "beside_s"))
+    assert "nan" not in words
+    assert " -" not in words
+    if storage_s < -1e-9:
+        assert "cannot be told from 0" in words
+    if math.isnan(one["storage_interval_s"]) and abs(storage_s) > 1e-9:
+        assert "one repetition, no interval" in words
+        assert "however fast" not in words
+    if is_seen and has_other:
+        assert re.search(r"I/O takes \S+ s, which the ideal run does not take", words)
+    if not is_seen or has_other or waits:
+        assert "the dataset's storage" in words
+        assert "the time is" not in words
+    if not is_seen or waits:
+        assert "however fast" not in words
+        assert "at least" not in words
+    if found := re.search(r"used (\S+) % of the time \(AU\), with .* (\S+) %", words):
+        assert float(found[2]) >= float(found[1])
 
 
 def test_program_that_marks_no_epochs_has_a_run():

@@ -13,7 +13,9 @@ from tierscope.core.provenance import Origin
 from tierscope.figures.training.stalls import plot_stalls
 
 
-def storage_time(storage_s=(4.0, 2.0), compute_s=5.0, interval_s=0.5, **keys):
+def storage_time(
+    storage_s=(4.0, 2.0), compute_s=5.0, interval_s=0.5, other_s=0.0, **keys
+):
     """Return points whose ideal run takes 6 s."""
     rows = [
         SCENARIO
@@ -25,6 +27,8 @@ def storage_time(storage_s=(4.0, 2.0), compute_s=5.0, interval_s=0.5, **keys):
             "execution_time_s": 6 + one,
             "compute_time_s": compute_s,
             "ideal_time_s": 6.0,
+            "other_s": other_s,
+            "ideal_other_s": other_s,
             "storage_s": one,
             "storage_interval_s": interval_s,
             "utilisation_percent": 100 * compute_s / (6 + one),
@@ -115,6 +119,28 @@ def test_programs_have_one_part_for_the_processor_and_no_utilisation():
     (ax,) = figure.axes
     assert [one[:2] for one in bars(ax, 0)] == [(0, 6), (6, 4)]
     assert legend(figure) == ["stall (not divided)", "computation and processor"]
+
+
+def test_other_storage_is_a_part_of_its_own_between_processor_and_stall():
+    figure = draw(storage_time(compute_s=3.0, other_s=2.0))
+    assert [one[:2] for one in bars(figure.axes[0], 0)] == [
+        (0, 3),
+        (3, 1),
+        (4, 2),
+        (6, 4),
+    ]
+    assert legend(figure)[:2] == [
+        "stall (not divided)",
+        "other storage I/O, such as checkpoints",
+    ]
+    unknown = draw(storage_time(other_s=math.nan))
+    assert [one[1] for one in bars(unknown.axes[0], 0)] == [5, 1, 4]
+
+
+def test_what_a_loop_writes_while_it_computes_is_no_computation():
+    figure = draw(storage_time(compute_s=5.0, other_s=2.0))
+    assert [one[1] for one in bars(figure.axes[0], 0)] == [4, 2, 4]
+    assert "below 0" not in notes(figure)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ def test_words_that_differ_by_a_number_are_those_of_the_first_run():
         ("unchanged", "1 file changed (a, b).", "1 file changed."),
         ("seen", "What cannot be redirected: curl, a.b.", "What cannot be redirected."),
         ("rate", "Each LFS held 3 % (of 4).", "Each LFS held 3 % (of 4)."),
+        ("other io", "fsync 1 s on /my home (ext4).", "fsync 1 s (ext4)."),
     ],
 )
 def test_anonymous_words_name_no_file_and_no_program(statement, words, left):

@@ -8,11 +8,13 @@ If a policy moved files, a new one decides again.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
 
+from tierscope.analysis.training.other_io import other_words, slowest_rows
+from tierscope.analysis.training.stalls import LEAST_PERCENT
 from tierscope.audit.check import Check, equal
 from tierscope.audit.copies import copies_in_time, copies_made
 from tierscope.audit.decisions import Room, check_again, check_traffic
@@ -20,7 +22,7 @@ from tierscope.core.certificate import NO, NOT_MEASURED, YES
 from tierscope.core.columns import TABLES
 from tierscope.core.description import Run
 from tierscope.core.tables import check_table, empty_table
-from tierscope.core.words import count_words, number_words, size_words
+from tierscope.core.words import count_words, in_seconds, number_words, size_words
 from tierscope.policies import POLICIES, node_policy
 from tierscope.policies.pinned_bytes import (
     first_names,
@@ -28,6 +30,7 @@ from tierscope.policies.pinned_bytes import (
     pinned_names,
     quota_of_bytes,
 )
+from tierscope.trace.other_time import other_time, sees_others, unmeasured_time
 from tierscope.trace.program_records import (
     BELOW,
     HANDED_EPOCH,
@@ -55,6 +58,8 @@ class ProgramEvidence:
         Tables `opens`, `run_epochs` and `user_manifest`.
     decisions : DataFrame, optional
         Table `decisions`, if a policy moved files.
+    marks : DataFrame, optional
+        Table `marks`.
     opens_to_write : DataFrame
         Table `opens` of the opens for writing, which `opens` is without.
     """
@@ -65,7 +70,19 @@ class ProgramEvidence:
     epochs: pd.DataFrame
     manifest: pd.DataFrame
     decisions: pd.DataFrame | None = None
+    marks: pd.DataFrame | None = None
     opens_to_write: pd.DataFrame = field(default_factory=partial(empty_table, "opens"))
+
+    @cached_property
+    def other_time(self) -> pd.DataFrame:
+        """Return table `run_other_time`: calls on files of no tier."""
+        if not sees_others(self.run.tracer):
+            return unmeasured_time(self.epochs)
+        mounts = [machine["mounts"] for machine in self.run.machines]
+        points = {
+            tier: {one[tier].get("point") for one in mounts} for tier in ("gfs", "lfs")
+        }
+        return other_time(self.records.sums, self.marks, points)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -476,10 +493,43 @@ def _rate(evidence: ProgramEvidence) -> dict[str, str]:
 
 def _of_epoch(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:
     """Yield what there is to say of an epoch."""
+    yield _other_io(evidence, epoch)
     yield from _cover_and_once(evidence, epoch)
     if epoch in evidence.epochs_with_opens:
         yield _whole(evidence, epoch)
         yield _time(evidence, epoch)
+
+
+def _other_io(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
+    """Return whether the training loop waits for calls on no other files."""
+    other = evidence.other_time[evidence.other_time["epoch"] == epoch]
+    if other["time_s"].isna().any():
+        return _said(
+            "other io",
+            NOT_MEASURED,
+            "The tracer sees no calls on files outside of the dataset, such as those "
+            "of checkpoints.",
+        )
+    times = evidence.epochs.loc[evidence.epochs["epoch"] == epoch, "execution_time_s"]
+    least_s = times.max() * LEAST_PERCENT / 100
+    loop, beside = (slowest_rows(other, in_loop) for in_loop in (True, False))
+    words = ""
+    if beside["time_s"].sum() >= least_s:
+        words = f" Threads and processes beside it: {other_words(beside)}."
+    loop_s = loop["time_s"].sum()
+    if not loop_s >= least_s:
+        return _said(
+            "other io",
+            YES,
+            f"Less than {LEAST_PERCENT} % of the epoch are calls of the training loop "
+            f"on files outside of the dataset.{words}",
+        )
+    return _said(
+        "other io",
+        NO,
+        f"The training loop of rank {loop['rank'].iloc[0]} spent {in_seconds(loop_s)} "
+        f"in calls on files outside of the dataset: {other_words(loop)}.{words}",
+    )
 
 
 def _cover_and_once(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:

@@ -390,6 +390,10 @@ class Run(RunDescription):
         Times of the sentinel's reads before and after the epochs, on one real machine.
     observed : mapping, optional
         What the launch saw of a program of the user.
+    tracer : mapping
+        Who traced the run.
+    machines : sequence of mapping
+        What can change the speed of the nodes.
     """
 
     point: Point
@@ -404,6 +408,8 @@ class Run(RunDescription):
     page_cache: Mapping[str, Any] | None = None
     sentinel: Mapping[str, Any] | None = None
     observed: Mapping[str, Any] | None = None
+    tracer: Mapping[str, str] = field(default_factory=dict)
+    machines: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:

@@ -81,7 +81,7 @@ DATABASE = RunKind(
 PROGRAM = RunKind(
     "program",
     tables=("opens", "marks", "program_processes"),
-    sums=("other_io", "statements"),
+    sums=("other_io", "other_time", "statements"),
     log="logs",
 )
 # The same, but a policy decides each read and fills the LFS of each node.

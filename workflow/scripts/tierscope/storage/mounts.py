@@ -64,7 +64,7 @@ def mount_of(path: str | Path, mountinfo_text: str | None = None) -> Mount:
     holding = (
         (len(point), number, line)
         for number, line in enumerate(mountinfo_text.split("\n"))
-        if line and _holds(point := _plain(line.split(" ")[4]), place)
+        if line and _holds(point := plain(line.split(" ")[4]), place)
     )
     if (found := max(holding, default=None)) is None:
         raise ValueError(f"{path}: no mount of /proc/self/mountinfo holds this path.")
@@ -83,11 +83,9 @@ def _parsed(line: str) -> Mount:
     fs_type, source, system_options = of_system.split(" ", 2)
     names = dict.fromkeys(f"{options},{system_options}".split(","))
     major, minor = map(int, numbers.split(":"))
-    return Mount(
-        _plain(point), fs_type, _plain(source), ",".join(names), (major, minor)
-    )
+    return Mount(plain(point), fs_type, plain(source), ",".join(names), (major, minor))
 
 
-def _plain(text: str) -> str:
-    """Return a field of the list with its octal escapes replaced."""
+def plain(text: str) -> str:
+    """Return a field of the kernel's list with its octal escapes replaced."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)

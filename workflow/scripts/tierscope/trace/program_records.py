@@ -27,8 +27,10 @@ from tierscope.trace.log import (
     LogError,
     read_any_log,
 )
+from tierscope.trace.other_time import ProcessSums, sum_name, sums_of
 
 WRITTEN, BELOW, ELSEWHERE = "written", "other below the dataset", "other"
+_SUM = "sum"  # no file, but a sum of calls on files of no tier
 HANDED = "handed"  # in place of an epoch: the copy was open when the program started
 HANDED_EPOCH = -1  # nothing says for which one such a file is read
 _PID = re.compile(r"_id-?\d+-(\d+)_")  # in the name of a log
@@ -86,6 +88,8 @@ class ProgramRecords:
     handed_bytes : int
         Bytes that programs read of files that were open when they started, as by
         ``cat < FILE``. Nothing says for which epoch.
+    sums : list of ProcessSums
+        What processes did on files of no tier, by epoch, where our tracer has seen it.
     """
 
     file_records: pd.DataFrame
@@ -95,6 +99,7 @@ class ProgramRecords:
     mapped_epochs: set[int] = field(default_factory=set)
     handed_bytes: int = 0
     readers: dict[tuple[int, int], int] = field(default_factory=dict)
+    sums: list[ProcessSums] = field(default_factory=list)
 
 
 def read_program_records(
@@ -176,11 +181,13 @@ class _Reader:
         )
         self._by_name: list[tuple[int, int, np.ndarray]] = []  # rank, file, sums
         self._mapped: set[_Place] = set()
+        self._sums: list[ProcessSums] = []
 
     def add(self, log: AnyLog, rank: int) -> None:
         """Add a log of a process of a rank."""
         if lost := sorted(set(log.partial) & set(_INTERFACES)):
             raise LogError(log.path, f"has lost records of {', '.join(lost)}.")
+        self._sums.append(sums_of(log, rank))
         places = [self._place(log, i) for i in range(len(log.names.ids))]
         epochs = {p.epoch for p in places if p.epoch >= 0 and not p.in_background}
         self._readers.update((rank, epoch) for epoch in epochs)
@@ -218,7 +225,7 @@ class _Reader:
         if path.startswith(self._dataset):
             name = path.removeprefix(self._dataset)
             return _Place(BELOW, file=self._ids.get(name, -1))
-        return _Place(ELSEWHERE)
+        return _Place(_SUM if sum_name(path) else ELSEWHERE)
 
     def _add_records(
         self,
@@ -236,7 +243,7 @@ class _Reader:
                 self._by_name.append((rank, file, all_columns[row]))
                 if columns["writes"][row]:
                     self._written.add(file)
-            else:
+            elif where != _SUM:
                 self._other[rank, where] += all_columns[row]
         if not on_tier:
             return
@@ -287,6 +294,7 @@ class _Reader:
             self._mapped_epochs(),
             handed_bytes,
             dict(self._readers),
+            self._sums,
         )
 
     def _mapped_epochs(self) -> set[int]:

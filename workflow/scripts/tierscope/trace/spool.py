@@ -27,7 +27,7 @@ from tierscope.trace.posix_records import (
 )
 
 _MAGIC = b"tierscope-trace"
-SPOOL_VERSION = 3
+SPOOL_VERSION = 4
 _HEADER_BYTES = 4096
 _MOST_BYTES = 4 << 30  # the records of some million files
 _HEADER = np.dtype(

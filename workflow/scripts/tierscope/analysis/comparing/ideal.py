@@ -16,28 +16,49 @@ from tierscope.analysis.intervals import (
     leaves_sign_open,
     mean_intervals,
 )
+from tierscope.analysis.training.other_io import other_words, slowest_rows
+from tierscope.analysis.training.stalls import LEAST_PERCENT
 from tierscope.core.columns import RUN_EPOCH, SCENARIO, TABLES
 from tierscope.core.provenance import NO_ORIGIN, Origin
 from tierscope.core.words import scenario_titles
 
 _POINT = [*SCENARIO, "cache_rate_percent", "epoch"]
-# Keys that a run and its ideal run share.
-_PAIR = ["source", "dataset", "n_osts", "loader", "repetition", "epoch"]
+# Keys that a run and its ideal run share, and those of all that share an ideal run.
+_SHARED = ["source", "dataset", "n_osts", "loader", "epoch"]
+_PAIR = [*_SHARED, "repetition"]
 _DIGITS = 3  # of a sentence's longest time
 _ROUNDING = 1e-9  # s: a difference below is none
+_UNSEEN = "Other storage I/O, such as that of checkpoints, is not measured."
+_UTILISATION = "utilisation_percent"
+# Calls on files of no tier, by their columns: whether the loop made them.
+_OTHERS = {"other": True, "beside": False}
+_RUN = ["execution_time_s", "compute_time_s", "other_s", "beside_s"]
+_IDEAL = {
+    "execution_time_s": "ideal_time_s",
+    "other_s": "ideal_other_s",
+    _UTILISATION: "ideal_utilisation_percent",
+}
 
 
-def storage_time(epochs: pd.DataFrame, ideal_epochs: pd.DataFrame) -> pd.DataFrame:
+def storage_time(
+    epochs: pd.DataFrame,
+    ideal_epochs: pd.DataFrame,
+    other: pd.DataFrame | None = None,
+    ideal_other: pd.DataFrame | None = None,
+) -> pd.DataFrame:
     """Return which part of the time of each epoch is storage.
 
     Parameters
     ----------
     epochs, ideal_epochs : DataFrame
         Tables ``epochs`` of the runs, and of their ideal runs.
+    other, ideal_other : DataFrame, optional
+        Tables ``other_time`` of both, if a program was run. Without one the loops made
+        no calls on files of no tier.
 
     Returns
     -------
-    DataFrame, shape (n_scenarios * n_cache_rates * n_epochs, 16)
+    DataFrame, shape (n_scenarios * n_cache_rates * n_epochs, 21)
         Table ``storage_time``. The execution time of a run is that of its longest
         process; compute time and utilisation are means over the processes. All are
         means over the repetitions that have an ideal run with this epoch.
@@ -47,34 +68,59 @@ def storage_time(epochs: pd.DataFrame, ideal_epochs: pd.DataFrame) -> pd.DataFra
     ValueError
         If no run has an ideal one.
     """
-    ideal = _runs_epochs(ideal_epochs).groupby(_PAIR)
-    ideal = ideal[["execution_time_s", "utilisation_percent"]].first()
-    ideal = ideal.set_axis(["ideal_time_s", "ideal_utilisation_percent"], axis=1)
-    pairs = _runs_epochs(epochs).join(ideal, on=_PAIR)
+    ideal = _runs_epochs(ideal_epochs, ideal_other).groupby(_PAIR)[list(_IDEAL)].first()
+    pairs = _runs_epochs(epochs, other).join(ideal.rename(columns=_IDEAL), on=_PAIR)
     pairs = pairs[pairs["ideal_time_s"].notna()]
     if pairs.empty:
         raise ValueError(
             f"pairs: got repetitions {_repetitions(epochs)} and ideal ones "
             f"{_repetitions(ideal_epochs)}, expected some in common."
         )
-    pairs["storage_s"] = pairs["execution_time_s"] - pairs["ideal_time_s"]
+    # Writes vary from run to run, and the dataset has no part in that.
+    more_s = (pairs["other_s"] - pairs["ideal_other_s"]).fillna(0.0)
+    pairs["storage_s"] = pairs["execution_time_s"] - pairs["ideal_time_s"] - more_s
     groups = pairs.groupby(_POINT)
-    means = groups[["execution_time_s", "compute_time_s", *ideal.columns]].mean()
-    table = means.assign(n_repetitions=groups.size())
+    table = groups[[*_RUN, *_IDEAL.values()]].mean().assign(n_repetitions=groups.size())
     for value, half in (
         ("storage_s", "storage_interval_s"),
-        ("utilisation_percent", "utilisation_interval_percent"),
+        (_UTILISATION, "utilisation_interval_percent"),
     ):
         found = mean_intervals(pairs, _POINT, value)
         table[value], table[half] = found["mean"], (found["high"] - found["low"]) / 2
+    for name, in_loop in _OTHERS.items():
+        table[f"{name}_io"] = _words_of_calls(other, in_loop, pairs, table.index)
     return table.reset_index()[list(TABLES["storage_time"])]
 
 
-def _runs_epochs(epochs: pd.DataFrame) -> pd.DataFrame:
+def _runs_epochs(epochs: pd.DataFrame, other: pd.DataFrame | None) -> pd.DataFrame:
     """Return a row for each epoch of each run, from those of its processes."""
     ranks = epochs.groupby(RUN_EPOCH)
-    table = ranks[["compute_time_s", "utilisation_percent"]].mean()
-    return table.assign(execution_time_s=ranks["execution_time_s"].max()).reset_index()
+    table = ranks[["compute_time_s", _UTILISATION]].mean()
+    table = table.assign(execution_time_s=ranks["execution_time_s"].max())
+    for name, in_loop in _OTHERS.items():
+        table[f"{name}_s"] = 0.0
+        if other is not None:
+            times_s = slowest_rows(other, in_loop).groupby(RUN_EPOCH)["time_s"]
+            sums_s = times_s.sum(min_count=1)
+            table[f"{name}_s"] = sums_s.reindex(table.index, fill_value=0.0)
+    return table.reset_index()
+
+
+def _words_of_calls(
+    other: pd.DataFrame | None,
+    in_loop: bool,
+    pairs: pd.DataFrame,
+    points: pd.MultiIndex,
+) -> list[str]:
+    """Return what the calls on files of no tier are at some points."""
+    if other is None:
+        return [""] * len(points)
+    rows = slowest_rows(other, in_loop).merge(pairs[RUN_EPOCH])
+    rows = {point: of_point for point, of_point in rows.groupby(_POINT)}
+    n_runs = pairs.groupby(_POINT).size()
+    return [
+        other_words(rows[one], n_runs[one]) if one in rows else "" for one in points
+    ]
 
 
 def _repetitions(epochs: pd.DataFrame) -> list[int]:
@@ -83,60 +129,142 @@ def _repetitions(epochs: pd.DataFrame) -> list[int]:
 
 
 def storage_sentence(row: Mapping[str, Any], origin: Origin = NO_ORIGIN) -> str:
-    """Return what storage costs at a point in words: one sentence, or two.
+    """Return what storage costs at a point in words: some sentences.
 
     Parameters
     ----------
     row : mapping
         A row of table ``storage_time``. The rest of the time is the processor's where
-        the training computes nothing, else computation and the processor.
+        the training computes nothing, else computation and the processor. If it has
+        ``fastest_s``, an epoch with the same ideal run was as short as that.
     origin : Origin, optional
         Where the numbers come from: it says whether a program marks no epochs.
     """
-    phase, a_phase = ("run", "a run") if origin.is_whole_run else ("epoch", "an epoch")
-    whole_s, ideal_s, half_s = (
-        row[name] for name in ("execution_time_s", "ideal_time_s", "storage_interval_s")
-    )
-    decimals = _decimals(max(whole_s, ideal_s))
-    decimals = max(decimals, min(_decimals(half_s, digits=1), _DIGITS))
-    whole, ideal, storage = (
-        f"{time_s:z.{decimals}f}" for time_s in (whole_s, ideal_s, row["storage_s"])
-    )
-    of = f"{whole} s {a_phase} at cache rate {row['cache_rate_percent']} %"
-    source = "" if row["source"] == "measured" else f" ({row['source']})"
-    others = "the processor's"
-    if row["compute_time_s"] != 0:  # or not known
-        others = "computation and the processor"
-    if is_nothing(row):
-        return f"Nothing of {of} is storage: the time is {others}{source}."
-    interval = f" s ({NO_INTERVAL})"
-    if not math.isnan(half_s):
-        interval = f" ± {half_s:.{decimals}f} s"
-    start = f"Of {of}, {storage}{interval} are storage"
-    if is_untold(row):
-        least_s = max(0.0, whole_s - row["storage_s"] - half_s)
-        rest = f"at least {least_s:.{decimals}f} s are {others}"
-        if float(f"{least_s:.{decimals}f}") == 0:
-            rest = "more repetitions, longer epochs or an idle machine tell more"
-        return f"{start}, which cannot be told from 0; {rest}{source}."
-    words = (
-        f"{start}; no storage, however fast, makes {a_phase} shorter than {ideal} "
-        f"s{source}."
-    )
-    if 2 * ideal_s > whole_s:
-        words += f" Most of the {phase} is {others}."
-    return words + _utilisation_words(row)
+    return _Sentences(row, "run" if origin.is_whole_run else "epoch").words()
 
 
-def _utilisation_words(row: Mapping[str, Any]) -> str:
+class _Sentences:
+    """What storage costs in a phase, which is an epoch or a run."""
+
+    def __init__(self, row: Mapping[str, Any], phase: str):
+        self._row, self._phase = row, phase
+        self._a_phase = f"{'an' if phase == 'epoch' else 'a'} {phase}"
+        self._whole_s, self._half_s = row["execution_time_s"], row["storage_interval_s"]
+        decimals = _decimals(max(self._whole_s, row["ideal_time_s"]))
+        self._n = max(decimals, min(_decimals(self._half_s, digits=1), _DIGITS))
+        self._is_seen = not math.isnan(row["other_s"] + row["ideal_other_s"])
+        self._others = self._of_others() if self._is_seen else [_UNSEEN]
+        # What no storage takes away; what a program does beside its loop may be in it.
+        ideal_other_s = row["ideal_other_s"] if self._is_seen else 0.0
+        self._left_s = max(0.0, row["ideal_time_s"] - ideal_other_s)
+        self._is_exact = self._is_seen and not self._is_much(row["beside_s"])
+        self._rest = "the processor's"
+        if row["compute_time_s"] != 0:  # or not known
+            self._rest = "computation and the processor"
+
+    def words(self) -> str:
+        """Return all sentences; the first holds the last if nothing stands between."""
+        first, mark, last = self._first_and_last()
+        source = self._row["source"]
+        end = "." if source == "measured" else f" ({source})."
+        sentences = [f"{first}{mark}{last}{end}" if last else f"{first}{end}"]
+        if self._others:
+            final = [f"{last[0].upper()}{last[1:]}."] if last else []
+            sentences = [f"{first}{end}", *self._others, *final]
+        return " ".join([*sentences, *self._further()])
+
+    def _first_and_last(self) -> tuple[str, str, str]:
+        """Return what the dataset's storage costs, and what is left; no full stops."""
+        row, storage_s = self._row, self._row["storage_s"]
+        whole = f"{self._number(self._whole_s)} s {self._a_phase} at cache rate "
+        whole += f"{row['cache_rate_percent']} %"
+        storage = "the dataset's storage" if self._others else "storage"
+        time = f"Of {whole}, {self._number(storage_s)}{self._interval} are {storage}"
+        least = self._least_words() if is_untold(row) else ""
+        if storage_s <= -_ROUNDING:
+            time = f"Of {whole}, what is {storage} cannot be told from 0: the ideal "
+            time += f"run takes {self._number(-storage_s)}{self._interval} longer"
+            return time, "; ", least
+        if is_untold(row):
+            return f"{time}, which cannot be told from 0", "; ", least
+        if storage_s < _ROUNDING:
+            rest = f"the {'rest' if self._others else 'time'} is {self._rest}"
+            return f"Nothing of {whole} is {storage}", ": ", rest * self._is_exact
+        return time, "; ", self._limit_words()
+
+    def _number(self, time_s: float) -> str:
+        return f"{time_s:z.{self._n}f}"
+
+    def _is_much(self, time_s: float) -> bool:
+        return time_s >= self._whole_s * LEAST_PERCENT / 100
+
+    @property
+    def _interval(self) -> str:
+        """Return half of the interval of what storage costs, or that there is none."""
+        if math.isnan(self._half_s):
+            return f" s ({NO_INTERVAL})"
+        return f" ± {self._half_s:.{self._n}f} s"
+
+    def _of_others(self) -> list[str]:
+        """Return sentences on calls on files outside of the dataset, if they count."""
+        row, words = self._row, []
+        if self._is_much(row["other_s"]):
+            words.append(
+                f"Other storage I/O takes {self._number(row['other_s'])} s, which the "
+                f"ideal run does not take away: {row['other_io']}. Faster storage "
+                "there saves at most this."
+            )
+        if self._is_much(row["beside_s"]):
+            words.append(
+                "Threads and processes beside the loop spend "
+                f"{self._number(row['beside_s'])} s in such calls: {row['beside_io']}. "
+                "How long the loop waits for them is not known."
+            )
+        return words
+
+    def _least_words(self) -> str:
+        """Return what the rest takes at least, where storage cannot be told from 0."""
+        if not self._is_exact:
+            return ""
+        least = self._number(max(0.0, self._left_s - self._half_s))
+        if float(least) == 0:
+            return "more repetitions, longer epochs or an idle machine tell more"
+        return f"at least {least} s are {self._rest}"
+
+    def _limit_words(self) -> str:
+        """Return what an epoch takes at least, as far as that was seen."""
+        if not self._is_exact:
+            without = self._number(self._whole_s - self._row["storage_s"])
+            return (
+                f"if the dataset's storage costs nothing, {self._a_phase} takes "
+                f"{without} s"
+            )
+        left = self._number(self._left_s)
+        # An epoch may have been shorter than the ideal one by chance.
+        fastest_s = min(self._whole_s, self._row.get("fastest_s", self._whole_s))
+        if math.isnan(self._half_s) or self._left_s > fastest_s:
+            return f"if storage costs nothing, {self._a_phase} takes {left} s"
+        return f"no storage, however fast, makes {self._a_phase} shorter than {left} s"
+
+    def _further(self) -> list[str]:
+        """Return sentences on the rest, where storage's part can be told."""
+        if is_untold(self._row) or self._row["storage_s"] < _ROUNDING:
+            return []
+        words = _utilisation_words(self._row)
+        if self._is_exact and self._left_s <= self._whole_s < 2 * self._left_s:
+            words.insert(0, f"Most of the {self._phase} is {self._rest}.")
+        return words
+
+
+def _utilisation_words(row: Mapping[str, Any]) -> list[str]:
     """Return the AU and what it is at most, if the training computes."""
     now, ideal = row["utilisation_percent"], row["ideal_utilisation_percent"]
     if not now > 0:  # or not known
-        return ""
-    return (
-        f" The accelerators are used {now:.3g} % of the time (AU), with storage that "
-        f"costs nothing {ideal:.3g} %."
-    )
+        return []
+    words = f"The accelerators are used {now:.3g} % of the time (AU)"
+    if ideal > now:
+        return [f"{words}, with storage that costs nothing {ideal:.3g} %."]
+    return [f"{words}; the ideal runs do not tell how much more is possible."]
 
 
 def is_untold(row: Mapping[str, Any]) -> bool:
@@ -144,11 +272,6 @@ def is_untold(row: Mapping[str, Any]) -> bool:
     half_s = row["storage_interval_s"]
     ends = row["storage_s"] - half_s, row["storage_s"] + half_s
     return not math.isnan(half_s) and leaves_sign_open(*ends)
-
-
-def is_nothing(row: Mapping[str, Any]) -> bool:
-    """Return whether storage takes no time: none is saved if it costs nothing."""
-    return row["storage_s"] < _ROUNDING and not is_untold(row)
 
 
 def _decimals(time_s: float, digits: int = _DIGITS) -> int:
@@ -182,6 +305,8 @@ def storage_sentences(
     if table is None:
         return []
     table = select_epoch(table, epoch)
+    fastest_s = table.groupby(_SHARED)["execution_time_s"].transform("min")
+    table = table.assign(fastest_s=fastest_s)
     titles = scenario_titles(table[SCENARIO].drop_duplicates(), dataset_titles or {})
     lines = []
     for scenario in titles.to_dict("records"):

@@ -126,15 +126,18 @@ def best_policy_words(summary: pd.DataFrame | None) -> str:
         return ""
     on_lfs = summary[summary["cache_rate_percent"] > 0]
     best = on_lfs.loc[on_lfs["time_cut_percent"].idxmax()]
-    percent = best["time_cut_percent"]
+    percent, is_open = best["time_cut_percent"], is_undecided(best)
     does = "saves most time" if percent > 0 else "loses least time"
+    than = f" {'less' if percent > 0 else 'more'} than with nothing on the LFS"
+    if is_open:
+        does = "takes least time"
     words = (
         f"Of the policies, {best['policy']} at a cache rate of "
         f"{best['cache_rate_percent']} % {does} in "
         f"{count_words(best['n_epochs'], 'epoch')}, staging and copies included: "
-        f"{abs(percent):.1f} %{_ends_words(best, percent)}."
+        f"{abs(percent):.1f} %{than * is_open}{_ends_words(best, percent)}."
     )
-    if is_undecided(best):
+    if is_open:
         words += " It is undecided whether that saves or loses time."
     return words
 

@@ -19,8 +19,9 @@ from tierscope.core.words import in_seconds
 # Parts of an execution time besides classes and `TOGETHER`: in the processes, and stall
 # that no model divides.
 COMPUTATION, PROCESSOR, STALL = "computation", "processor", "stall"
+OTHER_IO = "other storage I/O"  # in files of no tier
 STALL_PARTS = [*CLASSES, TOGETHER]
-LEAST_PERCENT = 1  # of the execution time: a later stall below is practically none
+LEAST_PERCENT = 1  # of the execution time: less is practically none
 NOT_KNOWN = "not known"
 UNKNOWN_STALL = (
     "The training computes, so I/O time may be hidden; no model tells which class it "
@@ -153,17 +154,22 @@ def divide_execution_time(
     -------
     DataFrame
         A row a point and part: the keys of the point, ``part`` and ``time_s``.
-        `PROCESSOR` is what the ideal run takes besides computation, or all of it where
-        computation is not known. What storage costs is divided as the model divides its
+        `OTHER_IO` is what the loop spends in files of no tier. `PROCESSOR` is what the
+        ideal run takes besides it and computation; where computation is not known, it
+        is part of it. What storage costs is divided as the model divides its
         own stall, and is one `STALL` where the model has none. ``is_negative`` says
         that noise made a part negative; its time is 0.
     """
     keys = [*_POINT]
     points = storage_time.set_index(keys)
-    compute_s = points["compute_time_s"]
+    other_s = points["ideal_other_s"].fillna(0.0)
+    ideal_s = points["ideal_time_s"] - other_s
+    compute_s = points["compute_time_s"]  # a loop may write in between
+    compute_s = compute_s.where(~(other_s > 0), compute_s.clip(upper=ideal_s))
     times_s = {
         COMPUTATION: compute_s,
-        PROCESSOR: points["ideal_time_s"] - compute_s.fillna(0.0),
+        PROCESSOR: ideal_s - compute_s.fillna(0.0),
+        OTHER_IO: points["other_s"].fillna(0.0),
     }
     shares = _shares(stalls, points.index)
     whole = shares.isna().all(axis=1)

@@ -43,6 +43,7 @@ def environment_of(node: Mapping[str, Any]) -> dict[str, str]:
     environment = tracing_environment(node) | {
         "PYTHONUTF8": own,
         "TIERSCOPE_REDIRECT": node["table"],
+        "TIERSCOPE_TRACE_OTHERS": os.path.dirname(node["table"]),
         "TIERSCOPE_HOOK_NOTES": node["notes"],
         "PYTHONPATH": os.pathsep.join(modules),
     }

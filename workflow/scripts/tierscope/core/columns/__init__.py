@@ -103,7 +103,7 @@ RUN_EPOCH = [*RUN_KEYS, "epoch"]
 TRAINING, INTERVAL = list(analysis.TRAINING), list(analysis.INTERVAL)
 CLASSES = [str(io_class) for io_class in IOClass]
 LATER_NUMBERS = analysis.LATER | model.LATER
-LATER_WORDS = model.LATER_WORDS
+LATER_WORDS = model.LATER_WORDS | analysis.LATER_WORDS
 IMPROVEMENTS, CLASS_TIMES = list(shared.IMPROVEMENTS), list(shared.CLASS_TIMES)
 
 

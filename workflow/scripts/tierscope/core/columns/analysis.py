@@ -165,8 +165,29 @@ _STORAGE_TIME: Columns = {
     "ideal_time_s": seconds(
         "Execution time with storage that costs nothing, mean over the repetitions."
     ),
+    "other_s": seconds(
+        "Part of it in which the loop of the process with most made calls on files of "
+        "no tier, such as checkpoints, mean over the repetitions; missing if unseen.",
+        may_be_missing=True,
+    ),
+    "ideal_other_s": seconds(
+        "The same part of `ideal_time_s`.",
+        may_be_missing=True,
+    ),
+    "other_io": text(
+        "What `other_s` consists of, by call and file system; empty if there is none."
+    ),
+    "beside_s": seconds(
+        "Time of such calls by other threads and processes, such as workers, summed "
+        "over those of the rank with most.",
+        may_be_missing=True,
+    ),
+    "beside_io": text(
+        "What `beside_s` consists of, by call and file system; empty if there is none."
+    ),
     "storage_s": seconds(
-        "Execution time minus the ideal one of the same repetition, mean of the pairs.",
+        "Execution time minus the ideal one of the same repetition, mean of the pairs; "
+        "without `other_s` and `ideal_other_s`, where both are known.",
         ANY_NUMBER,
     ),
     "storage_interval_s": seconds(
@@ -353,7 +374,9 @@ INTERVAL: Columns = {
     for end, word in (("low", "Lower"), ("high", "Upper"))
 }
 # Numbers that older tables lack, by table.
+LATER_WORDS = {"storage_time": ("other_io", "beside_io")}
 LATER: dict[str, tuple[str, ...]] = {
+    "storage_time": ("other_s", "ideal_other_s", "beside_s"),
     "estimates": (*TRAINING, *INTERVAL),
     "goals": ("goal_percent", "best_utilisation_percent", "grid_step_percent"),
     "combinations": (

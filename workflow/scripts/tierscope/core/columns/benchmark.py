@@ -190,6 +190,7 @@ _STATEMENTS: Columns = {
             "cold",
             "cover",
             "once",
+            "other io",
             "whole",
             "time",
         ),

@@ -1,6 +1,6 @@
 """Tables that are made from a run's log and from what it notes beside it."""
 
-from tierscope.core.columns.column import Columns, count, seconds, size, text
+from tierscope.core.columns.column import Columns, count, flag, seconds, size, text
 from tierscope.core.columns.shared import (
     COPIES,
     EPOCH,
@@ -33,6 +33,32 @@ _OTHER_IO: Columns = {
     "read_time_s": seconds("Time in read calls."),
     "write_time_s": seconds("Time in write calls."),
     "meta_time_s": seconds("Time in all other calls."),
+}
+
+_OTHER_TIME: Columns = {
+    "rank": RANK,
+    "epoch": EPOCH,
+    "mount": text("Where the file system of the files is mounted."),
+    "fs_type": text("Its type, such as `ext4`."),
+    "holds": text(
+        "Which tiers lie on it.", words=("none", "gfs", "lfs", "gfs and lfs")
+    ),
+    "call": text(
+        "What the calls do: read, write, make written bytes durable, or anything else, "
+        "such as open, close and rename.",
+        words=("read", "write", "fsync", "other"),
+    ),
+    "in_loop": flag(
+        "Whether the thread of the training loop made them; if not, other threads and "
+        "processes did, such as workers."
+    ),
+    "operations": count("Number of calls."),
+    "bytes": size("Bytes that they moved."),
+    "time_s": seconds(
+        "Time in these calls, of which those of other threads of a process count once "
+        "where they overlap; missing if the tracer does not see them.",
+        may_be_missing=True,
+    ),
 }
 
 _RUN_STAGE_IN: Columns = {
@@ -110,6 +136,8 @@ TABLES: dict[str, Columns] = {
     },
     "run_other_io": _OTHER_IO,
     "other_io": RUN_KEYS | _OTHER_IO,
+    "run_other_time": _OTHER_TIME,
+    "other_time": RUN_KEYS | _OTHER_TIME,
     "run_stage_in": _RUN_STAGE_IN,
     "stage_in": RUN_KEYS | _RUN_STAGE_IN,
     "run_peers": _RUN_PEERS,

@@ -14,6 +14,7 @@ from tierscope.analysis.breakdown import select_epoch
 from tierscope.analysis.training.stalls import (
     COMPUTATION,
     NOT_STORAGE,
+    OTHER_IO,
     PROCESSOR,
     STALL,
     STALL_PARTS,
@@ -36,10 +37,11 @@ from tierscope.figures.style import (
     write_around,
 )
 
-_PARTS = [COMPUTATION, PROCESSOR, *STALL_PARTS, STALL]
+_PARTS = [COMPUTATION, PROCESSOR, OTHER_IO, *STALL_PARTS, STALL]
 _COLOURS = {
     COMPUTATION: "#BBBBBB",
     PROCESSOR: "#777777",
+    OTHER_IO: "#DDCC77",
     TOGETHER: TOGETHER_COLOUR,
     STALL: "#882255",
     **{str(one): one.colour for one in IOClass},
@@ -48,6 +50,7 @@ _LABELS = {
     COMPUTATION: "computation",
     PROCESSOR: "processor, and waits for\nother processes: what else"
     "\nan epoch takes if storage\ncosts nothing",
+    OTHER_IO: "other storage I/O, such as\ncheckpoints",
     TOGETHER: "stall of several classes\ntogether (model)",
     STALL: "stall (not divided)",
     **{str(one): f"stall of {one.label}\n(model)" for one in IOClass},

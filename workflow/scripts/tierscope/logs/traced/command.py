@@ -178,6 +178,7 @@ def traced_environment(
         ),
         "TIERSCOPE_TRACE_EXCLUDED": "" if paths else "\n".join(EXCLUDED),
         "TIERSCOPE_TRACE_PROCESSES": "1",
+        "TIERSCOPE_TRACE_OTHERS": "",  # not of a sweep in which this runs
     }
 
 

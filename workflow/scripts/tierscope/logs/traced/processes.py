@@ -47,6 +47,7 @@ RANK_VARIABLES = (
     "SLURM_PROCID",
 )
 _STREAM_MARK = b"\1"  # before the path of a file used as a stream
+_OTHER_MARK = b"\2"  # before the name of a sum of calls on files of no tier
 # Counters of such a record that STDIO calls otherwise.
 _STREAM_COUNTERS = {"STDIO_FDOPENS": "POSIX_DUPS", "STDIO_FLUSHES": "POSIX_FSYNCS"}
 _MOST_PARENTS, _LONGEST_PROGRAM = 30, 100  # the metadata of a log has 1023 bytes
@@ -394,8 +395,9 @@ def _counted(
     if device_bytes is not None:
         device_bytes = max(0, device_bytes - spools[0].device_bytes)
     paths = [names[one].removeprefix(_STREAM_MARK) for one in records["id"].tolist()]
+    is_file = np.array([not path.startswith(_OTHER_MARK) for path in paths], bool)
     reads = ProcessReads(
-        bytes_by_file_system(paths, records["POSIX_BYTES_READ"]),
+        bytes_by_file_system(paths, records["POSIX_BYTES_READ"] * is_file),
         device_bytes,
         sum(spool.mapped_bytes for spool in spools),
     )
@@ -444,7 +446,9 @@ def split_streams(
         [names[one].startswith(_STREAM_MARK) for one in records["id"].tolist()], bool
     )
     paths = {
-        of: name for of, name in names.items() if not name.startswith(_STREAM_MARK)
+        of: name.removeprefix(_OTHER_MARK)
+        for of, name in names.items()
+        if not name.startswith(_STREAM_MARK)
     }
     modules = {"POSIX": records[~is_stream]}
     if is_stream.any():

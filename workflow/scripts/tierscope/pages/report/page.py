@@ -14,6 +14,7 @@ from tierscope.analysis.comparing.policies import warming_policies
 from tierscope.analysis.comparing.savings import best_policy_words
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.scorecard import scorecard_title
+from tierscope.analysis.training.other_io import MOUNT_NAMES
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin, source_note
 from tierscope.core.verdict import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
@@ -184,7 +185,12 @@ def report_context(
         "knows_stalls": stalls is not None,
         "best_policy": best_policy_words(policy_summary),
         "is_measured": keys["source"].eq("measured").all(),
-        "storage": storage_sentences(storage_time, epoch, provenance, dataset_titles),
+        "storage": [
+            MOUNT_NAMES.sub("", sentence) if anonymous else sentence
+            for sentence in storage_sentences(
+                storage_time, epoch, provenance, dataset_titles
+            )
+        ],
         "best_method": BEST_METHOD,
         "interval_method": METHOD,
         "warming": warming,

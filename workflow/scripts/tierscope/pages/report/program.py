@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.analysis.training.other_io import MOUNT_NAMES
 from tierscope.core.certificate import ADVICE, LIBRARIES
 from tierscope.core.certificate import NAMES as CERTIFIED
 from tierscope.core.columns import SCENARIO
@@ -36,20 +37,22 @@ _NAMES = CERTIFIED | {
     "once": "no file opened twice",
     "whole": "files read whole",
     "time": "I/O time fits the workers",
+    "other io": "no other files make the loop wait",
 }
 _EPOCHS_BY = {
     "hook": "marked by the loops of the framework",
     "mark": "marked by the program",
     "nobody": "not marked, so the run is one phase",
 }
-# What words of a statement name: files of the dataset, programs that escaped, and
-# libraries.
+# What words of a statement name: files of the dataset, programs that escaped,
+# libraries, and mount points.
 _NAMED = {
     LIBRARIES: re.compile(r": .*(?=\.)", re.DOTALL),
     ADVICE: re.compile(r" \(.*?processes\)", re.DOTALL),
     "read only": re.compile(r" \(.*\)", re.DOTALL),
     "unchanged": re.compile(r" \(.*\)", re.DOTALL),
     "seen": re.compile(r"(?<=redirected): .*(?=\.)", re.DOTALL),
+    "other io": MOUNT_NAMES,
 }
 _OTHER_WORDS = "elsewhere with other numbers, see table"
 
