@@ -265,8 +265,8 @@ def test_bytes_are_compared_file_by_file():
 @pytest.mark.parametrize(
     ("read", "answer", "words"),
     [
-        ((101, 101), "yes", "to 1 % of the bytes: 2 of 4 files differ, by 2 B together"),
-        ((98, 102), "yes", "2 of 4 files differ, by 4 B together"),
+        ((101, 101), "yes", "to 1 % of the bytes: 2 of 4 files differ, by 2 B"),
+        ((98, 102), "yes", "2 of 4 files differ, by 4 B together."),
         ((97, 102), "no", "2 of 4 files differ, and all bytes read are 0.998 times"),
         ((100, 105), "no", "1 of 4 files differ, and all bytes read are 1.01 times"),
     ],
