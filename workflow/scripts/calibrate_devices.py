@@ -38,6 +38,7 @@ def main() -> None:
         tables.get("probes"),
         snakemake.params.parameters,
         snakemake.params.tries_structures,
+        say=lambda line: print(f"fit: {line}"),
     )
     head = f"Calibration {name} of system {description.system.name}"
     report = f"{head} ({description.source} data):\n{result.text()}"
