@@ -310,7 +310,7 @@ def test_steps_of_a_fit_are_shown_as_they_come_and_its_report_at_its_end(
         handler = logger(stream)
         for one in (run_info(calibrate=2), started):
             handler.emit(one)
-        path.write_text("fit: 8 parameters, step 1, 9.10 % left\n")
+        path.write_text("fit: 8 parameters, step 1: 9.10 % off\n")
         handler._follow(handler._running[1])
         handler._show_status()
         with path.open("a") as log:
@@ -318,12 +318,12 @@ def test_steps_of_a_fit_are_shown_as_they_come_and_its_report_at_its_end(
         handler.emit(finished(1))
     assert lines(file) == [
         "2 jobs to do.",
-        "8 parameters, step 1, 9.10 % left",
+        "8 parameters, step 1: 9.10 % off",
         "the limits of a",
         "1 of 2 jobs  Fitting (0 s)",
         "a = 3 s",
     ]
-    assert "Fitting: 8 parameters, step 1, 9.10 % left" in terminal.text
+    assert "Fitting: 8 parameters, step 1: 9.10 % off" in terminal.text
     assert terminal.text.count("a = 3 s") == 1
 
 

@@ -184,15 +184,17 @@ class Minimum:
 class _Steps:
     """The steps of a search: tells of each, and ends with one that gains too little."""
 
-    def __init__(self, say: Callable[[str], None]):
-        self.say, self.left, self.is_done = say, np.inf, False
+    def __init__(self, what: str, say: Callable[[str], None]):
+        self.what, self.say, self.left, self.is_done = what, say, np.inf, False
 
     def check(self, intermediate_result: OptimizeResult) -> None:
         """End the search if a step has gained less than the noise lets us see."""
         terms = intermediate_result.fun
         before, self.left = self.left, float((terms**2).sum())
         square = self.left / len(terms)
-        self.say(f"step {intermediate_result.nit}, {100 * square**0.5:.2f} % left")
+        rms_percent = 100 * square**0.5
+        step = f"step {intermediate_result.nit}: {rms_percent:.2f} % off"
+        self.say(f"{self.what}, {step}")
         self.is_done = before - self.left < _GAIN * max(square, NOISE**2)
         if self.is_done:
             raise StopIteration
@@ -302,7 +304,7 @@ class Objective:
         own = found.space.directions[:, alone].argmax(axis=0)
         jacobian[:, own], noise[own] = found.jacobian[:, alone], found.noise[alone]
         if others := [i for i in range(n) if i not in own]:
-            self.say(f"{count_words(len(others), 'other parameter')}, their effect")
+            self.say(f"{count_words(len(others), 'other parameter')}: their effect")
             space = Space.of(found.x, [[i] for i in others], self.signs)
             jacobian[:, others], noise[others] = broad_derivatives(
                 lambda z: self.residuals(space, z), found.x[others]
@@ -349,9 +351,9 @@ class Objective:
         """Return the least sum of squares in some directions, from `x` on."""
         z, converged = space.start(x), True
         if len(z):
-            what = count_words(len(z), "parameter")
+            steps = _Steps(count_words(len(z), "parameter"), self.say)
             z, converged = self._search(
-                lambda z: self.residuals(space, z), space, z, what
+                lambda z: self.residuals(space, z), space, z, steps
             )
         return self.minimum(space, z, converged)
 
@@ -369,10 +371,10 @@ class Objective:
         def left(z: np.ndarray) -> float:
             return float((residuals(z) ** 2).sum())
 
-        what = "another structure"
-        self.say(f"{what}, {count_words(len(starts), 'start')}")
+        steps = _Steps("another structure", self.say)
+        self.say(f"{steps.what}: the best of {count_words(len(starts), 'start')}")
         best = min((space.start(one) for one in starts), key=left)
-        found, _ = self._search(residuals, space, best, what, _FEW_EVALUATIONS)
+        found, _ = self._search(residuals, space, best, steps, _FEW_EVALUATIONS)
         return left(found), space.at(found)
 
     def best_start(self, groups: Sequence[Sequence[int]], x: np.ndarray) -> np.ndarray:
@@ -390,6 +392,7 @@ class Objective:
         """
         best, least = x, np.inf
         for start in self._starts(x):
+            self.say("a start that meets the probes")
             space = Space.of(start, groups, self.signs)
             found = self._fit_probes(space, start)
             terms = self.residuals(space, space.start(found))
@@ -414,14 +417,15 @@ class Objective:
         """Return the parameters with which the probes alone are met best, if any."""
         z = space.start(x)
         if len(z) and self.measured_probes:
+            steps = _Steps("probes alone", unsaid)
             z, _ = self._search(
-                lambda z: self.probe_residuals(space.at(z)), space, z, "probes alone"
+                lambda z: self.probe_residuals(space.at(z)), space, z, steps
             )
         return space.at(z)
 
     def minimum(self, space: Space, z: np.ndarray, converged: bool = True) -> Minimum:
         """Return the sum of squares at a place, with its derivatives there."""
-        self.say(f"{count_words(len(z), 'parameter')}, what the data tell of them")
+        self.say(f"{count_words(len(z), 'parameter')}: what the data tell")
         terms = self.residuals(space, z)
         n_free = len(terms) - len(z)
         s = np.sqrt((terms**2).sum() / n_free) if n_free > 0 else 0.0
@@ -435,12 +439,11 @@ class Objective:
         residuals: Callable,
         space: Space,
         start: np.ndarray,
-        what: str,
+        steps: _Steps,
         most_evaluations: int = _MOST_EVALUATIONS,
     ) -> tuple[np.ndarray, bool]:
         """Return a minimum of a sum of squares, and whether it was reached."""
         lower, upper = space.bounds(*self.bounds)
-        steps = _Steps(lambda line: self.say(f"{what}, {line}"))
         found = least_squares(
             residuals,
             np.clip(start, lower + 1e-6, upper - 1e-6),
