@@ -137,14 +137,15 @@ class Measured(Objective):
     ("n_files", "epochs", "repetitions", "expected"),
     [
         (1000, 1, {0: 1}, 16),
-        (1000, 2, {0: 1}, 8),
-        (1000, 2, {0: 2, 50: 2}, 4),
-        (1000, 2, {0: 2, 50: 9}, 4),  # as many as the rate with the fewest runs needs
-        (1000, 3, {0: 3, 50: 3}, 1),
+        (1000, 1, {0: 1, 50: 1, 100: 1}, 16),
+        (2000, 1, {0: 1, 50: 1, 100: 1}, 8),
+        (1000, 2, {0: 2, 50: 2}, 6),
+        (1000, 2, {0: 2, 50: 10}, 2),
+        (1000, 2, {rate: 3 for rate in range(11)}, 1),
         (880, 3, {0: 2, 50: 2, 100: 2}, 2),
     ],
 )
-def test_repetitions_and_epochs_take_the_place_of_neighbours(
+def test_points_and_epochs_take_the_place_of_neighbours(
     n_files, epochs, repetitions, expected
 ):
     assert len(Measured(n_files, epochs, repetitions)._shifts(3)) == expected

@@ -3,7 +3,6 @@
 `tierscope.model.calibration.fit` says what its terms are.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -48,10 +47,9 @@ NOISE = 0.01  # relative precision of any time, at best
 _CLEARLY = 3.0  # standard errors by which any other solution must be worse
 # The simulator is not smooth: a small change can reorder two ranks and so change all
 # later events. So it is averaged over neighbours at this distance (logarithms). Their
-# number gives `_READS` reads of each cache rate in total: repetitions, epochs and many
-# files average as well.
+# number gives `_READS` reads in total: many points, epochs and files average as well.
 _NEAR = 0.01
-_READS, _MOST_PAIRS = 16_000, 8
+_READS, _MOST_PAIRS = 48_000, 8
 # Factors of the starting credit: with too much credit a rate limit has no effect.
 _CREDITS = (1.0, 0.5, 0.2, 0.05)
 # Factors of the starting rates of OSTs and links: a search may end where the wrong one
@@ -338,8 +336,7 @@ class Objective:
 
     def _shifts(self, n: int) -> np.ndarray:
         """Return the neighbours for averaging the simulator, in logarithms."""
-        rates = Counter(point.cache_rate_percent for point in self.measured)
-        n_epochs = min(rates.values()) * self.description.training.epochs
+        n_epochs = len(self.measured) * self.description.training.epochs
         n_reads = n_epochs * self.description.dataset.n_files
         n_pairs = min(_MOST_PAIRS, _READS // (2 * n_reads))
         if n_pairs == 0:
