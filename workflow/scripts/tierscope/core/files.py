@@ -58,3 +58,8 @@ def log_to(path: str) -> None:
     A line is there as soon as it is printed, so a log can be read meanwhile.
     """
     sys.stdout = sys.stderr = open(path, "w", buffering=1, encoding="utf-8")
+
+
+def say_step(line: str) -> None:
+    """Print a step of a fit so that the terminal shows it while the script runs."""
+    print(f"fit: {line}")
