@@ -25,7 +25,7 @@ from tierscope.trace.program_records import BELOW, ProgramRecords
 
 _WHOLE_RUN = -1  # as the epoch of a statement
 _NAMED = 3  # names that a line lists
-_MET_POINTS = 1.0  # what is asked for is met if this part of the bytes is missing
+_MET_POINTS = 1.0  # percent of the bytes that may be missing, or read otherwise
 _KEYS = ["epoch", "tier", "file_id"]
 
 

@@ -11,11 +11,11 @@ from snakemake_logger_plugin_tierscope.words import duration, family, plural
 
 MOST_WARNINGS = 20  # of one job
 _LAUNCH = re.compile(r"one launch of (\d+) process(?:es)? measures (\d+) points?")
+_FIT = "fit: "  # begins a line on a step of a fit
 PROGRESS = re.compile(
     r"one launch of |\d+ processes probe |\s*(?:\S+, )?(?:point|epoch|repeat) \d+ of \d"
-    r"|\S+: \d+ of \d+ (?:files|records|logs|jobs)|fit: "
+    rf"|\S+: \d+ of \d+ (?:files|records|logs|jobs)|{_FIT}"
 )
-_FIT = "fit: "  # before a line on a step of a fit
 _COUNT = re.compile(r"(reading|joining): (\d+) of (\d+)")
 _POINT = re.compile(r"point (\d+) of (\d+)")
 
