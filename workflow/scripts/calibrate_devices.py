@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import yaml
-from tierscope.core.files import log_to, write_text
+from tierscope.core.files import log_to, say_step, write_text
 from tierscope.core.output.streams import end
 from tierscope.core.tables import read_tables, write_table
 from tierscope.model.calibration.fit import as_fitted, calibrate
@@ -38,6 +38,7 @@ def main() -> None:
         tables.get("probes"),
         snakemake.params.parameters,
         snakemake.params.tries_structures,
+        say=say_step,
     )
     head = f"Calibration {name} of system {description.system.name}"
     report = f"{head} ({description.source} data):\n{result.text()}"

@@ -32,7 +32,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from tierscope.core.processes.children import end, end_once, listen
+from tierscope.core.processes.children import end_child, end_once, listen
 from tierscope.core.processes.times import TIME_FORMAT
 
 LOCK = Path("results", ".launch")
@@ -132,7 +132,9 @@ def run_ranks(
             try:
                 status = started.wait()
             except BaseException:
-                end(started, None)  # it ends what it has started, and waits for that
+                end_child(
+                    started, None
+                )  # it ends what it has started, and waits for that
                 raise
         listen(end_once, [signal.SIGINT])
         if status:

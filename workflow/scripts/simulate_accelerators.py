@@ -2,7 +2,7 @@
 
 import pandas as pd
 from tierscope.core.columns import TABLES
-from tierscope.core.files import log_to
+from tierscope.core.files import log_to, say_step
 from tierscope.core.output.streams import end
 from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
@@ -44,7 +44,7 @@ def main() -> None:
     plan, ends = Plan.from_json(params.plan), ()
     points = [Point(params.rate, one) for one in range(params.repetitions)]
     if params.fit:
-        fitted = fit_parameter(plan, params.fit, points)
+        fitted = fit_parameter(plan, params.fit, points, say_step)
         plan, ends = fitted.plan, fitted.ends
         table = fit_table(fitted, params.fit, params.rate)
         write_table(table, snakemake.output.fit, "accelerators_fit")

@@ -442,6 +442,24 @@ def test_bytes_are_compared_file_by_file():
     assert "1.00 times" in words
 
 
+@pytest.mark.parametrize(
+    ("read", "answer", "words"),
+    [
+        ((101, 101), "yes", "to 1 % of the bytes: 2 of 4 files differ, by 2 B"),
+        ((98, 102), "yes", "2 of 4 files differ, by 4 B together."),
+        ((97, 102), "no", "2 of 4 files differ, and all bytes read are 0.998 times"),
+        ((100, 105), "no", "1 of 4 files differ, and all bytes read are 1.01 times"),
+    ],
+)
+def test_files_are_read_whole_if_less_than_one_percent_of_the_bytes_differs(
+    read, answer, words
+):
+    found = [(i, {"bytes_read": n_bytes}) for i, n_bytes in enumerate(read)]
+    found = said(found, epoch=0)["whole"]
+    assert found[0] == answer
+    assert words in found[1]
+
+
 def test_reads_that_no_call_makes_are_not_measured():
     found = said(records=lambda table: table.assign(bytes_read=0), epoch=0)
     assert found["whole"][0] == "not measured"

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from native import compile_library
 
 ROOT = Path(__file__).parents[3]
 # Darshan counts a call of fileno as an open of the file, which it is not.
@@ -46,3 +47,9 @@ def test_table_of_the_docs_is_what_both_wrap(ours, darshan):
         only += re.findall(r"`(\w+)`", second)
     assert sorted(both) == sorted((ours | ONLY_DARSHAN) & darshan)
     assert sorted(only) == sorted(ours - darshan)
+
+
+@pytest.mark.parametrize("name", ["trace", "redirect", "device"])
+def test_newer_headers_of_libc_bring_no_warning(tmp_path, name):
+    header = ROOT / "tests" / "data" / "newer_libc.h"
+    compile_library(tmp_path, name, flags=["-O0", "-include", header])

@@ -168,7 +168,7 @@ TRACED_FOPEN(tmpfile64, (void), (), P_tmpdir)
 #define TRACED_FREOPEN(name)                                                           \
   FILE *name(const char *path, const char *mode, FILE *stream) {                       \
     struct stream *before = traced_stream(stream);                                     \
-    int fd = *events_path && stream ? number_of(stream) : -1;                          \
+    int fd = *events_path ? number_of(stream) : -1;                                    \
     if (before)                                                                        \
       forget_stream(before);                                                           \
     double start_s = call_start();                                                     \

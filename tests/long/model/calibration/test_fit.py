@@ -98,7 +98,13 @@ def test_time_of_a_request_is_told_from_the_transfer(experiment):
 
 
 @pytest.fixture(scope="module")
-def found(experiment):
+def said():
+    """Return what the fit of all parameters says of its steps."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def found(experiment, said):
     """Fit three points and probes on 60 OSTs and on one, every time known to 1 %."""
     description = describe(experiment, 60)
     return calibrate(
@@ -106,10 +112,16 @@ def found(experiment):
         io_time_of(description, noise=0.01),
         probes_of(description, (60, 1), noise=0.01),
         list(PARAMETERS),
+        say=said.append,
     )
 
 
 class TestAllParameters:
+    def test_each_step_is_told(self, found, said):
+        assert said[0] == "a start that meets the probes"
+        assert any(line.startswith("8 parameters, step 1: ") for line in said)
+        assert said[-1] == "8 parameters: what the data tell"
+
     def test_known_parameters_are_recovered_within_their_uncertainty(
         self, experiment, found
     ):

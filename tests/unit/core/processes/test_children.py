@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from sessions import HANG_S, receive_signals
-from tierscope.core.processes.children import ENDING, end, listen
+from tierscope.core.processes.children import ENDING, end_child, listen
 from tierscope.core.processes.times import children_of, descendants, start_time
 
 SCRIPTS = Path(__file__).parents[4] / "workflow" / "scripts"
@@ -111,7 +111,7 @@ def test_status_is_that_of_the_command_as_a_shell_tells_it():
 def test_what_a_command_leaves_is_asked_to_end():
     outer = start(["sh", "-c", f'{sys.executable} -c "$1" & wait', "sh", SLEEPS])
     (left,) = descendants(outer.pid)
-    end(outer, None)
+    end_child(outer, None)
     assert outer.returncode == -signal.SIGTERM
     deadline_s = time.monotonic() + HANG_S
     while start_time(left) is not None:

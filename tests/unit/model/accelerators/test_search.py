@@ -119,19 +119,24 @@ def test_rows_are_a_table():
     assert two["n_repetitions"] == 2
 
 
-def fit_of(percent, parameter="gfs.ost_bandwidth_bytes_per_s", deviation=0):
+def fit_of(
+    percent, parameter="gfs.ost_bandwidth_bytes_per_s", deviation=0, say=[].append
+):
     given = {
         "parameter": parameter,
         "accelerators": 4,
         "utilisation_percent": percent,
         "deviation_points": deviation,
     }
-    return fit.fit_parameter(plan(), given, POINTS)
+    return fit.fit_parameter(plan(), given, POINTS, say)
 
 
 def test_a_rate_is_fitted_to_what_was_measured():
     """Four take 40 files a second; half of that is 20 MB a second."""
-    fitted = fit_of(50, deviation=5)
+    said = []
+    fitted = fit_of(50, deviation=5, say=said.append)
+    assert said[0].startswith("gfs.ost_bandwidth_bytes_per_s 1e+06 B/s: AU ")
+    assert len(said) == len(set(said)) > 10
     assert fitted.value == pytest.approx(2e7, rel=0.03)
     assert fitted.low == pytest.approx(1.8e7, rel=0.03)
     assert fitted.high == pytest.approx(2.2e7, rel=0.03)

@@ -312,6 +312,33 @@ def test_log_for_the_reader_is_printed_when_its_job_has_ended(logger, file, tmp_
     assert lines(file) == ["2 jobs to do.", "mva: 3 % off"]
 
 
+def test_steps_of_a_fit_are_shown_as_they_come_and_its_report_at_its_end(
+    logger, file, terminal, tmp_path
+):
+    path = tmp_path / "fit.log"
+    started = job(message="Fitting.", log=[str(path)], resources={"terminal": "log"})
+    for stream in (file, terminal):
+        path.unlink(missing_ok=True)
+        handler = logger(stream)
+        for one in (run_info(calibrate=2), started):
+            handler.emit(one)
+        path.write_text("fit: 8 parameters, step 1: 9.10 % off\n")
+        handler._follow(handler._running[1])
+        handler._show_status()
+        with path.open("a") as log:
+            log.write("fit: the limits of a\na = 3 s\n")
+        handler.emit(finished(1))
+    assert lines(file) == [
+        "2 jobs to do.",
+        "8 parameters, step 1: 9.10 % off",
+        "the limits of a",
+        "1 of 2 jobs  Fitting (0 s)",
+        "a = 3 s",
+    ]
+    assert "Fitting: 8 parameters, step 1: 9.10 % off" in terminal.text
+    assert terminal.text.count("a = 3 s") == 1
+
+
 def test_plan_is_a_line_a_rule_with_what_is_made(logger, file, launch):
     handler = logger(dryrun=True, stdout=True)
     one = job(1, "run_benchmark", resources=launch.resources)

@@ -12,7 +12,6 @@ import os
 import shlex
 import shutil
 import stat
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tierscope.core.machine import TierError
+from tierscope.core.output.streams import say
 from tierscope.storage.lease import SUFFIX, Lease, LeaseError
 from tierscope.storage.own_folder import FolderError, own_folder
 
@@ -99,7 +99,7 @@ class LocalStorage:
                 if not is_said:
                     is_said = True
                     line = f"waiting for the LFS, {_CLAIM_S:.0f} s at most: {error}"
-                    print(line, file=sys.stderr, flush=True)
+                    say(line)
             except FolderError as error:
                 raise TierError(str(error)) from error
             except OSError as error:

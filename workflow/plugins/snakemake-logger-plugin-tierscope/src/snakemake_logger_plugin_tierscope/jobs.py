@@ -11,9 +11,10 @@ from snakemake_logger_plugin_tierscope.words import duration, family, plural
 
 MOST_WARNINGS = 20  # of one job
 _LAUNCH = re.compile(r"one launch of (\d+) process(?:es)? measures (\d+) points?")
+_FIT = "fit: "  # begins a line on a step of a fit
 PROGRESS = re.compile(
     r"one launch of |\d+ processes probe |\s*(?:\S+, )?(?:point|epoch|repeat) \d+ of \d"
-    r"|\S+: \d+ of \d+ (?:files|records|logs|jobs)"
+    rf"|\S+: \d+ of \d+ (?:files|records|logs|jobs)|{_FIT}"
 )
 WAITING = "waiting for "  # what another start holds; a user who waits wants to know
 _COUNT = re.compile(r"(reading|joining): (\d+) of (\d+)")
@@ -105,10 +106,15 @@ class SnakemakeJob:
 
     def news(self) -> Iterator[Line]:
         """Yield the new lines of its log that must be shown."""
-        if self._terminal != "progress":
+        if self._terminal not in ("progress", "log"):
             return
         for line in self._new_lines():
-            if launch := _LAUNCH.match(line):
+            if line.startswith(_FIT):
+                self._activity = line.removeprefix(_FIT)
+                yield Line(f"  {self._activity}")
+            elif self._terminal == "log":  # shown at its end
+                continue
+            elif launch := _LAUNCH.match(line):
                 self.n_points = int(launch[2])
                 processes = f"{launch[1]} process{'' if launch[1] == '1' else 'es'}"
                 words = f"{plural(self.n_points, 'point')} in one launch of {processes}"
@@ -139,7 +145,8 @@ class SnakemakeJob:
         """Return the log of a job if it is meant for the reader."""
         if self._terminal != "log" or not self.logs:
             return []
-        return text_of(self.logs[0]).rstrip().splitlines()
+        lines = text_of(self.logs[0]).rstrip().splitlines()
+        return [line for line in lines if not line.startswith(_FIT)]
 
     def has_written(self, log: Path) -> bool:
         """Return whether a log is from this job, not left by an earlier start."""

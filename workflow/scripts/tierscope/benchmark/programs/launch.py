@@ -86,7 +86,7 @@ from tierscope.core.given.secrets import command_words
 from tierscope.core.imports import digest_of_modules
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import say
-from tierscope.core.processes.children import end
+from tierscope.core.processes.children import end_child
 from tierscope.core.scenario import Point, UserDataset
 from tierscope.core.tables import read_table, write_table
 from tierscope.core.validation import ConfigError
@@ -223,7 +223,7 @@ class ProgramLaunch:
                     raise BenchmarkError("its launch was ended, and so is this run.")
                 time.sleep(_POLL_S)
         except BaseException:
-            end(launcher, _PATIENCE_S)
+            end_child(launcher, _PATIENCE_S)
             raise
         if launcher.returncode:
             raise BenchmarkError(

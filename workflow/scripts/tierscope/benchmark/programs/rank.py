@@ -18,7 +18,7 @@ from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.tracing import tracing_environment
 from tierscope.core.output.streams import say
-from tierscope.core.processes.children import end, end_with_parent
+from tierscope.core.processes.children import end_child, end_with_parent
 
 _POLL_S = 0.01
 _LOOK_S = 1.0  # between looks whether another rank has failed
@@ -81,7 +81,7 @@ def run_command(
                     "(loader.minutes)."
                 )
     except BaseException:
-        end(child, _GRACE_S, left=signal.SIGKILL)
+        end_child(child, _GRACE_S, left=signal.SIGKILL)
         raise
     return status
 

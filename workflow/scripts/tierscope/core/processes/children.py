@@ -88,7 +88,7 @@ def wait_for(child: subprocess.Popen) -> int | None:
     return signum
 
 
-def end(
+def end_child(
     child: subprocess.Popen,
     patience_s: float | None,
     left: signal.Signals = signal.SIGTERM,

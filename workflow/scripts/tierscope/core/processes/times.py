@@ -35,7 +35,7 @@ def children_of(pid: int) -> dict[int, int]:
     found: list[str] = []
     with suppress(OSError):  # it has ended
         for path in Path(f"/proc/{pid}/task").glob("*/children"):
-            found += path.read_text().split()
+            found += path.read_text(encoding="utf-8").split()
     began = {child: start_time(child) for child in map(int, found)}
     return {child: ticks for child, ticks in began.items() if ticks is not None}
 

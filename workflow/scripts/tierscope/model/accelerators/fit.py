@@ -47,7 +47,10 @@ class Fitted:
 
 
 def fit_parameter(
-    plan: Plan, fit: Mapping[str, Any], points: Sequence[Point]
+    plan: Plan,
+    fit: Mapping[str, Any],
+    points: Sequence[Point],
+    say: Callable[[str], None],
 ) -> Fitted:
     """Fit a parameter of a plan's devices to a measured utilisation.
 
@@ -59,6 +62,8 @@ def fit_parameter(
         Key ``fit`` of the configuration.
     points : sequence of Point
         Repetitions of the cache rate that was measured.
+    say : callable
+        Gets a line on each value that is tried.
 
     Raises
     ------
@@ -75,7 +80,9 @@ def fit_parameter(
     def utilisation(value: float) -> float:
         found = changed(value)
         paces = [simulate_pace(found, fit["accelerators"], one) for one in points]
-        return float(np.mean([one.utilisation_percent for one in paces]))
+        percent = float(np.mean([one.utilisation_percent for one in paces]))
+        say(f"{parameter.name} {value:.4g} {parameter.unit}: AU {percent:.2f} %")
+        return percent
 
     ends, given = curve_ends(utilisation, parameter), fit["utilisation_percent"]
     half = fit["deviation_points"]

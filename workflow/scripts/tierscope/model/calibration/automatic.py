@@ -13,7 +13,7 @@ of what they allow: "at least" for a rate, "at most" for a time. Two stations in
 whose rates can be exchanged are told as the smaller of two rates.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,7 +29,13 @@ from tierscope.model.calibration.identifiability import (
     errors_alone,
 )
 from tierscope.model.calibration.judgement import judge
-from tierscope.model.calibration.objective import NOISE, Minimum, Objective, Space
+from tierscope.model.calibration.objective import (
+    NOISE,
+    Minimum,
+    Objective,
+    Space,
+    unsaid,
+)
 from tierscope.model.calibration.result import (
     BOUND,
     FURTHER_PARAMETERS,
@@ -52,6 +58,7 @@ def fit_what_data_tell(
     io_time: pd.DataFrame,
     probes: pd.DataFrame | None,
     start: Mapping[str, float] | None = None,
+    say: Callable[[str], None] = unsaid,
 ) -> Calibration:
     """Fit the devices' parameters that the data can tell, and say what became of all.
 
@@ -68,7 +75,7 @@ def fit_what_data_tell(
     # A service time of 0 is no value but says that the station does not exist.
     absent = [name for name in ("gfs.close_s",) if not written[name]]
     chosen = tuple(one for name, one in known.items() if name not in absent)
-    objective = Objective(description, io_time, probes, chosen)
+    objective = Objective(description, io_time, probes, chosen, say)
     search = _Search(objective, np.array([written[one.name] for one in chosen]))
     if start is not None:
         search.start = np.log([start[name] for name in objective.names])
@@ -120,9 +127,7 @@ class _Search:
         x = self._begin()
         while True:
             self.minimum = self.objective.minimise(self._space(x), x)
-            step = advice(self.minimum.jacobian, self.minimum.noise, self.minimum.s)
-            if step is not None:
-                self._follow(step)
+            if self._simplify():
                 x = self.minimum.x
             elif None in self.left_out.values():
                 self._put_osts_first()
@@ -148,6 +153,14 @@ class _Search:
             self._leave_out(self.groups.index([i]))
         return objective.best_start(self.groups, x) if self.start is None else x
 
+    def _simplify(self) -> bool:
+        """Leave out and join what the minimum does not tell; return whether it did."""
+        found, before = self.minimum, self.groups
+        while step := advice(found.jacobian, found.noise, found.s):
+            self._follow(step)
+            found = found.within(self._space(found.x))
+        return self.groups != before
+
     def _follow(self, step: LeaveOut | Join) -> None:
         """Leave out or join groups."""
         if isinstance(step, LeaveOut):
@@ -160,12 +173,14 @@ class _Search:
 
     def _leave_out(self, group: int) -> None:
         """Leave out the parameters of a group; their values are settled later."""
-        self.left_out |= dict.fromkeys(self.groups.pop(group))
+        self.left_out |= dict.fromkeys(self.groups[group])
+        self.groups = [one for i, one in enumerate(self.groups) if i != group]
 
     def _settle(self) -> np.ndarray:
         """Give each parameter that was left out its value, and say why."""
         for i in sorted(self.left_out):
             if self.left_out[i] is None:
+                self.objective.say(f"the limits of {self.objective.names[i]}")
                 one = _Aside(self.objective, self.minimum, i)
                 value, self.left_out[i] = one.settled(self.written[i])
                 x = self.minimum.x.copy()

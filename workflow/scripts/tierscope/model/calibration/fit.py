@@ -28,7 +28,7 @@ calibration stops (`Calibration.check`). Without a list the data choose
 (`tierscope.model.calibration.automatic`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,12 @@ from tierscope.core.tables import read_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.model.calibration.automatic import fit_what_data_tell
 from tierscope.model.calibration.judgement import judge
-from tierscope.model.calibration.objective import Objective, Space, refuse_unfinished
+from tierscope.model.calibration.objective import (
+    Objective,
+    Space,
+    refuse_unfinished,
+    unsaid,
+)
 from tierscope.model.calibration.result import (
     FURTHER_PARAMETERS,
     PARAMETERS,
@@ -126,6 +131,7 @@ def calibrate(
     probes: pd.DataFrame | None,
     parameters: Sequence[str] | None = None,
     tries_structures: bool = True,
+    say: Callable[[str], None] = unsaid,
 ) -> Calibration:
     """Fit devices to measured points of a scenario and to probes.
 
@@ -144,6 +150,8 @@ def calibrate(
         Whether files lie on the servers of the description, if it knows them, and
         structures of the GFS are tried (`tierscope.model.calibration.structures`).
         False: file i lies on server i modulo their number.
+    say : callable, optional
+        Gets a line on each step of the fit.
 
     Returns
     -------
@@ -160,14 +168,14 @@ def calibrate(
         description = without_structures(description)
     if parameters is None:
         fit = fit_structure if tries_structures else fit_what_data_tell
-        return fit(description, io_time, probes)
+        return fit(description, io_time, probes, say=say)
     known = PARAMETERS | FURTHER_PARAMETERS
     if unknown := sorted(set(parameters) - set(known)):
         raise ModelError(
             f"parameters: got {unknown[0]}, expected some of {', '.join(known)}."
         )
     chosen = tuple(one for name, one in known.items() if name in parameters)
-    return _fit_all(Objective(description, io_time, probes, chosen))
+    return _fit_all(Objective(description, io_time, probes, chosen, say))
 
 
 def _fit_all(objective: Objective) -> Calibration:

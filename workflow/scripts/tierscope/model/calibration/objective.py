@@ -4,14 +4,15 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import least_squares
+from scipy.optimize import OptimizeResult, least_squares
 
 from tierscope.core.columns import CLASSES
 from tierscope.core.description import ProbeDescription, RunDescription
+from tierscope.core.words import count_words
 from tierscope.model.calibration.identifiability import (
     broad_derivatives,
     derivatives,
@@ -46,16 +47,23 @@ NOISE = 0.01  # relative precision of any time, at best
 _CLEARLY = 3.0  # standard errors by which any other solution must be worse
 # The simulator is not smooth: a small change can reorder two ranks and so change all
 # later events. So it is averaged over neighbours at this distance (logarithms). Their
-# number gives `_READS` reads in total, so it is small for a run with many reads.
+# number gives `_READS` reads in total: many points, epochs and files average as well.
 _NEAR = 0.01
-_READS, _MOST_PAIRS = 16_000, 8
+_READS, _MOST_PAIRS = 96_000, 8
 # Factors of the starting credit: with too much credit a rate limit has no effect.
 _CREDITS = (1.0, 0.5, 0.2, 0.05)
 # Factors of the starting rates of OSTs and links: a search may end where the wrong one
 # of the two limits the reads.
 _STARTS = ((1.0, 1.0), (4.0, 1.0), (1.0, 4.0))
 _TOLERANCE = 1e-5
+# A step that lowers the sum of squares by less than this part of a term's variance ends
+# a search: along it the parameters move by a tenth of their standard error.
+_GAIN = 0.01
 _MOST_EVALUATIONS, _FEW_EVALUATIONS = 60, 12
+
+
+def unsaid(line: str) -> None:
+    """Tell nobody of the progress of a fit."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +169,34 @@ class Minimum:
         """Return standard errors and correlations of z (`uncertainty`)."""
         return uncertainty(self.jacobian, self.noise, self.s)
 
+    def within(self, space: Space) -> "Minimum":
+        """Return the minimum in fewer directions, each a sum of those that it has.
+
+        It is none the less a minimum there. The columns of the jacobian add up.
+        """
+        sums = np.linalg.pinv(self.space.directions) @ space.directions
+        jacobian, noise = self.jacobian @ sums, self.noise @ sums**2
+        return replace(self, space=space, jacobian=jacobian, noise=noise)
+
+
+class _Steps:
+    """The steps of a search: tells of each, and ends with one that gains too little."""
+
+    def __init__(self, what: str, say: Callable[[str], None]):
+        self.what, self.say, self.left, self.is_done = what, say, np.inf, False
+
+    def check(self, intermediate_result: OptimizeResult) -> None:
+        """End the search if a step has gained less than the noise lets us see."""
+        terms = intermediate_result.fun
+        before, self.left = self.left, float((terms**2).sum())
+        square = self.left / len(terms)
+        rms_percent = 100 * square**0.5
+        step = f"step {intermediate_result.nit}: {rms_percent:.2f} % off"
+        self.say(f"{self.what}, {step}")
+        self.is_done = before - self.left < _GAIN * max(square, NOISE**2)
+        if self.is_done:
+            raise StopIteration
+
 
 class Objective:
     """The sum of squares of a calibration as a function of all its parameters.
@@ -171,6 +207,8 @@ class Objective:
         As for `tierscope.model.calibration.fit.calibrate`.
     parameters : tuple of Parameter
         The parameters that may be fitted.
+    say : callable
+        Gets a line on each step.
     """
 
     def __init__(
@@ -179,8 +217,9 @@ class Objective:
         io_time: pd.DataFrame,
         probes: pd.DataFrame | None,
         parameters: tuple[Parameter, ...],
+        say: Callable[[str], None] = unsaid,
     ):
-        self.description, self.parameters = description, parameters
+        self.description, self.parameters, self.say = description, parameters, say
         self.names = [one.name for one in parameters]
         bounds = np.log([[one.lower, one.upper] for one in parameters])
         self.bounds = bounds[:, 0], bounds[:, 1]
@@ -263,6 +302,7 @@ class Objective:
         own = found.space.directions[:, alone].argmax(axis=0)
         jacobian[:, own], noise[own] = found.jacobian[:, alone], found.noise[alone]
         if others := [i for i in range(n) if i not in own]:
+            self.say(f"{count_words(len(others), 'other parameter')}: their effect")
             space = Space.of(found.x, [[i] for i in others], self.signs)
             jacobian[:, others], noise[others] = broad_derivatives(
                 lambda z: self.residuals(space, z), found.x[others]
@@ -296,8 +336,9 @@ class Objective:
 
     def _shifts(self, n: int) -> np.ndarray:
         """Return the neighbours for averaging the simulator, in logarithms."""
-        n_files = self.description.dataset.n_files
-        n_pairs = min(_MOST_PAIRS, _READS // (2 * n_files))
+        n_epochs = len(self.measured) * self.description.training.epochs
+        n_reads = n_epochs * self.description.dataset.n_files
+        n_pairs = min(_MOST_PAIRS, _READS // (2 * n_reads))
         if n_pairs == 0:
             return np.zeros((1, n))
         shifts = np.random.default_rng(0).standard_normal((n_pairs, n))
@@ -307,7 +348,10 @@ class Objective:
         """Return the least sum of squares in some directions, from `x` on."""
         z, converged = space.start(x), True
         if len(z):
-            z, converged = self._search(lambda z: self.residuals(space, z), space, z)
+            steps = _Steps(count_words(len(z), "parameter"), self.say)
+            z, converged = self._search(
+                lambda z: self.residuals(space, z), space, z, steps
+            )
         return self.minimum(space, z, converged)
 
     def least(
@@ -324,8 +368,10 @@ class Objective:
         def left(z: np.ndarray) -> float:
             return float((residuals(z) ** 2).sum())
 
+        steps = _Steps("another structure", self.say)
+        self.say(f"{steps.what}: the best of {count_words(len(starts), 'start')}")
         best = min((space.start(one) for one in starts), key=left)
-        found, _ = self._search(residuals, space, best, _FEW_EVALUATIONS)
+        found, _ = self._search(residuals, space, best, steps, _FEW_EVALUATIONS)
         return left(found), space.at(found)
 
     def best_start(self, groups: Sequence[Sequence[int]], x: np.ndarray) -> np.ndarray:
@@ -343,6 +389,7 @@ class Objective:
         """
         best, least = x, np.inf
         for start in self._starts(x):
+            self.say("a start that meets the probes")
             space = Space.of(start, groups, self.signs)
             found = self._fit_probes(space, start)
             terms = self.residuals(space, space.start(found))
@@ -367,11 +414,15 @@ class Objective:
         """Return the parameters with which the probes alone are met best, if any."""
         z = space.start(x)
         if len(z) and self.measured_probes:
-            z, _ = self._search(lambda z: self.probe_residuals(space.at(z)), space, z)
+            steps = _Steps("probes alone", unsaid)
+            z, _ = self._search(
+                lambda z: self.probe_residuals(space.at(z)), space, z, steps
+            )
         return space.at(z)
 
     def minimum(self, space: Space, z: np.ndarray, converged: bool = True) -> Minimum:
         """Return the sum of squares at a place, with its derivatives there."""
+        self.say(f"{count_words(len(z), 'parameter')}: what the data tell")
         terms = self.residuals(space, z)
         n_free = len(terms) - len(z)
         s = np.sqrt((terms**2).sum() / n_free) if n_free > 0 else 0.0
@@ -385,6 +436,7 @@ class Objective:
         residuals: Callable,
         space: Space,
         start: np.ndarray,
+        steps: _Steps,
         most_evaluations: int = _MOST_EVALUATIONS,
     ) -> tuple[np.ndarray, bool]:
         """Return a minimum of a sum of squares, and whether it was reached."""
@@ -397,8 +449,9 @@ class Objective:
             xtol=_TOLERANCE,
             ftol=_TOLERANCE,
             max_nfev=most_evaluations,
+            callback=steps.check,
         )
-        return found.x, bool(found.success)
+        return found.x, bool(found.success) or steps.is_done
 
     def exchanged(self, x: np.ndarray) -> np.ndarray | None:
         """Return the parameters with the rates of OSTs and links exchanged.

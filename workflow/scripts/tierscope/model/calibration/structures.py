@@ -28,7 +28,12 @@ from scipy.special import fdtrc
 from tierscope.core.columns import POINT
 from tierscope.core.description import RunDescription
 from tierscope.model.calibration.automatic import fit_what_data_tell
-from tierscope.model.calibration.objective import NOISE, Objective, Space
+from tierscope.model.calibration.objective import (
+    NOISE,
+    Objective,
+    Space,
+    unsaid,
+)
 from tierscope.model.calibration.result import (
     FITTED,
     FURTHER_PARAMETERS,
@@ -91,20 +96,23 @@ def without_structures(description: RunDescription) -> RunDescription:
 
 
 def fit_structure(
-    description: RunDescription, io_time: pd.DataFrame, probes: pd.DataFrame | None
+    description: RunDescription,
+    io_time: pd.DataFrame,
+    probes: pd.DataFrame | None,
+    say: Callable[[str], None] = unsaid,
 ) -> Calibration:
     """Fit what the data tell, with the structure of the GFS that they tell.
 
     Parameters and errors are those of `tierscope.model.calibration.fit.calibrate`.
     """
     data, n_units = (io_time, probes), _n_units(io_time, probes)
-    found, taken = fit_what_data_tell(description, *data), []
+    found, taken = fit_what_data_tell(description, *data, say=say), []
     reasons = dict.fromkeys(_structures_of(description), NOT_TRIED)
     while misfits(found):
         others = [one for one in reasons if one not in taken]
         reasons |= dict.fromkeys(others, _UNTOLD)
         left = {
-            one: _left(one, found, *data)
+            one: _left(one, found, *data, say)
             for one in others
             if one.parameters or _told_of_gfs(found)
         }
@@ -113,7 +121,7 @@ def fit_structure(
             break
         best = min(better, key=lambda one: left[one][0])
         described = best.make(found.description)
-        after = fit_what_data_tell(described, *data, start=left[best][1])
+        after = fit_what_data_tell(described, *data, left[best][1], say)
         if not _is_told(best, found, _sum_of_squares(after), n_units):
             break
         if not _are_known(best.parameters, after):
@@ -197,6 +205,7 @@ def _left(
     found: Calibration,
     io_time: pd.DataFrame,
     probes: pd.DataFrame | None,
+    say: Callable[[str], None],
 ) -> tuple[float, dict[str, float]]:
     """Return the sum of squares with a structure, and the parameters that give it.
 
@@ -212,7 +221,7 @@ def _left(
     told = _told_of_gfs(found)
     added = [FURTHER_PARAMETERS[name] for name in structure.parameters]
     description = structure.make(with_values(found.description, values))
-    objective = Objective(description, io_time, probes, (*told, *added))
+    objective = Objective(description, io_time, probes, (*told, *added), say)
     rough = objective.start()
     start = np.array([np.log(values[one.name]) for one in told])
     start = np.append(start, rough[len(told) :])
