@@ -121,7 +121,8 @@ def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
     ((*_, flag, written, last),) = calls
     assert (flag, last) == ("--configfile", "-n")
     assert yaml.safe_load(Path(written).read_text()) == sweep_config(asked)
-    assert calls[0][4:7] == [
+    assert calls[0][1:5] == ["-X", "utf8", "-m", "snakemake"]
+    assert calls[0][6:9] == [
         str(ROOT / "Snakefile"),
         "--profile",
         str(ROOT / "profiles" / "local"),
