@@ -132,7 +132,8 @@ def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
     ((*_, flag, written, last),) = calls
     assert (flag, last) == ("--configfile", "-n")
     assert yaml.safe_load(Path(written).read_text()) == sweep_config(asked)
-    assert calls[0][3:6] == [
+    assert calls[0][1:3] == ["-X", "utf8"]
+    assert calls[0][5:8] == [
         str(ROOT / "Snakefile"),
         "--profile",
         str(ROOT / "profiles" / "local"),
