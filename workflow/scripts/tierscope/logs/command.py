@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
 
 from tierscope.core.columns import COLUMNS, TABLES, allowed_values
 from tierscope.core.validation import ConfigError
@@ -49,6 +50,60 @@ If tierscope itself was killed, write the logs of what it has counted until then
 """
 
 
+class _Once(argparse.Action):
+    """A value that is given once: a second one would replace the first unseen."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        """Note the value, or refuse a second one in a line."""
+        given = vars(namespace).setdefault("given", {})
+        if self.dest in given:
+            name, several = self.option_strings[0], self.nargs == "+"
+            first, second = (_words(one) for one in (given[self.dest], values))
+            expected = f"one list: {name} {first} {second}" if several else "one"
+            parser.exit(
+                2,
+                f"{parser.prog}: {name}: got {first}, then {second}, "
+                f"expected {expected}.\n",
+            )
+        given[self.dest] = values
+        setattr(namespace, self.dest, values)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose options with values are given once."""
+
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        self.register("action", None, _Once)
+
+
+def _words(value: Any) -> str:
+    """Return the value of an option as it was typed."""
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _text(given: str) -> str:
+    """Return a text that is not empty, as that of an unset variable is."""
+    if not given:
+        raise argparse.ArgumentTypeError("got an empty text, expected a value")
+    return given
+
+
+def _path(given: str) -> Path:
+    """Return a path; an empty one would be the current folder."""
+    return Path(_text(given))
+
+
+def _number(given: str) -> int:
+    """Return an integer; a word behind it may be the first of a command."""
+    try:
+        return int(given)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"got {given!r}, expected an integer (a command stands behind --)"
+        ) from None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -56,7 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         asked, unknown = _parser().parse_known_args(given[:end])
         if unknown:
-            asked.refuse(f"unrecognized arguments: {' '.join(unknown)}")
+            hint = "" if "--" in given else " (a command stands behind --)"
+            asked.refuse(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     except SystemExit as refusal:
         if refusal.code and given[0] == "trace":
             return FAILED  # 2 may be a status of the traced command
@@ -76,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     """Return what reads the arguments up to ``--``."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tierscope",
         description=_ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -101,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
         "--logs",
         "-l",
         metavar="DIR",
-        type=Path,
+        type=_path,
         default=Path("darshan-logs"),
         help="folder of the logs (default: %(default)s)",
     )
@@ -109,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
         "--paths",
         "-p",
         metavar="PATH",
+        type=_text,
         nargs="+",
         default=[],
         help="trace these files and folders only (default: all but the system's)",
@@ -116,7 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     tracing.add_argument(
         "--recover",
         metavar="DIR",
-        type=Path,
+        type=_path,
         help="folder of logs in which a killed call has left its counts",
     )
     return parser
@@ -134,23 +191,48 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
     )
     sweeping.set_defaults(refuse=sweeping.error)
     add = sweeping.add_argument
-    add("--dataset", metavar="DIR", type=Path, required=True, help="the dataset")
-    add("--lfs", metavar="DIR", type=Path, help="directory of the LFS, on this machine")
-    add("--system", metavar="NAME", help="a file of resources/systems, for a cluster")
-    add("--profile", metavar="NAME", default="local", help="of Snakemake (local)")
-    add("--name", metavar="NAME", help="of the experiment (that of the dataset)")
+    add("--dataset", metavar="DIR", type=_path, required=True, help="the dataset")
+    add(
+        "--lfs", metavar="DIR", type=_path, help="directory of the LFS, on this machine"
+    )
+    add(
+        "--system",
+        metavar="NAME",
+        type=_text,
+        help="a file of resources/systems, for a cluster",
+    )
+    add(
+        "--profile",
+        metavar="NAME",
+        type=_text,
+        default="local",
+        help="of Snakemake (local)",
+    )
+    add(
+        "--name",
+        metavar="NAME",
+        type=_text,
+        help="of the experiment (that of the dataset)",
+    )
     add(
         "--rates",
         metavar="PERCENT",
-        type=int,
+        type=_number,
         nargs="+",
         default=list(CACHE_RATES_PERCENT),
         help="percent of the bytes on the LFS (0 25 50 75 100)",
     )
-    add("--repetitions", metavar="N", type=int, default=REPETITIONS, help="of each (2)")
+    add(
+        "--repetitions",
+        metavar="N",
+        type=_number,
+        default=REPETITIONS,
+        help="of each (2)",
+    )
     add(
         "--policies",
         metavar="NAME",
+        type=_text,
         nargs="+",
         default=["pinning"],
         help=f"to compare, of {', '.join(PROGRAM_POLICIES)} (pinning)",
@@ -158,7 +240,7 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
     add(
         "--ideal",
         metavar="DIR",
-        type=Path,
+        type=_path,
         help="a directory in memory, such as /dev/shm: tell what storage costs",
     )
     add(
@@ -166,7 +248,7 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
         action="store_true",
         help="fit models of the storage to some rates, and predict the others",
     )
-    add("--minutes", metavar="N", type=int, default=60, help="most of a run (60)")
+    add("--minutes", metavar="N", type=_number, default=60, help="most of a run (60)")
     add(
         "--in-place",
         action="store_true",
@@ -200,8 +282,12 @@ def _sweep(asked: argparse.Namespace, command: Sequence[str]) -> int:
 
 def _trace(asked: argparse.Namespace, command: Sequence[str]) -> int:
     """Run ``tierscope trace`` and return the exit status of its command."""
-    if asked.recover and command:
-        _fail("trace: got --recover and a command, expected one of them.")
+    others = [f"--{name}" for name in vars(asked).get("given", {})]
+    others = [one for one in others if one != "--recover"] + ["a command"] * bool(
+        command
+    )
+    if asked.recover and others:
+        _fail(f"trace: got --recover and {others[0]}, expected one of them.")
         return FAILED
     if not asked.recover and not command:
         _fail("trace: got no command; write it behind --.")
