@@ -625,6 +625,22 @@ def test_policies_of_a_program_are_compared(sweep):
     assert not (folder / "policies" / "claims.md").exists()
 
 
+def test_files_of_another_project_in_the_current_folder_are_left_alone(tmp_path):
+    files = ("config/config.yaml", "small/a.bin")
+    for name in (*files, "lfs/none"):
+        (tmp_path / name).parent.mkdir()
+    for name in files:
+        (tmp_path / name).write_text("model: {depth: 50}\n")
+    script = Path(__file__).parents[2] / "workflow/scripts/tierscope_command.py"
+    command = [sys.executable, str(script), "sweep", "--dataset", "small"]
+    command += ["--lfs", "lfs", "-n", "--", "train", "{dataset}"]
+    code, output = warm_python.run(
+        command, tmp_path, warm_python.installed_environment()
+    )
+    assert code == 0, output
+    assert "small-0ost-pinning-program: 10 points" in output
+
+
 def test_second_start_measures_only_what_lacks(sweep):
     before = sweep.points()
     options = ["--repetitions", "1", "--policies", "none", "pinning"]

@@ -12,7 +12,12 @@ from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment import program_sweep
-from tierscope.experiment.config import changes, defaults_of_programs, read_experiment
+from tierscope.experiment.config import (
+    changes,
+    defaults_of_programs,
+    read_experiment,
+    with_own_datasets,
+)
 from tierscope.experiment.program_sweep import SweepRequest, sweep, sweep_config
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +46,7 @@ def experiment_of(config):
     own = changes([whole, config], whole, {})
     for one in (defaults_of_programs(own), *own):
         update_config(whole, one)
-    return read_experiment(whole, ROOT / "resources")
+    return read_experiment(with_own_datasets(whole, own), ROOT / "resources")
 
 
 def test_configuration_is_that_of_a_sweep_of_the_program(asked):
@@ -56,6 +61,47 @@ def test_configuration_is_that_of_a_sweep_of_the_program(asked):
     description = experiment.description(scenario)
     assert list(description.program.command) == COMMAND
     assert description.dataset.path == str(asked.dataset)
+
+
+@pytest.mark.parametrize(
+    ("folder", "dataset", "experiment"),
+    [
+        ("small", "small", "small"),  # a preset
+        ("large", "large", "large"),
+        ("2012", "2012", "2012"),
+        ("1e3", "1e3", "1e3"),  # a number in YAML
+        ("null", "null", "null"),
+        ("Native", "native", "native_sweep"),  # a folder of ours in results
+        ("bench", "bench", "bench_sweep"),
+        ("---", "dataset", "dataset"),
+        ("A" * 255, "a" * 60, "a" * 60),
+        ("$HOME", "home", "home"),
+    ],
+)
+def test_dataset_may_have_any_name(asked, tmp_path, folder, dataset, experiment):
+    (tmp_path / folder).mkdir()
+    config = sweep_config(replace(asked, dataset=tmp_path / folder))
+    experiment_read = experiment_of(yaml.safe_load(yaml.safe_dump(config)))
+    assert experiment_read.name == experiment
+    ((name, found),) = experiment_read.datasets.items()
+    assert (name, found.path) == (dataset, str(tmp_path / folder))
+
+
+def test_own_dataset_with_what_only_presets_have_is_refused(asked):
+    config = sweep_config(asked)
+    config["datasets"]["my_data_set_v2"]["n_files"] = 3
+    with pytest.raises(ConfigError, match="got path and n_files, expected only one"):
+        experiment_of(config)
+
+
+@pytest.mark.parametrize("made", ["runs/a/cache-000/rep-0/run.json", "tables/x"])
+def test_folder_of_something_else_is_refused_and_stays(asked, made):
+    path = Path("results/scale-model", made)
+    path.parent.mkdir(parents=True)
+    path.touch()
+    with pytest.raises(ConfigError, match=r"^--name: got scale-model, but results/sc"):
+        sweep(replace(asked, name="scale-model"), "local")
+    assert [one for one in Path("results").rglob("*") if one.is_file()] == [path]
 
 
 def test_policies_share_the_runs_with_nothing_on_the_lfs(asked):
@@ -121,7 +167,8 @@ def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
     ((*_, flag, written, last),) = calls
     assert (flag, last) == ("--configfile", "-n")
     assert yaml.safe_load(Path(written).read_text()) == sweep_config(asked)
-    assert calls[0][4:7] == [
+    assert calls[0][1:4] == ["-P", "-m", "snakemake"]
+    assert calls[0][5:8] == [
         str(ROOT / "Snakefile"),
         "--profile",
         str(ROOT / "profiles" / "local"),

@@ -12,12 +12,19 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tierscope.core.certificate import certificate_lines
 from tierscope.core.files import write_text
-from tierscope.core.validation import ConfigError, read_schema, read_yaml
+from tierscope.core.validation import (
+    ConfigError,
+    accepts,
+    expectation,
+    read_schema,
+    read_yaml,
+)
 from tierscope.policies import PROGRAM_POLICIES
 
 SYSTEM = "one-process"
@@ -27,6 +34,7 @@ CONFIG = "sweep.yaml"
 CERTIFICATE = "tables/certificate.parquet"
 _FOLDER = "tierscope"  # below the user's directory, which may hold other files
 _ROOT = Path(__file__).parents[4]  # of the clone
+_MOST_LETTERS = 60  # of a dataset's name: names of files are made of it
 _NOT_IN_DATASETS = re.compile(r"[^a-z0-9_]+")
 
 
@@ -80,12 +88,15 @@ class SweepRequest:
     def dataset_name(self) -> str:
         """Return the name of the dataset in the configuration."""
         name = _NOT_IN_DATASETS.sub("_", self.dataset.resolve().name.lower())
-        return name.strip("_") or "dataset"
+        return name.strip("_")[:_MOST_LETTERS] or "dataset"
 
     @property
     def experiment(self) -> str:
-        """Return the name of the experiment."""
-        return self.name or self.dataset_name
+        """Return the name of the experiment, by default that of the dataset."""
+        if self.name is not None:
+            return self.name
+        name = self.dataset_name
+        return name if accepts(name, _names()) else f"{name}_sweep"
 
 
 def sweep_config(asked: SweepRequest) -> dict[str, Any]:
@@ -140,12 +151,17 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
         config["sweep"]["ideal"] = True
     if roots := _roots(asked):
         config["roots"] = roots
-    names = read_schema("config")["properties"]["experiment"]
-    if not re.match(names["pattern"], asked.experiment):
+    if not accepts(asked.experiment, _names()):
         raise ConfigError(
-            f"--name: got {asked.experiment!r}, expected {names['expected']}"
+            f"--name: got {asked.experiment!r}, expected {expectation(_names())}"
         )
     return config
+
+
+@cache
+def _names() -> dict[str, Any]:
+    """Return the schema of an experiment's name."""
+    return read_schema("config")["properties"]["experiment"]
 
 
 def _first_with_lfs(policies: Sequence[str]) -> str:
@@ -193,9 +209,15 @@ def _root(option: str, given: Path, dataset: Path) -> str:
 
 
 def _refuse_another_sweep(path: Path, config: Mapping[str, Any]) -> None:
-    """Refuse a sweep whose folder has runs of another program, dataset or system."""
-    runs = path.parent.glob("runs/*/cache-*/rep-*/run.json")
-    if not path.is_file() or next(runs, None) is None:
+    """Refuse a folder of something else, or with runs of another program or system."""
+    if not path.is_file():
+        if path.parent.is_dir() and next(path.parent.iterdir(), None):
+            raise ConfigError(
+                f"--name: got {config['experiment']}, but {path.parent} holds results "
+                f"of something else (it has no {CONFIG}), expected another name"
+            )
+        return
+    if next(path.parent.glob("runs/*/cache-*/rep-*/run.json"), None) is None:
         return
     before = read_yaml(path)
     for section in ("system", "datasets", "loader"):
@@ -242,7 +264,8 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
     write_text(path, head + yaml.safe_dump(config, sort_keys=False))
     own = _ROOT / "profiles" / profile
     targets = ["all", "predict"] if asked.predicts else []
-    command = [sys.executable, "-m", "snakemake", *targets]
+    # Without -P, modules of the current folder would replace those that are imported.
+    command = [sys.executable, "-P", "-m", "snakemake", *targets]
     command += ["--snakefile", _ROOT / "Snakefile"]
     command += ["--profile", own if own.is_dir() else profile]
     command += ["--configfile", path, *further]
