@@ -1,3 +1,4 @@
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -138,6 +139,14 @@ def test_relative_paths_are_those_of_the_users_folder(asked):
         ({"lfs": Path("/no/such")}, "--lfs: got /no/such, expected a directory"),
         ({"policies": ["adhoc"]}, "--policies: got adhoc, expected some of none, pin"),
         ({"name": "a b"}, "--name: got 'a b', expected "),
+        (
+            {"policies": ["none"], "cache_rates_percent": [0, 50]},
+            "--rates: got 0 50 with --policies none, which holds nothing",
+        ),
+        (
+            {"policies": ["lru"], "ideal": Path("/dev/shm"), "predicts": True},
+            "--predict: got --policies lru, expected pinning among them",
+        ),
     ],
 )
 def test_wrong_request_is_refused_in_a_line(asked, change, message):
@@ -158,21 +167,42 @@ def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
 ):
     calls = []
 
-    def run(command, check):
+    def run(command, check, env):
         calls.append([str(word) for word in command])
         return type("Done", (), {"returncode": 5})
 
     monkeypatch.setattr(program_sweep.subprocess, "run", run)
     assert sweep(asked, "local", ["-n"]) == 5
-    ((*_, flag, written, last),) = calls
-    assert (flag, last) == ("--configfile", "-n")
+    ((*_, flag, written),) = calls
+    assert flag == "--configfile"
     assert yaml.safe_load(Path(written).read_text()) == sweep_config(asked)
-    assert calls[0][1:4] == ["-P", "-m", "snakemake"]
-    assert calls[0][5:8] == [
+    assert calls[0][1:5] == ["-P", "-m", "snakemake", "-n"]
+    assert calls[0][6:9] == [
         str(ROOT / "Snakefile"),
         "--profile",
         str(ROOT / "profiles" / "local"),
     ]
+
+
+def test_logger_is_told_the_option_of_each_key_that_the_user_gives(asked, monkeypatch):
+    told = []
+
+    def run(command, check, env):
+        told.append(json.loads(env["TIERSCOPE_OPTIONS"]))
+        return Done
+
+    monkeypatch.setattr(program_sweep.subprocess, "run", run)
+    (asked.lfs / "memory").mkdir()
+    given = replace(asked, ideal=asked.lfs / "memory", predicts=False)
+    sweep(given, "local", ["-n"])
+    ((options),) = told
+    assert options["datasets.my_data_set_v2.path"] == "--dataset"
+    options.pop("in_place: true")
+    for key in options:
+        section = sweep_config(given)
+        for name in key.split("."):
+            section = section[name]
+    assert "TIERSCOPE_OPTIONS" not in os.environ
 
 
 def test_sweep_ends_with_the_certificate_of_its_runs(asked, monkeypatch, capsys):
@@ -181,7 +211,7 @@ def test_sweep_ends_with_the_certificate_of_its_runs(asked, monkeypatch, capsys)
     row |= {"statement": LIBRARIES, "answer": "no", "words": "liba.so in 1 of 1."}
     rows = [row | {"cache_rate_percent": rate} for rate in (0, 50)]
 
-    def run(command, check):
+    def run(command, check, env):
         table = Path("results/my_data_set_v2/tables/certificate.parquet")
         write_table(pd.DataFrame(rows), table, "certificate")
         return Done
@@ -221,7 +251,7 @@ def test_profile_that_the_clone_lacks_is_snakemakes_to_find(asked, monkeypatch):
     monkeypatch.setattr(
         program_sweep.subprocess,
         "run",
-        lambda command, check: calls.append(command) or type("", (), {"returncode": 0}),
+        lambda command, **_: calls.append(command) or type("", (), {"returncode": 0}),
     )
     sweep(asked, "mine")
     assert calls[0][calls[0].index("--profile") + 1] == "mine"

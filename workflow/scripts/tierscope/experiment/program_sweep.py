@@ -32,6 +32,23 @@ CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
 REPETITIONS = 2
 CONFIG = "sweep.yaml"
 CERTIFICATE = "tables/certificate.parquet"
+# What a user of `tierscope sweep` types for a key of the configuration.
+_OPTIONS = {
+    "datasets.{name}.path": "--dataset",
+    "experiment": "--name",
+    "figures.scenario": "--policies",
+    "in_place: true": "--in-place",
+    "loader.command": "COMMAND",
+    "loader.in_place": "--in-place",
+    "loader.minutes": "--minutes",
+    "roots.ideal": "--ideal",
+    "roots.lfs": "--lfs",
+    "sweep.cache_rates_percent": "--rates",
+    "sweep.ideal": "--ideal",
+    "sweep.policies": "--policies",
+    "sweep.repetitions": "--repetitions",
+    "system": "--system",
+}
 _FOLDER = "tierscope"  # below the user's directory, which may hold other files
 _ROOT = Path(__file__).parents[4]  # of the clone
 _MOST_LETTERS = 60  # of a dataset's name: names of files are made of it
@@ -124,6 +141,17 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
         raise ConfigError(
             "--predict: got no --ideal DIRECTORY, expected one, such as /dev/shm: "
             "ideal runs tell the models what the program computes"
+        )
+    if asked.predicts and "pinning" not in asked.policies:
+        raise ConfigError(
+            f"--predict: got --policies {' '.join(asked.policies)}, expected pinning "
+            "among them: the models know this policy"
+        )
+    rates = tuple(asked.cache_rates_percent)
+    if {*asked.policies} == {"none"} and rates != CACHE_RATES_PERCENT and any(rates):
+        raise ConfigError(
+            f"--rates: got {' '.join(map(str, rates))} with --policies none, which "
+            "holds nothing on the LFS; expected another policy, or no --rates"
         )
     dataset = asked.dataset.expanduser()
     if not dataset.is_dir():
@@ -262,17 +290,24 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
     _refuse_another_sweep(path, config)
     head = "# Written by `tierscope sweep`; a later start writes it anew.\n"
     write_text(path, head + yaml.safe_dump(config, sort_keys=False))
-    own = _ROOT / "profiles" / profile
     targets = ["all", "predict"] if asked.predicts else []
-    # Without -P, modules of the current folder would replace those that are imported.
-    command = [sys.executable, "-P", "-m", "snakemake", *targets]
-    command += ["--snakefile", _ROOT / "Snakefile"]
-    command += ["--profile", own if own.is_dir() else profile]
-    command += ["--configfile", path, *further]
-    status = subprocess.run(command, check=False).returncode
+    status = _run_snakemake(path, profile, [*targets, *further], asked.dataset_name)
     if status == 0 and "-n" not in further:
         _certify(path.parent / CERTIFICATE)
     return status
+
+
+def _run_snakemake(path: Path, profile: str, words: Sequence[str], dataset: str) -> int:
+    """Run Snakemake with the configuration of a sweep; return its exit status."""
+    own = _ROOT / "profiles" / profile
+    # Without -P, modules of the current folder would replace those that are imported.
+    command = [sys.executable, "-P", "-m", "snakemake", *words]
+    command += ["--snakefile", _ROOT / "Snakefile"]
+    command += ["--profile", own if own.is_dir() else profile]
+    command += ["--configfile", path]
+    options = {key.format(name=dataset): one for key, one in _OPTIONS.items()}
+    named = {"TIERSCOPE_OPTIONS": json.dumps(options)}  # for our logger
+    return subprocess.run(command, check=False, env=os.environ | named).returncode
 
 
 def _certify(table: Path) -> None:
