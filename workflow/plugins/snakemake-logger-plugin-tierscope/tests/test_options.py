@@ -1,8 +1,10 @@
 """Options in place of keys."""
 
+import logging
 import os
 
 import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
 
 from snakemake_logger_plugin_tierscope.options import (
     VARIABLE,
@@ -52,3 +54,18 @@ def test_jobs_do_not_see_the_options(monkeypatch):
     assert given_options() == {"loader.minutes": "--minutes"}
     assert VARIABLE not in os.environ
     assert given_options() == {}
+
+
+def test_errors_have_options_and_what_jobs_say_has_keys(logger, file, monkeypatch):
+    monkeypatch.setenv(VARIABLE, '{"loader.minutes": "--minutes"}')
+    handler = logger()
+    for event, text in (
+        (None, "the key is loader.minutes"),
+        (LogEvent.ERROR, "WorkflowError:\nconfig: loader.minutes: got 0"),
+    ):
+        level = logging.ERROR if event else logging.INFO
+        record = logging.LogRecord("snakemake", level, "", 0, text, (), None)
+        record.event = event
+        handler.emit(record)
+    handler.close()
+    assert file.text == "the key is loader.minutes\n--minutes: got 0\n"

@@ -78,11 +78,11 @@ class LogHandler(LogHandlerBase):
             self._errors, self._failures = [], {}
             for failure in failures:
                 errors = failure.without_echo(errors)
-                self._write(["", *failure.lines()])
+                self._say_why(["", *failure.lines()])
             if self._is_interrupted:
                 self._is_interrupted = False
                 errors = [] if failures else [_STOPPED]
-            self._write(errors)
+            self._say_why(errors)
         super().close()
 
     def _message(self, record: logging.LogRecord) -> None:
@@ -190,10 +190,10 @@ class LogHandler(LogHandlerBase):
 
     def _say(self, lines: list[str]) -> None:
         if not self._is_quiet and lines:
-            self._write(lines)
+            self._screen.line("\n".join(lines))
 
-    def _write(self, lines: list[str]) -> None:
-        """Write lines with the options that the user has typed."""
+    def _say_why(self, lines: list[str]) -> None:
+        """Say why something failed, with the options that the user has typed."""
         self._screen.line(in_options("\n".join(lines), self._options))
 
     def _now(self) -> str:
