@@ -205,6 +205,69 @@ def test_logger_is_told_the_option_of_each_key_that_the_user_gives(asked, monkey
     assert "TIERSCOPE_OPTIONS" not in os.environ
 
 
+class Starts:
+    """Starts of Snakemake by their targets; the first run says why not to predict."""
+
+    def __init__(self, refusal="", failing=None):
+        self.refusal, self.failing, self.made = refusal, failing, []
+
+    def __call__(self, command, check, env):
+        end = command.index("--snakefile")
+        targets = [str(word) for word in command[4:end]]
+        self.made.append(targets)
+        if "refusals" in targets[0]:
+            path = Path(targets[0])
+            path.parent.mkdir(parents=True)
+            path.write_text(self.refusal)
+            self.first = read_yaml(command[-1])["sweep"]
+        return type("", (), {"returncode": int(targets == self.failing)})
+
+
+FIRST = ["results/mine/refusals/my_data_set_v2-0ost-pinning-program.txt"]
+PLAN = ["all", "predict", "-n", "--quiet", "all"]
+
+
+@pytest.mark.parametrize(
+    ("starts", "made", "status"),
+    [
+        (Starts(), [PLAN, FIRST, ["all"], ["predict"]], 0),
+        (Starts("program x: got 2."), [PLAN, FIRST, ["all"]], 1),
+        (Starts(failing=PLAN), [PLAN], 1),
+        (Starts(failing=FIRST), [PLAN, FIRST], 1),
+        (Starts(failing=["all"]), [PLAN, FIRST, ["all"]], 1),
+        (Starts(failing=["predict"]), [PLAN, FIRST, ["all"], ["predict"]], 1),
+    ],
+)
+def test_prediction_that_is_refused_by_the_first_run_leaves_the_report(
+    asked, monkeypatch, capsys, starts, made, status
+):
+    (asked.lfs / "memory").mkdir()
+    given = replace(asked, name="mine", ideal=asked.lfs / "memory", predicts=True)
+    given = replace(given, policies=["none", "pinning"], cache_rates_percent=[0, 30, 9])
+    monkeypatch.setattr(program_sweep.subprocess, "run", starts)
+    assert sweep(given, "local") == status
+    assert starts.made == made
+    if FIRST in made:
+        assert starts.first["cache_rates_percent"] == [9]
+        assert (starts.first["repetitions"], starts.first["ideal"]) == (1, False)
+        experiment_of(read_yaml("results/mine/first-run.yaml"))
+    said = capsys.readouterr().err
+    assert said == f"tierscope sweep: --predict: {starts.refusal}\n" * bool(
+        starts.refusal
+    )
+
+
+def test_first_run_is_one_of_the_sweep(asked):
+    (asked.lfs / "memory").mkdir()
+    given = replace(asked, ideal=asked.lfs / "memory", policies=["monarch", "pinning"])
+    whole, one = map(
+        experiment_of, (sweep_config(given), program_sweep._first_run(given))
+    )
+    ((scenario, (point,)),) = one.sweep.items()
+    assert point in whole.sweep[scenario]
+    assert one.description(scenario).hash == whole.description(scenario).hash
+
+
 def test_sweep_ends_with_the_certificate_of_its_runs(asked, monkeypatch, capsys):
     row = {**dict.fromkeys(RUN_KEYS, "x"), "n_osts": 0, "source": "measured"}
     row |= {"loader": "program", "policy": "pinning", "repetition": 0}

@@ -10,14 +10,15 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from tierscope.core.certificate import certificate_lines
 from tierscope.core.files import write_text
+from tierscope.core.scenario import PROGRAM_LOADER, Scenario
 from tierscope.core.validation import (
     ConfigError,
     accepts,
@@ -283,21 +284,58 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
             f"{_ROOT} has no Snakefile, expected a clone of tierscope (an "
             "installed package has no workflow)"
         )
-    import yaml
-
     config = sweep_config(asked)
     path = Path("results", asked.experiment, CONFIG)
     _refuse_another_sweep(path, config)
+    _write_config(path, config)
+    start = partial(_run_snakemake, profile=profile, dataset=asked.dataset_name)
+    if "-n" in further:
+        return start(path, [*(["all", "predict"] * asked.predicts), *further])
+    status, refusal = _look_ahead(asked, path, start) if asked.predicts else (0, "")
+    if status or (status := start(path, ["all"])):
+        return status
+    _certify(path.parent / CERTIFICATE)
+    if refusal:
+        print(f"tierscope sweep: --predict: {refusal}", file=sys.stderr, flush=True)
+        return 1
+    # A start of its own, so that its failure leaves the report.
+    return start(path, ["predict"]) if asked.predicts else 0
+
+
+def _write_config(path: Path, config: Mapping[str, Any]) -> None:
+    """Write a configuration for Snakemake."""
+    import yaml
+
     head = "# Written by `tierscope sweep`; a later start writes it anew.\n"
-    write_text(path, head + yaml.safe_dump(config, sort_keys=False))
-    targets = ["all", "predict"] if asked.predicts else []
-    status = _run_snakemake(path, profile, [*targets, *further], asked.dataset_name)
-    if status == 0 and "-n" not in further:
-        _certify(path.parent / CERTIFICATE)
-    return status
+    write_text(path, head + yaml.safe_dump(dict(config), sort_keys=False))
 
 
-def _run_snakemake(path: Path, profile: str, words: Sequence[str], dataset: str) -> int:
+def _look_ahead(
+    asked: SweepRequest, path: Path, start: Callable[[Path, Sequence[str]], int]
+) -> tuple[int, str]:
+    """Return why a sweep cannot be predicted, as its first run says, or a status."""
+    if status := start(path, ["all", "predict", "-n", "--quiet", "all"]):
+        return status, ""
+    first = path.with_name("first-run.yaml")
+    _write_config(first, _first_run(asked))
+    name = Scenario(asked.dataset_name, 0, "pinning", PROGRAM_LOADER).name
+    refusal = path.parent / "refusals" / f"{name}.txt"
+    if status := start(first, [str(refusal)]):
+        return status, ""
+    return 0, refusal.read_text().strip()
+
+
+def _first_run(asked: SweepRequest) -> dict[str, Any]:
+    """Return the configuration of one run of the sweep, of the least that is copied."""
+    rates = [min(filter(None, asked.cache_rates_percent))]
+    config = sweep_config(
+        replace(asked, policies=["pinning"], cache_rates_percent=rates, repetitions=1)
+    )
+    config["sweep"]["ideal"] = False
+    return config
+
+
+def _run_snakemake(path: Path, words: Sequence[str], profile: str, dataset: str) -> int:
     """Run Snakemake with the configuration of a sweep; return its exit status."""
     own = _ROOT / "profiles" / profile
     # Without -P, modules of the current folder would replace those that are imported.
