@@ -53,7 +53,13 @@ If tierscope itself was killed, write the logs of what it has counted until then
 class _Once(argparse.Action):
     """A value that is given once: a second one would replace the first unseen."""
 
-    def __call__(self, parser, namespace, values, option_string=None):
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
         """Note the value, or refuse a second one in a line."""
         given = vars(namespace).setdefault("given", {})
         if self.dest in given:
@@ -70,11 +76,13 @@ class _Once(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose options with values are given once."""
+    """A parser whose options with values are given once, and not empty."""
 
-    def __init__(self, *words, **options):
+    def __init__(self, *words: Any, **options: Any):
         super().__init__(*words, **options)
         self.register("action", None, _Once)
+        for kind, read in ((None, _text), (Path, _path), (int, _number)):
+            self.register("type", kind, read)
 
 
 def _words(value: Any) -> str:
@@ -157,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
         "--logs",
         "-l",
         metavar="DIR",
-        type=_path,
+        type=Path,
         default=Path("darshan-logs"),
         help="folder of the logs (default: %(default)s)",
     )
@@ -165,7 +173,6 @@ def _parser() -> argparse.ArgumentParser:
         "--paths",
         "-p",
         metavar="PATH",
-        type=_text,
         nargs="+",
         default=[],
         help="trace these files and folders only (default: all but the system's)",
@@ -173,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     tracing.add_argument(
         "--recover",
         metavar="DIR",
-        type=_path,
+        type=Path,
         help="folder of logs in which a killed call has left its counts",
     )
     return parser
@@ -191,48 +198,23 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
     )
     sweeping.set_defaults(refuse=sweeping.error)
     add = sweeping.add_argument
-    add("--dataset", metavar="DIR", type=_path, required=True, help="the dataset")
-    add(
-        "--lfs", metavar="DIR", type=_path, help="directory of the LFS, on this machine"
-    )
-    add(
-        "--system",
-        metavar="NAME",
-        type=_text,
-        help="a file of resources/systems, for a cluster",
-    )
-    add(
-        "--profile",
-        metavar="NAME",
-        type=_text,
-        default="local",
-        help="of Snakemake (local)",
-    )
-    add(
-        "--name",
-        metavar="NAME",
-        type=_text,
-        help="of the experiment (that of the dataset)",
-    )
+    add("--dataset", metavar="DIR", type=Path, required=True, help="the dataset")
+    add("--lfs", metavar="DIR", type=Path, help="directory of the LFS, on this machine")
+    add("--system", metavar="NAME", help="a file of resources/systems, for a cluster")
+    add("--profile", metavar="NAME", default="local", help="of Snakemake (local)")
+    add("--name", metavar="NAME", help="of the experiment (that of the dataset)")
     add(
         "--rates",
         metavar="PERCENT",
-        type=_number,
+        type=int,
         nargs="+",
         default=list(CACHE_RATES_PERCENT),
         help="percent of the bytes on the LFS (0 25 50 75 100)",
     )
-    add(
-        "--repetitions",
-        metavar="N",
-        type=_number,
-        default=REPETITIONS,
-        help="of each (2)",
-    )
+    add("--repetitions", metavar="N", type=int, default=REPETITIONS, help="of each (2)")
     add(
         "--policies",
         metavar="NAME",
-        type=_text,
         nargs="+",
         default=["pinning"],
         help=f"to compare, of {', '.join(PROGRAM_POLICIES)} (pinning)",
@@ -240,7 +222,7 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
     add(
         "--ideal",
         metavar="DIR",
-        type=_path,
+        type=Path,
         help="a directory in memory, such as /dev/shm: tell what storage costs",
     )
     add(
@@ -248,7 +230,7 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
         action="store_true",
         help="fit models of the storage to some rates, and predict the others",
     )
-    add("--minutes", metavar="N", type=_number, default=60, help="most of a run (60)")
+    add("--minutes", metavar="N", type=int, default=60, help="most of a run (60)")
     add(
         "--in-place",
         action="store_true",
@@ -282,11 +264,8 @@ def _sweep(asked: argparse.Namespace, command: Sequence[str]) -> int:
 
 def _trace(asked: argparse.Namespace, command: Sequence[str]) -> int:
     """Run ``tierscope trace`` and return the exit status of its command."""
-    others = [f"--{name}" for name in vars(asked).get("given", {})]
-    others = [one for one in others if one != "--recover"] + ["a command"] * bool(
-        command
-    )
-    if asked.recover and others:
+    others = [f"--{name}" for name in vars(asked).get("given", {}) if name != "recover"]
+    if asked.recover and (others := [*others, *["a command"] * bool(command)]):
         _fail(f"trace: got --recover and {others[0]}, expected one of them.")
         return FAILED
     if not asked.recover and not command:
