@@ -146,20 +146,19 @@ def _words_of(epochs: Sequence[Mapping], name: str) -> Iterator[str]:
 def write_page(rows: Mapping[tuple[str, str], Row]) -> None:
     """Write the table of all clients into the page, with the date and the versions.
 
-    `rows` has the keys (title, policy). Clients that were not run keep their line; a
-    ValueError says which has none.
+    `rows` has the keys (title, policy). Clients that did not pass keep their line; a
+    ValueError says which have none.
     """
     before, rest = PAGE.read_text().split(BEGIN)
     old, after = rest.split(END)
     lines = {cells[0]: cells for cells in map(_cells_of, old.splitlines())}
-    kept = []
-    for one in CLIENTS:
-        if all((one.title, policy) in rows for policy in POLICIES):
-            lines[one.title] = _line(one, rows)
-        elif one.title in lines:
-            kept.append(one.title)
-        else:
-            raise ValueError(f"the table needs all clients, but lacks {one.title}")
+    new = {
+        one.title: _line(one, rows)
+        for one in CLIENTS
+        if all((one.title, policy) in rows for policy in POLICIES)
+    }
+    titles = [one.title for one in CLIENTS if one.title in new | lines]
+    kept = [title for title in titles if title not in new]
     versions = subprocess.run(
         [BIN / "python", "-c", _VERSIONS, *_MODULES],
         stdout=subprocess.PIPE,
@@ -168,8 +167,11 @@ def write_page(rows: Mapping[tuple[str, str], Row]) -> None:
     )
     older = f" Older lines: {', '.join(kept)}." if kept else ""
     made = f"Made on {datetime.now(UTC):%Y-%m-%d} with {versions.stdout.strip()}."
-    made += f"{older}\n\n{table([lines[one.title] for one in CLIENTS], _HEADER)}"
+    shown = [(lines | new)[title] for title in titles]
+    made += f"{older}\n\n{table(shown, _HEADER)}"
     PAGE.write_text(f"{before}{BEGIN}{made}{END}{after}")
+    if lacking := [one.title for one in CLIENTS if one.title not in titles]:
+        raise ValueError(f"the table needs all clients, but lacks {lacking}")
 
 
 def _cells_of(line: str) -> tuple[str, ...]:
@@ -274,7 +276,7 @@ CLIENTS = (
     _formats("tarfile, as a stream", "tar", "tar-stream", 8, **_ALL),
     _formats("webdataset", "tar", "webdataset", 8, **_ALL),
     _formats("datasets of Hugging Face", "datasets", "datasets", 10, cover=FIRST),
-    _formats("MDS, by mosaicml-streaming", "mds", "mds", 65, cover=YES, once=NO),
+    _formats("MDS, by mosaicml-streaming", "mds", "mds", 65, cover=FIRST, once=NO),
     _formats("pyarrow, Parquet", "parquet", "parquet", 16, cover=YES),
     _formats("pyarrow, `memory_map`", "arrow", "arrow-mmap", 8, once=YES, **_MAPPED),
     Client(
