@@ -165,7 +165,7 @@ def write_page(rows: Mapping[tuple[str, str], Row]) -> None:
         text=True,
         check=True,
     )
-    older = f" Older lines: {', '.join(kept)}." if kept else ""
+    older = f" {len(kept)} lines are older." if kept else ""
     made = f"Made on {datetime.now(UTC):%Y-%m-%d} with {versions.stdout.strip()}."
     shown = [(lines | new)[title] for title in titles]
     made += f"{older}\n\n{table(shown, _HEADER)}"
@@ -246,13 +246,15 @@ def _reader(title: str, samples: str, source: str, *build: str) -> Client:
     return Client(title, samples, command, (32, 32), _ALL, needs)
 
 
-def _shell(title: str, reads: str) -> Client:
+def _shell(title: str, reads: str, **known: str) -> Client:
     """Return a script that marks its epochs, and reads the files in some way."""
     script = (
         'for n in 0 1 2; do { true < "$1/.tierscope-epoch-$n"; } 2> /dev/null || true; '
         f"{reads}; sleep 0.5; done"
     )
-    return Client(title, "raw", ("sh", "-c", script, "sh", "{dataset}"), (32, 32), _ALL)
+    return Client(
+        title, "raw", ("sh", "-c", script, "sh", "{dataset}"), (32, 32), known
+    )
 
 
 _ALL = {"cover": YES, "once": YES, "whole": YES}
@@ -292,8 +294,12 @@ CLIENTS = (
     _tensorflow("Keras, `fit` with validation", "parts", "keras", 32, 32, whole=YES),
     _tensorflow("Keras, `steps_per_epoch`", "raw", "keras-steps", 32, 128, whole=YES),
     _tensorflow("Keras, folder of pictures", "classes", "keras-images", 32, 32, **_ALL),
-    _shell("shell, `cat *` into `wc`", 'cat "$1"/train/* | wc -c'),
-    _shell("shell, `wc < FILE`", 'for file in "$1"/train/*; do wc -c < "$file"; done'),
+    _shell("shell, `cat *` into `wc`", 'cat "$1"/train/* | wc -c', **_ALL),
+    _shell(
+        "shell, `wc < FILE`",
+        'for file in "$1"/train/*; do wc -l < "$file"; done',
+        **_MAPPED | {"once": YES},
+    ),
     _reader("C, `fread`", "npy", "reader.c", "cc", "-O2"),
     _reader("Rust, `fs::read`", "raw", "reader.rs", "rustc"),
     Client(
