@@ -6,6 +6,10 @@ VENV := .venv
 PROGRAMS := .venv-programs
 TORCH :=
 DLIO := dlio-benchmark==2.0.0
+# Of MDS shards, without the clouds that its package also needs; some of it is older than
+# what others need, so it is in a folder of its own.
+MDS := mosaicml-streaming==0.13.0 'transformers<5' 'huggingface_hub<1' 'tokenizers<0.23' \
+  requests regex safetensors torchvision Brotli python-snappy cramjam xxhash zstd catalogue
 # Of the command line only: make test-programs WRITE=1 writes the table of programs anew.
 WRITE :=
 UV_VERSION := 0.13.8
@@ -91,6 +95,7 @@ $(PROGRAMS)/.ready: requirements-programs.in
 	$(PYTHON) -m venv --clear $(PROGRAMS)
 	$(PROGRAMS)/bin/pip install --quiet -r $< $(TORCH)
 	$(PROGRAMS)/bin/pip install --quiet --no-deps $(DLIO)
+	$(PROGRAMS)/bin/pip install --quiet --no-deps --target $(PROGRAMS)/mds $(MDS)
 	echo '$(CURDIR)/$(VENV)/lib/python3.11/site-packages' > \
 	  $(PROGRAMS)/lib/python3.11/site-packages/tierscope.pth
 	$(PROGRAMS)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'

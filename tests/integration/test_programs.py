@@ -499,6 +499,7 @@ def test_program_of_a_terminal_that_is_closed_ends_and_cleans_up(one):
 CONFIG = "results/my-sweep/sweep.yaml"
 STATEMENTS = "results/my-sweep/tables/statements.parquet"
 CERTIFICATE = "results/my-sweep/tables/certificate.parquet"
+SUMMARY = "results/my-sweep/summary.txt"
 N_COPIES, COPIED_BYTES = 11, 13_200  # Monarch's, of half of the bytes by name
 # With Monarch it reads on when the copies are made. The rank that starts it knows.
 MARKED = f"""{PLACED}
@@ -591,7 +592,7 @@ def sweep(tmp_path_factory):
     options = ["--policies", "none", "monarch"]
     with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
         sweep.first_plan = sweep.plan(*options, "--ideal", memory)
-        targets = (STATEMENTS, CERTIFICATE, "policies", "ideal")
+        targets = (STATEMENTS, CERTIFICATE, SUMMARY, "policies", "ideal")
         sweep.output = sweep.project.snakemake(*targets)
         sweep.left_in_memory = os.listdir(memory)
     return sweep
@@ -641,6 +642,19 @@ def test_ideal_runs_tell_what_storage_costs(sweep):
     assert text in sweep.output
 
 
+def test_sweep_is_summed_up_before_its_figures_and_at_the_end(sweep):
+    text = (sweep.project.folder / SUMMARY).read_text()
+    did, *times, first, second = text.splitlines()
+    assert did.startswith("The program: ")
+    assert [one.partition(":")[0] for one in times] == ["monarch", "none"]
+    ideal = (sweep.project.folder / "results/my-sweep/ideal/summary.txt").read_text()
+    assert ideal.splitlines() == [first, second]
+    during, drawn, end = sweep.output.partition("Drawing the comparison of policies")
+    assert drawn
+    assert text in during
+    assert text in end
+
+
 def test_each_run_of_a_sweep_is_certified(sweep):
     table = sweep.read("certificate").set_index("statement")
     undisturbed = table.loc[["libraries", "advice"]]
@@ -680,6 +694,22 @@ def test_policies_of_a_program_are_compared(sweep):
     assert "plot_policies" in sweep.first_plan
     assert "score_policy_claims" not in sweep.first_plan
     assert not (folder / "policies" / "claims.md").exists()
+
+
+def test_files_of_another_project_in_the_current_folder_are_left_alone(tmp_path):
+    files = ("config/config.yaml", "small/a.bin")
+    for name in (*files, "lfs/none"):
+        (tmp_path / name).parent.mkdir()
+    for name in files:
+        (tmp_path / name).write_text("model: {depth: 50}\n")
+    script = Path(__file__).parents[2] / "workflow/scripts/tierscope_command.py"
+    command = [sys.executable, str(script), "sweep", "--dataset", "small"]
+    command += ["--lfs", "lfs", "-n", "--", "train", "{dataset}"]
+    code, output = warm_python.run(
+        command, tmp_path, warm_python.installed_environment()
+    )
+    assert code == 0, output
+    assert "small-0ost-pinning-program: 10 points" in output
 
 
 def test_second_start_measures_only_what_lacks(sweep):

@@ -1,5 +1,6 @@
 """Programs by others, and the table in `docs/programs.md` of what runs say of them."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,6 +76,8 @@ class Client:
         Least and most opens in its first epoch.
     known : dict of str to str
         What the table must say of cover, once or whole.
+    needs : str
+        A program of the machine without which it cannot be made or run.
     """
 
     title: str
@@ -82,6 +85,12 @@ class Client:
     command: tuple[str, ...]
     opens: tuple[int, int]
     known: Mapping[str, str]
+    needs: str = "sh"
+
+    @property
+    def is_possible(self) -> bool:
+        """Return whether the machine has what it needs."""
+        return shutil.which(self.needs) is not None
 
 
 @dataclass(frozen=True)
@@ -137,22 +146,37 @@ def _words_of(epochs: Sequence[Mapping], name: str) -> Iterator[str]:
 def write_page(rows: Mapping[tuple[str, str], Row]) -> None:
     """Write the table of all clients into the page, with the date and the versions.
 
-    `rows` has the keys (title, policy). Raises ValueError if one is missing.
+    `rows` has the keys (title, policy). Clients that did not pass keep their line; a
+    ValueError says which have none.
     """
-    wanted = [(one.title, policy) for one in CLIENTS for policy in POLICIES]
-    if missing := [key for key in wanted if key not in rows]:
-        raise ValueError(f"the table needs all clients, but {missing} did not pass")
+    before, rest = PAGE.read_text().split(BEGIN)
+    old, after = rest.split(END)
+    lines = {cells[0]: cells for cells in map(_cells_of, old.splitlines())}
+    new = {
+        one.title: _line(one, rows)
+        for one in CLIENTS
+        if all((one.title, policy) in rows for policy in POLICIES)
+    }
+    titles = [one.title for one in CLIENTS if one.title in new | lines]
+    kept = [title for title in titles if title not in new]
     versions = subprocess.run(
         [BIN / "python", "-c", _VERSIONS, *_MODULES],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    made = f"Made on {datetime.now(UTC):%Y-%m-%d} with {versions.stdout.strip()}.\n\n"
-    made += table([_line(one, rows) for one in CLIENTS], _HEADER)
-    before, rest = PAGE.read_text().split(BEGIN)
-    _, after = rest.split(END)
+    older = f" {len(kept)} lines are older." if kept else ""
+    made = f"Made on {datetime.now(UTC):%Y-%m-%d} with {versions.stdout.strip()}."
+    shown = [(lines | new)[title] for title in titles]
+    made += f"{older}\n\n{table(shown, _HEADER)}"
     PAGE.write_text(f"{before}{BEGIN}{made}{END}{after}")
+    if lacking := [one.title for one in CLIENTS if one.title not in titles]:
+        raise ValueError(f"the table needs all clients, but lacks {lacking}")
+
+
+def _cells_of(line: str) -> tuple[str, ...]:
+    """Return the cells of a line of the table."""
+    return tuple(cell.strip() for cell in line.strip().strip("|").split(" | "))
 
 
 def _line(client: Client, rows: Mapping[tuple[str, str], Row]) -> tuple[str, ...]:
@@ -212,6 +236,27 @@ def _dlio(kind: str, loader: str, most_opens: int, **known: str) -> Client:
     return Client(title, f"dlio-{kind.lower()}", command, (64, most_opens), known)
 
 
+def _reader(title: str, samples: str, source: str, *build: str) -> Client:
+    """Return a program that a compiler makes of a source beside the others."""
+    needs, *options = build
+    script = (
+        f"{needs} {' '.join(options)} -o reader {_HERE}/{source} && exec ./reader $1"
+    )
+    command = ("sh", "-c", script, "reader", "{dataset}")
+    return Client(title, samples, command, (32, 32), _ALL, needs)
+
+
+def _shell(title: str, reads: str, **known: str) -> Client:
+    """Return a script that marks its epochs, and reads the files in some way."""
+    script = (
+        'for n in 0 1 2; do { true < "$1/.tierscope-epoch-$n"; } 2> /dev/null || true; '
+        f"{reads}; sleep 0.5; done"
+    )
+    return Client(
+        title, "raw", ("sh", "-c", script, "sh", "{dataset}"), (32, 32), known
+    )
+
+
 _ALL = {"cover": YES, "once": YES, "whole": YES}
 _MAPPED = {"cover": YES, "whole": NOT_MEASURED}
 CLIENTS = (
@@ -220,6 +265,8 @@ CLIENTS = (
     _formats("PyTorch, `shutil.copyfile`", "raw", "copy", 32, **_ALL),
     _formats("PyTorch, `np.load`", "npy", "numpy", 32, cover=YES, once=YES),
     _formats("PyTorch, `np.load(mmap_mode='r')`", "npy", "numpy-mmap", 96, **_MAPPED),
+    _formats("PyTorch, `np.memmap(mode='r')`", "raw", "memmap", 32, **_MAPPED),
+    _formats("PyTorch, checkpoint with `fsync`", "raw", "checkpoint", 32, **_ALL),
     _formats("PyTorch, `torch.load`", "torch", "torch", 32, cover=YES, once=YES),
     _formats("PyTorch, `torch.load(mmap=True)`", "torch", "torch-mmap", 64, **_MAPPED),
     _formats("PyTorch, pictures by PIL", "png", "picture", 32, **_ALL),
@@ -231,6 +278,7 @@ CLIENTS = (
     _formats("tarfile, as a stream", "tar", "tar-stream", 8, **_ALL),
     _formats("webdataset", "tar", "webdataset", 8, **_ALL),
     _formats("datasets of Hugging Face", "datasets", "datasets", 10, cover=FIRST),
+    _formats("MDS, by mosaicml-streaming", "mds", "mds", 65, cover=FIRST, once=NO),
     _formats("pyarrow, Parquet", "parquet", "parquet", 16, cover=YES),
     _formats("pyarrow, `memory_map`", "arrow", "arrow-mmap", 8, once=YES, **_MAPPED),
     Client(
@@ -245,6 +293,23 @@ CLIENTS = (
     _tensorflow("tf.data, endless iterator", "raw", "endless", 96, 960, once=NO),
     _tensorflow("Keras, `fit` with validation", "parts", "keras", 32, 32, whole=YES),
     _tensorflow("Keras, `steps_per_epoch`", "raw", "keras-steps", 32, 128, whole=YES),
+    _tensorflow("Keras, folder of pictures", "classes", "keras-images", 32, 32, **_ALL),
+    _shell("shell, `cat *` into `wc`", 'cat "$1"/train/* | wc -c', **_ALL),
+    _shell(
+        "shell, `wc < FILE`",
+        'for file in "$1"/train/*; do wc -l < "$file"; done',
+        **_MAPPED | {"once": YES},
+    ),
+    _reader("C, `fread`", "npy", "reader.c", "cc", "-O2"),
+    _reader("Rust, `fs::read`", "raw", "reader.rs", "rustc"),
+    Client(
+        "Node.js, `readFileSync`",
+        "raw",
+        ("node", f"{_HERE}/reader.js", "{dataset}"),
+        (32, 32),
+        {"cover": YES, "once": YES},
+        "node",
+    ),
     _dlio("TFRecord", "TensorFlow", 128, cover=YES, whole=YES),
     _dlio("npz", "PyTorch", 64, cover=YES, once=YES),
     _dlio("HDF5", "PyTorch", 64, cover=YES, once=YES),

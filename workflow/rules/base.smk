@@ -39,7 +39,12 @@ from tierscope.core.imports import imported_modules
 from tierscope.core.scenario import MAIN_SWEEP
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment.accelerators.settings import is_of_accelerators, read_study
-from tierscope.experiment.config import changes, defaults_of_programs, read_experiment
+from tierscope.experiment.config import (
+    changes,
+    defaults_of_programs,
+    read_experiment,
+    with_own_datasets,
+)
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
     ScriptInterpreter,
@@ -86,6 +91,7 @@ try:
         update_config(defaults, config)
         for further in (defaults_of_programs(own), *own):
             update_config(defaults, further)
+        defaults = with_own_datasets(defaults, own)
         config.update(with_kinds(defaults, *given, "config"))
         EXPERIMENT = read_experiment(config, *RESOURCES)
     NAME = config["experiment"]

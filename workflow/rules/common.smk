@@ -54,6 +54,11 @@ def run_files(name, sweep=MAIN_SWEEP, which=lambda scenario: True):
     ]
 
 
+def ideal_files(name):
+    """Return a file of every ideal run, if there are any."""
+    return run_files(name, IDEAL_SWEEP) if IDEAL else []
+
+
 def of_sweep(name, which=lambda scenario: True):
     """Return the function that names a file of each run of a rule's sweep."""
     return lambda wildcards: launched(run_files(name, wildcards.sweep, which))

@@ -10,6 +10,7 @@ include: "estimate.smk"
 include: "figures.smk"
 include: "policies.smk"
 include: "ideal.smk"
+include: "summary.smk"
 include: "explorer.smk"
 include: "scorecard.smk"
 include: "report.smk"
@@ -55,6 +56,7 @@ rule all:
         rules.tables.input,
         background_table(),
         STORAGE_TIME,
+        SUMMARY,
         COMPARISON_FIGURES,
         f"{COMPARISON}/claims.md" if SCORES_CLAIMS else [],
         peer_tables(),

@@ -8,10 +8,7 @@ IDEAL_RUNS = f"{RESULTS}/{IDEAL_SWEEP}"
 
 use rule compare_run_facts as compare_pair_facts with:
     input:
-        runs=when_launched(
-            run_files("run.json")
-            + (run_files("run.json", IDEAL_SWEEP) if IDEAL else [])
-        ),
+        runs=when_launched(run_files("run.json") + ideal_files("run.json")),
         library=library("compare_run_facts"),
     output:
         f"{IDEAL_RUNS}/pair_facts.parquet",

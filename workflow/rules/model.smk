@@ -53,6 +53,28 @@ use rule compare_run_facts as compare_calibration_facts with:
         "Comparing what runs and probes were measured with ({wildcards.calibration})."
 
 
+# Of the runs of this start: those of the first one tell what would end a prediction.
+rule recognise_program:
+    input:
+        runs=seen_runs("run.json"),
+        io_time=seen_runs("io_time.parquet"),  # only audited runs count
+        manifest=manifest,
+        library=library("recognise_program"),
+    output:
+        f"{RESULTS}/refusals/{{scenario}}.txt",
+    log:
+        f"{LOGS}/recognise_program/{{scenario}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    resources:
+        terminal="log",
+    message:
+        "Telling whether the models know how the program loads."
+    script:
+        "../scripts/recognise_program.py"
+
+
 rule describe_program:
     input:
         runs=seen_runs("run.json"),

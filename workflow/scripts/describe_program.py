@@ -57,5 +57,4 @@ if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
-        instead = "Without predict, report and figures can be made of these runs."
-        end(f"tierscope: predict: {error} {instead}")
+        end(f"tierscope: predict: {error} Report and figures need no prediction.")

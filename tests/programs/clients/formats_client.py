@@ -3,6 +3,7 @@
 `python formats_client.py HOW FOLDER` goes through the samples three times.
 """
 
+import os
 import shutil
 import sys
 import tarfile
@@ -109,6 +110,8 @@ OF_FILES = {
     "picture": read_picture,
     "numpy": np.load,
     "numpy-mmap": lambda path: np.array(np.load(path, mmap_mode="r")),
+    "memmap": lambda path: np.array(np.memmap(path, np.float32, "r")),
+    "checkpoint": lambda path: np.fromfile(path, np.float32),
     "torch": torch.load,
     "torch-mmap": lambda path: torch.load(path, mmap=True),
 }
@@ -166,7 +169,29 @@ def by_hugging_face(_):
     return datasets.load_from_disk(FOLDER).with_format("torch")
 
 
-MADE_BY = {"webdataset": by_webdataset, "datasets": by_hugging_face}
+def by_mds(_):
+    """Return the samples of a folder of MDS shards."""
+    sys.path.insert(0, f"{sys.prefix}/mds")  # what it needs is older than the rest
+    from streaming import StreamingDataset
+
+    class Samples(StreamingDataset):
+        """Each sample as a number."""
+
+        def __getitem__(self, index: int) -> float:
+            return np.frombuffer(super().__getitem__(index)["x"], np.float32).sum()
+
+    return Samples(local=FOLDER, batch_size=4, shuffle=True)
+
+
+def save(model: torch.nn.Module) -> None:
+    """Write a checkpoint, and wait until it is on the device."""
+    with open("checkpoint.pt", "wb") as file:
+        torch.save(model.state_dict(), file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+MADE_BY = {"webdataset": by_webdataset, "datasets": by_hugging_face, "mds": by_mds}
 
 
 def main() -> None:
@@ -184,6 +209,8 @@ def main() -> None:
         total = 0.0
         for batch in loader:
             total += float((batch["x"] if HOW == "datasets" else batch).sum())
+        if HOW == "checkpoint":
+            save(torch.nn.Linear(1024, 1024))
         print(f"epoch {epoch}: {total:.3f}", flush=True)
         time.sleep(PAUSE_S)
 

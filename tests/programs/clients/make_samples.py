@@ -4,6 +4,7 @@
 size, so that cache rates can be met.
 """
 
+import subprocess
 import sys
 import tarfile
 from io import BytesIO
@@ -38,17 +39,19 @@ def folder_of(kind: str) -> Path:
 
 def make_single_samples() -> None:
     """Make files of one sample each: raw, NumPy's, PyTorch's and pictures."""
-    kinds = ("raw", "npy", "torch", "png", "parts")
-    raw, npy, saved, png, parts = map(folder_of, kinds)
-    for folder in (raw / "train", parts / "train", parts / "val"):
+    kinds = ("raw", "npy", "torch", "png", "classes", "parts")
+    raw, npy, saved, png, classes, parts = map(folder_of, kinds)
+    train, held = (parts / name for name in ("train", "val"))
+    for folder in (raw / "train", train, held, classes / "0", classes / "1"):
         folder.mkdir()
     for i in range(N_FILES):
         sample = numbers(WIDTH)
         sample.tofile(raw / "train" / f"{i:02}.bin")
-        sample.tofile(parts / ("val" if i % 4 == 0 else "train") / f"{i:02}.bin")
+        sample.tofile((train if i % 4 else held) / f"{i:02}.bin")
         np.save(npy / f"{i:02}.npy", sample)
         picture = (sample * 255).astype(np.uint8).reshape(128, -1)
         Image.fromarray(picture).save(png / f"{i:02}.png")
+        Image.fromarray(picture).save(classes / str(i % 2) / f"{i:02}.png")
         torch.save(torch.from_numpy(sample), saved / f"{i:02}.pt")
 
 
@@ -85,6 +88,12 @@ def make_files_of_hugging_face() -> None:
     made.save_to_disk(folder_of("datasets"), num_shards=N_SHARDS)
 
 
+def make_files_of_mds() -> None:
+    """Let a process of its own make MDS shards: their package needs older ones."""
+    script = Path(__file__).with_name("make_mds.py")
+    subprocess.run([sys.executable, script, Path(sys.argv[1]) / "mds"], check=True)
+
+
 def make_files_of_dlio() -> None:
     """Make what DLIO reads, with the names and contents of its generators."""
     kinds = ("tfrecord", "npz", "hdf5")
@@ -115,3 +124,4 @@ make_single_samples()
 make_shards()
 make_files_of_hugging_face()
 make_files_of_dlio()
+make_files_of_mds()

@@ -38,14 +38,18 @@ def go_through(dataset: tf.data.Dataset) -> None:
 
 
 train, held = files("train"), files("val")
-if KIND in ("keras", "keras-steps"):
+if KIND in ("keras", "keras-images", "keras-steps"):
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     pause = tf.keras.callbacks.LambdaCallback(
         on_epoch_end=lambda *_: time.sleep(PAUSE_S)
     )
     more = {"callbacks": [pause], "verbose": 0}
-    if KIND == "keras-steps":
+    if KIND == "keras-images":
+        pictures = tf.keras.utils.image_dataset_from_directory(ROOT, batch_size=8)
+        pictures = pictures.map(lambda x, y: (tf.reshape(x, (-1, 256 * 256 * 3)), y))
+        model.fit(pictures, epochs=EPOCHS, **more)
+    elif KIND == "keras-steps":
         steps = {"epochs": EPOCHS, "steps_per_epoch": len(train) // 8}
         model.fit(data(train).repeat(), **steps, **more)
     else:

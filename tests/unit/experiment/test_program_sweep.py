@@ -1,3 +1,4 @@
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,12 @@ from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment import program_sweep
-from tierscope.experiment.config import changes, defaults_of_programs, read_experiment
+from tierscope.experiment.config import (
+    changes,
+    defaults_of_programs,
+    read_experiment,
+    with_own_datasets,
+)
 from tierscope.experiment.program_sweep import SweepRequest, sweep, sweep_config
 
 ROOT = Path(__file__).parents[3]
@@ -35,7 +41,7 @@ def experiment_of(config):
     own = changes([whole, config], whole, {})
     for one in (defaults_of_programs(own), *own):
         update_config(whole, one)
-    return read_experiment(whole, ROOT / "resources")
+    return read_experiment(with_own_datasets(whole, own), ROOT / "resources")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
@@ -61,6 +67,47 @@ def test_configuration_is_that_of_a_sweep_of_the_program(asked):
     description = experiment.description(scenario)
     assert list(description.program.command) == COMMAND
     assert description.dataset.path == str(asked.dataset)
+
+
+@pytest.mark.parametrize(
+    ("folder", "dataset", "experiment"),
+    [
+        ("small", "small", "small"),  # a preset
+        ("large", "large", "large"),
+        ("2012", "2012", "2012"),
+        ("1e3", "1e3", "1e3"),  # a number in YAML
+        ("null", "null", "null"),
+        ("Native", "native", "native_sweep"),  # a folder of ours in results
+        ("bench", "bench", "bench_sweep"),
+        ("---", "dataset", "dataset"),
+        ("A" * 255, "a" * 60, "a" * 60),
+        ("$HOME", "home", "home"),
+    ],
+)
+def test_dataset_may_have_any_name(asked, tmp_path, folder, dataset, experiment):
+    (tmp_path / folder).mkdir()
+    config = sweep_config(replace(asked, dataset=tmp_path / folder))
+    experiment_read = experiment_of(yaml.safe_load(yaml.safe_dump(config)))
+    assert experiment_read.name == experiment
+    ((name, found),) = experiment_read.datasets.items()
+    assert (name, found.path) == (dataset, str(tmp_path / folder))
+
+
+def test_own_dataset_with_what_only_presets_have_is_refused(asked):
+    config = sweep_config(asked)
+    config["datasets"]["my_data_set_v2"]["n_files"] = 3
+    with pytest.raises(ConfigError, match="got path and n_files, expected only one"):
+        experiment_of(config)
+
+
+@pytest.mark.parametrize("made", ["runs/a/cache-000/rep-0/run.json", "tables/x"])
+def test_folder_of_something_else_is_refused_and_stays(asked, made):
+    path = Path("results/scale-model", made)
+    path.parent.mkdir(parents=True)
+    path.touch()
+    with pytest.raises(ConfigError, match=r"^--name: got scale-model, but results/sc"):
+        sweep(replace(asked, name="scale-model"), "local")
+    assert [one for one in Path("results").rglob("*") if one.is_file()] == [path]
 
 
 def test_policies_share_the_runs_with_nothing_on_the_lfs(asked):
@@ -97,6 +144,14 @@ def test_relative_paths_are_those_of_the_users_folder(asked):
         ({"lfs": Path("/no/such")}, "--lfs: got /no/such, expected a directory"),
         ({"policies": ["adhoc"]}, "--policies: got adhoc, expected some of none, pin"),
         ({"name": "a b"}, "--name: got 'a b', expected "),
+        (
+            {"policies": ["none"], "cache_rates_percent": [0, 50]},
+            "--rates: got 0 50 with --policies none, which holds nothing",
+        ),
+        (
+            {"policies": ["lru"], "ideal": Path("/dev/shm"), "predicts": True},
+            "--predict: got --policies lru, expected pinning among them",
+        ),
     ],
 )
 def test_wrong_request_is_refused_in_a_line(asked, change, message):
@@ -123,21 +178,106 @@ def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
 ):
     calls = []
 
-    def run(command):
+    def run(command, _):
         calls.append([str(word) for word in command])
         return 5
 
     monkeypatch.setattr(program_sweep, "run_passing_signals", run)
     assert sweep(asked, "local", ["-n"]) == 5
-    ((*_, flag, written, last),) = calls
-    assert (flag, last) == ("--configfile", "-n")
+    ((*_, flag, written),) = calls
+    assert flag == "--configfile"
     assert yaml.safe_load(Path(written).read_text()) == sweep_config(asked)
     assert calls[0][1:3] == ["-X", "utf8"]
-    assert calls[0][5:8] == [
+    assert calls[0][4] == "-n"
+    assert calls[0][6:9] == [
         str(ROOT / "Snakefile"),
         "--profile",
         str(ROOT / "profiles" / "local"),
     ]
+
+
+def test_logger_is_told_the_option_of_each_key_that_the_user_gives(asked, monkeypatch):
+    told = []
+
+    def run(command, environment):
+        told.append(json.loads(environment["TIERSCOPE_OPTIONS"]))
+        return 0
+
+    monkeypatch.setattr(program_sweep, "run_passing_signals", run)
+    (asked.lfs / "memory").mkdir()
+    given = replace(asked, ideal=asked.lfs / "memory", predicts=False)
+    sweep(given, "local", ["-n"])
+    ((options),) = told
+    assert options["datasets.my_data_set_v2.path"] == "--dataset"
+    options.pop("in_place: true")
+    for key in options:
+        section = sweep_config(given)
+        for name in key.split("."):
+            section = section[name]
+    assert "TIERSCOPE_OPTIONS" not in os.environ
+
+
+class Starts:
+    """Starts of Snakemake by their targets; the first run says why not to predict."""
+
+    def __init__(self, refusal="", failing=None):
+        self.refusal, self.failing, self.made = refusal, failing, []
+
+    def __call__(self, command, environment):
+        end = command.index("--snakefile")
+        targets = [str(word) for word in command[4:end]]
+        self.made.append(targets)
+        if "refusals" in targets[0]:
+            path = Path(targets[0])
+            path.parent.mkdir(parents=True)
+            path.write_text(self.refusal)
+            self.first = read_yaml(command[-1])["sweep"]
+        return int(targets == self.failing)
+
+
+FIRST = ["results/mine/refusals/my_data_set_v2-0ost-pinning-program.txt"]
+PLAN = ["all", "predict", "-n", "--quiet", "all"]
+
+
+@pytest.mark.parametrize(
+    ("starts", "made", "status"),
+    [
+        (Starts(), [PLAN, FIRST, ["all"], ["predict"]], 0),
+        (Starts("program x: got 2."), [PLAN, FIRST, ["all"]], 1),
+        (Starts(failing=PLAN), [PLAN], 1),
+        (Starts(failing=FIRST), [PLAN, FIRST], 1),
+        (Starts(failing=["all"]), [PLAN, FIRST, ["all"]], 1),
+        (Starts(failing=["predict"]), [PLAN, FIRST, ["all"], ["predict"]], 1),
+    ],
+)
+def test_prediction_that_is_refused_by_the_first_run_leaves_the_report(
+    asked, monkeypatch, capsys, starts, made, status
+):
+    (asked.lfs / "memory").mkdir()
+    given = replace(asked, name="mine", ideal=asked.lfs / "memory", predicts=True)
+    given = replace(given, policies=["none", "pinning"], cache_rates_percent=[0, 30, 9])
+    monkeypatch.setattr(program_sweep, "run_passing_signals", starts)
+    assert sweep(given, "local") == status
+    assert starts.made == made
+    if FIRST in made:
+        assert starts.first["cache_rates_percent"] == [9]
+        assert (starts.first["repetitions"], starts.first["ideal"]) == (1, False)
+        experiment_of(read_yaml("results/mine/first-run.yaml"))
+    said = capsys.readouterr().err
+    assert said == f"tierscope sweep: --predict: {starts.refusal}\n" * bool(
+        starts.refusal
+    )
+
+
+def test_first_run_is_one_of_the_sweep(asked):
+    (asked.lfs / "memory").mkdir()
+    given = replace(asked, ideal=asked.lfs / "memory", policies=["monarch", "pinning"])
+    whole, one = map(
+        experiment_of, (sweep_config(given), program_sweep._first_run(given))
+    )
+    ((scenario, (point,)),) = one.sweep.items()
+    assert point in whole.sweep[scenario]
+    assert one.description(scenario).hash == whole.description(scenario).hash
 
 
 def test_sweep_ends_with_the_certificate_of_its_runs(asked, monkeypatch, capsys):
@@ -146,7 +286,7 @@ def test_sweep_ends_with_the_certificate_of_its_runs(asked, monkeypatch, capsys)
     row |= {"statement": LIBRARIES, "answer": "no", "words": "liba.so in 1 of 1."}
     rows = [row | {"cache_rate_percent": rate} for rate in (0, 50)]
 
-    def run(command):
+    def run(command, _):
         table = Path("results/my_data_set_v2/tables/certificate.parquet")
         write_table(pd.DataFrame(rows), table, "certificate")
         return 0
@@ -184,7 +324,9 @@ def test_runs_of_another_program_are_named_and_their_configuration_stays(
 def test_profile_that_the_clone_lacks_is_snakemakes_to_find(asked, monkeypatch):
     calls = []
     monkeypatch.setattr(
-        program_sweep, "run_passing_signals", lambda command: calls.append(command) or 0
+        program_sweep,
+        "run_passing_signals",
+        lambda command, _: calls.append(command) or 0,
     )
     sweep(asked, "mine")
     assert calls[0][calls[0].index("--profile") + 1] == "mine"

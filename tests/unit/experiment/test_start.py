@@ -245,6 +245,16 @@ def test_end_says_what_storage_costs(site):
     assert site.told == [f"Runs: {site.results}/runs"]
 
 
+def test_end_sums_up_a_sweep_and_says_once_what_storage_costs(site):
+    (site.results / "ideal").mkdir()
+    texts = [site.results / name for name in ("summary.txt", "ideal/summary.txt")]
+    texts[0].write_text("The program: yes.\nOf 3 s an epoch ...\n")
+    texts[1].write_text("Of 3 s an epoch ...\n")
+    site.start(made_files=set(map(str, texts))).after_success()
+    (told,) = site.told
+    assert told.splitlines()[:-1] == ["The program: yes.", "Of 3 s an epoch ..."]
+
+
 def test_end_without_a_table_names_the_runs(site):
     site.start(made_files=set()).after_success()
     assert site.told == [f"Runs: {site.results}/runs"]

@@ -90,6 +90,75 @@ def test_sweep_is_asked_with_all_that_stands_before_the_program(monkeypatch):
     assert (profile, further) == ("local", ["-n"])
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("sweep --dataset a --dataset b", "--dataset: got a, then b, expected one."),
+        ("sweep --data a --dataset=b", "--dataset: got a, then b, expected one."),
+        (
+            "sweep --rates 0 50 --rates 75",
+            "--rates: got 0 50, then 75, expected one list: --rates 0 50 75.",
+        ),
+        ("trace -l a --logs b", "--logs: got a, then b, expected one."),
+        ("trace -p a -p b", "--paths: got a, then b, expected one list: --paths a b."),
+    ],
+)
+def test_value_that_is_given_twice_is_refused_in_a_line(words, reason, capsys):
+    name, *options = words.split()
+    try:
+        status = main([name, *options, "--", "true", "{dataset}"])
+    except SystemExit as end:
+        status = end.code
+    assert status == {"sweep": 2, "trace": 125}[name]
+    assert capsys.readouterr().err == f"tierscope {name}: {reason}\n"
+
+
+def test_each_option_with_a_value_is_given_once():
+    """Also one that is added later."""
+    (commands,) = (one for one in command._parser()._actions if one.choices)
+    kinds = {
+        type(option)
+        for parser in commands.choices.values()
+        for option in parser._actions
+        if option.option_strings and option.nargs != 0
+    }
+    assert kinds == {command._Once}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sweep", "--dataset", "", "--lfs", "/l"],
+        ["sweep", "--dataset", "/d", "--lfs", ""],
+        ["sweep", "--dataset", "/d", "--lfs", "/l", "--name="],
+        ["sweep", "--dataset", "/d", "--system", ""],
+        ["sweep", "--dataset", "/d", "--lfs", "/l", "--policies", ""],
+        ["trace", "--logs", ""],
+        ["trace", "--paths", "/d", ""],
+    ],
+)
+def test_empty_text_of_an_unset_variable_is_no_value(words, capsys):
+    try:
+        status = main([*words, "--", "true"])
+    except SystemExit as end:
+        status = end.code
+    assert status in (2, 125)
+    assert "got an empty text, expected a value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["--rates 0 50", "--in-place", "--minutes"])
+def test_command_without_its_sign_is_told_where_it_stands(words, capsys):
+    with pytest.raises(SystemExit):
+        main(["sweep", "--dataset", "/d", *words.split(), "python", "train.py"])
+    assert "(a command stands behind --)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("other", [["--logs", "x"], ["--paths", "x"], ["--", "true"]])
+def test_recovery_takes_nothing_else(other, capsys):
+    assert main(["trace", "--recover", "x", *other]) == 125
+    assert "got --recover and " in capsys.readouterr().err
+
+
 def test_wrong_sweep_is_refused_in_a_line(capsys, tmp_path):
     words = ["sweep", "--dataset", str(tmp_path), "--lfs", str(tmp_path / "none")]
     assert main([*words, "--", "train", "{dataset}"]) == 1

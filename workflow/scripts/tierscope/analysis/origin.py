@@ -48,13 +48,12 @@ def origin_of(snakemake: Any) -> Origin:
     if (epoch := given.get("epoch")) is not None and len(verdicts):
         verdicts = verdicts[verdicts["epoch"] == shown_epoch(verdicts, epoch)]
     observed = (*verdict_words(verdicts), *drift_words(drift))
-    marks, is_whole_run = [verdict_mark(verdicts)], False
+    marks, is_one_phase = [verdict_mark(verdicts)], False
     if is_program := "statements" in tables:
         said = _select(read_table(tables["statements"], "statements"), wanted)
         observed += program_words(said)
         marks.append("without reads that are not seen" if _is_blind(said) else "")
-        epochs = said[said["statement"] == "epochs"]
-        is_whole_run = bool((epochs["answer"] == "no").any())
+        is_one_phase = is_whole_run(said)
     marks.append("drifted" if drift["flagged"].any() else "")
     points = drift[drift["flagged"]][[*SCENARIO, "cache_rate_percent"]]
     drifted = tuple(points.drop_duplicates().itertuples(index=False, name=None))
@@ -64,8 +63,14 @@ def origin_of(snakemake: Any) -> Origin:
         ", ".join(filter(None, marks)),
         drifted,
         is_program=is_program,
-        is_whole_run=is_whole_run,
+        is_whole_run=is_one_phase,
     )
+
+
+def is_whole_run(statements: pd.DataFrame) -> bool:
+    """Return whether a program has marked no epochs, so that a run is one phase."""
+    epochs = statements[statements["statement"] == "epochs"]
+    return bool((epochs["answer"] == "no").any())
 
 
 def _is_blind(statements: pd.DataFrame) -> bool:

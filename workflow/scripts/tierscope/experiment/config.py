@@ -92,6 +92,23 @@ def defaults_of_programs(own: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def with_own_datasets(
+    config: Mapping[str, Any], own: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return a configuration whose datasets of the user have nothing of a default one.
+
+    Their names may be those of presets. `own` is as for `defaults_of_programs`.
+    """
+    given: dict[str, dict] = {}
+    for one in own:
+        found = one.get("datasets")
+        for name, dataset in (found if isinstance(found, Mapping) else {}).items():
+            if isinstance(dataset, Mapping):
+                given.setdefault(name, {}).update(dataset)
+    paths = {name: dataset for name, dataset in given.items() if "path" in dataset}
+    return {**config, "datasets": config["datasets"] | paths} if paths else {**config}
+
+
 def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experiment:
     """Check a configuration, and the datasets and the system that it names.
 
@@ -225,7 +242,12 @@ def _dataset(
 
 
 def _expanded(path: str, where: str) -> str:
-    """Return an absolute path with its variables filled in, as those of roots are."""
+    """Return an absolute path with its variables filled in, as those of roots are.
+
+    A path that exists as it is written has none.
+    """
+    if os.path.exists(path):
+        return os.path.abspath(path)
     expanded = os.path.expandvars(os.path.expanduser(path))
     if (unset := re.search(r"\$\{?(\w+)", expanded)) and not os.path.exists(expanded):
         raise ConfigError(

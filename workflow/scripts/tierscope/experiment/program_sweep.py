@@ -8,8 +8,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,14 @@ from tierscope.core.files import write_text
 from tierscope.core.given.secrets import command_words
 from tierscope.core.output.streams import say
 from tierscope.core.processes.children import run_passing_signals
-from tierscope.core.validation import ConfigError, read_schema, read_yaml
+from tierscope.core.scenario import PROGRAM_LOADER, Scenario
+from tierscope.core.validation import (
+    ConfigError,
+    accepts,
+    expectation,
+    read_schema,
+    read_yaml,
+)
 from tierscope.policies import PROGRAM_POLICIES
 from tierscope.storage.own_folder import FolderError, check_way
 
@@ -27,8 +35,26 @@ CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
 REPETITIONS = 2
 CONFIG = "sweep.yaml"
 CERTIFICATE = "tables/certificate.parquet"
+# What a user of `tierscope sweep` types for a key of the configuration.
+_OPTIONS = {
+    "datasets.{name}.path": "--dataset",
+    "experiment": "--name",
+    "figures.scenario": "--policies",
+    "in_place: true": "--in-place",
+    "loader.command": "COMMAND",
+    "loader.in_place": "--in-place",
+    "loader.minutes": "--minutes",
+    "roots.ideal": "--ideal",
+    "roots.lfs": "--lfs",
+    "sweep.cache_rates_percent": "--rates",
+    "sweep.ideal": "--ideal",
+    "sweep.policies": "--policies",
+    "sweep.repetitions": "--repetitions",
+    "system": "--system",
+}
 _FOLDER = "tierscope"  # below the user's directory, which may hold other files
 _ROOT = Path(__file__).parents[4]  # of the clone
+_MOST_LETTERS = 60  # of a dataset's name: names of files are made of it
 _NOT_IN_DATASETS = re.compile(r"[^a-z0-9_]+")
 
 
@@ -82,12 +108,15 @@ class SweepRequest:
     def dataset_name(self) -> str:
         """Return the name of the dataset in the configuration."""
         name = _NOT_IN_DATASETS.sub("_", self.dataset.resolve().name.lower())
-        return name.strip("_") or "dataset"
+        return name.strip("_")[:_MOST_LETTERS] or "dataset"
 
     @property
     def experiment(self) -> str:
-        """Return the name of the experiment."""
-        return self.name or self.dataset_name
+        """Return the name of the experiment, by default that of the dataset."""
+        if self.name is not None:
+            return self.name
+        name = self.dataset_name
+        return name if accepts(name, _names()) else f"{name}_sweep"
 
 
 def sweep_config(asked: SweepRequest) -> dict[str, Any]:
@@ -116,6 +145,17 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
             "--predict: got no --ideal DIRECTORY, expected one, such as /dev/shm: "
             "ideal runs tell the models what the program computes"
         )
+    if asked.predicts and "pinning" not in asked.policies:
+        raise ConfigError(
+            f"--predict: got --policies {' '.join(asked.policies)}, expected pinning "
+            "among them: the models know this policy"
+        )
+    rates = tuple(asked.cache_rates_percent)
+    if {*asked.policies} == {"none"} and rates != CACHE_RATES_PERCENT and any(rates):
+        raise ConfigError(
+            f"--rates: got {' '.join(map(str, rates))} with --policies none, which "
+            "holds nothing on the LFS; expected another policy, or no --rates"
+        )
     dataset = asked.dataset.expanduser()
     if not dataset.is_dir():
         raise ConfigError(f"--dataset: got {asked.dataset}, expected a folder")
@@ -142,12 +182,17 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
         config["sweep"]["ideal"] = True
     if roots := _roots(asked):
         config["roots"] = roots
-    names = read_schema("config")["properties"]["experiment"]
-    if not re.match(names["pattern"], asked.experiment):
+    if not accepts(asked.experiment, _names()):
         raise ConfigError(
-            f"--name: got {asked.experiment!r}, expected {names['expected']}"
+            f"--name: got {asked.experiment!r}, expected {expectation(_names())}"
         )
     return config
+
+
+@cache
+def _names() -> dict[str, Any]:
+    """Return the schema of an experiment's name."""
+    return read_schema("config")["properties"]["experiment"]
 
 
 def _first_with_lfs(policies: Sequence[str]) -> str:
@@ -199,9 +244,15 @@ def _root(option: str, given: Path, dataset: Path) -> str:
 
 
 def _refuse_another_sweep(path: Path, config: Mapping[str, Any]) -> None:
-    """Refuse a sweep whose folder has runs of another program, dataset or system."""
-    runs = path.parent.glob("runs/*/cache-*/rep-*/run.json")
-    if not path.is_file() or next(runs, None) is None:
+    """Refuse a folder of something else, or with runs of another program or system."""
+    if not path.is_file():
+        if path.parent.is_dir() and next(path.parent.iterdir(), None):
+            raise ConfigError(
+                f"--name: got {config['experiment']}, but {path.parent} holds results "
+                f"of something else (it has no {CONFIG}), expected another name"
+            )
+        return
+    if next(path.parent.glob("runs/*/cache-*/rep-*/run.json"), None) is None:
         return
     before = read_yaml(path)
     for section in ("system", "datasets", "loader"):
@@ -239,8 +290,6 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
             f"{_ROOT} has no Snakefile, expected a clone of tierscope (an "
             "installed package has no workflow)"
         )
-    import yaml
-
     config = sweep_config(asked)
     path = Path("results", asked.experiment, CONFIG)
     try:
@@ -248,19 +297,65 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
     except FolderError as error:
         raise ConfigError(str(error)) from error
     _refuse_another_sweep(path, config)
+    _write_config(path, config)
+    start = partial(_run_snakemake, profile=profile, dataset=asked.dataset_name)
+    if "-n" in further:
+        return start(path, [*(["all", "predict"] * asked.predicts), *further])
+    status, refusal = _look_ahead(asked, path, start) if asked.predicts else (0, "")
+    if status or (status := start(path, ["all"])):
+        return status
+    _certify(path.parent / CERTIFICATE)
+    if refusal:
+        say(f"tierscope sweep: --predict: {refusal}")
+        return 1
+    # A start of its own, so that its failure leaves the report.
+    return start(path, ["predict"]) if asked.predicts else 0
+
+
+def _write_config(path: Path, config: Mapping[str, Any]) -> None:
+    """Write a configuration for Snakemake."""
+    import yaml
+
     head = "# Written by `tierscope sweep`; a later start writes it anew.\n"
-    write_text(path, head + yaml.safe_dump(config, sort_keys=False))
+    write_text(path, head + yaml.safe_dump(dict(config), sort_keys=False))
+
+
+def _look_ahead(
+    asked: SweepRequest, path: Path, start: Callable[[Path, Sequence[str]], int]
+) -> tuple[int, str]:
+    """Return why a sweep cannot be predicted, as its first run says, or a status."""
+    if status := start(path, ["all", "predict", "-n", "--quiet", "all"]):
+        return status, ""
+    first = path.with_name("first-run.yaml")
+    _write_config(first, _first_run(asked))
+    name = Scenario(asked.dataset_name, 0, "pinning", PROGRAM_LOADER).name
+    refusal = path.parent / "refusals" / f"{name}.txt"
+    if status := start(first, [str(refusal)]):
+        return status, ""
+    return 0, refusal.read_text(encoding="utf-8").strip()
+
+
+def _first_run(asked: SweepRequest) -> dict[str, Any]:
+    """Return the configuration of one run of the sweep, of the least that is copied."""
+    rates = [min(filter(None, asked.cache_rates_percent))]
+    config = sweep_config(
+        replace(asked, policies=["pinning"], cache_rates_percent=rates, repetitions=1)
+    )
+    config["sweep"]["ideal"] = False
+    return config
+
+
+def _run_snakemake(path: Path, words: Sequence[str], profile: str, dataset: str) -> int:
+    """Run Snakemake with the configuration of a sweep; return its exit status."""
     own = _ROOT / "profiles" / profile
-    targets = ["all", "predict"] if asked.predicts else []
     start = _ROOT / "workflow" / "scripts" / "start_snakemake.py"
-    command = [sys.executable, "-X", "utf8", start, *targets]
+    command = [sys.executable, "-X", "utf8", start, *words]
     command += ["--snakefile", _ROOT / "Snakefile"]
     command += ["--profile", own if own.is_dir() else profile]
-    command += ["--configfile", path, *further]
-    status = run_passing_signals(command)
-    if status == 0 and "-n" not in further:
-        _certify(path.parent / CERTIFICATE)
-    return status
+    command += ["--configfile", path]
+    options = {key.format(name=dataset): one for key, one in _OPTIONS.items()}
+    named = {"TIERSCOPE_OPTIONS": json.dumps(options)}  # for our logger
+    return run_passing_signals(command, os.environ | named)
 
 
 def _certify(table: Path) -> None:

@@ -170,7 +170,7 @@ class Start:
         lines = [
             *self._why_no_estimates_by_the_model(made),
             *self._left_out_calibrations(made),
-            *self._what_storage_costs(made),
+            *self._summary(made),
             "  ".join(self._made_places(made)),
         ]
         self.tell("\n".join(lines))
@@ -360,12 +360,14 @@ class Start:
             return []
         return [f"No estimates by the model, only by the rule: {reason}."]
 
-    def _what_storage_costs(self, made: set[str]) -> list[str]:
-        """Return the sentences on ideal runs, if this start made or found them."""
-        path = self.results / IDEAL_SWEEP / "summary.txt"
-        return (
-            path.read_text(encoding="utf-8").splitlines() if str(path) in made else []
+    def _summary(self, made: set[str]) -> list[str]:
+        """Return what sums up a sweep, or its ideal runs, if this start made it."""
+        texts = (
+            self.results / "summary.txt",
+            self.results / IDEAL_SWEEP / "summary.txt",
         )
+        text = next((one for one in texts if str(one) in made), None)
+        return text.read_text(encoding="utf-8").splitlines() if text else []
 
     def _left_out_calibrations(self, made: set[str]) -> list[str]:
         """Return why some calibrations were left out, if others were made."""

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
 
 from tierscope.core.columns import COLUMNS, TABLES, allowed_values
 from tierscope.core.output.streams import Parser, answer, hold_closed_streams, say
@@ -51,6 +52,68 @@ If tierscope itself was killed, write the logs of what it has counted until then
 """
 
 
+class _Once(argparse.Action):
+    """A value that is given once: a second one would replace the first unseen."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Note the value, or refuse a second one in a line."""
+        given = vars(namespace).setdefault("given", {})
+        if self.dest in given:
+            name, several = self.option_strings[0], self.nargs == "+"
+            first, second = (_words(one) for one in (given[self.dest], values))
+            expected = f"one list: {name} {first} {second}" if several else "one"
+            say(
+                f"{parser.prog}: {name}: got {first}, then {second}, "
+                f"expected {expected}."
+            )
+            parser.exit(2)
+        given[self.dest] = values
+        setattr(namespace, self.dest, values)
+
+
+class _Parser(Parser):
+    """A parser whose options with values are given once, and not empty."""
+
+    def __init__(self, *words: Any, **options: Any):
+        super().__init__(*words, **options)
+        self.register("action", None, _Once)
+        for kind, read in ((None, _text), (Path, _path), (int, _number)):
+            self.register("type", kind, read)
+
+
+def _words(value: Any) -> str:
+    """Return the value of an option as it was typed."""
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _text(given: str) -> str:
+    """Return a text that is not empty, as that of an unset variable is."""
+    if not given:
+        raise argparse.ArgumentTypeError("got an empty text, expected a value")
+    return given
+
+
+def _path(given: str) -> Path:
+    """Return a path; an empty one would be the current folder."""
+    return Path(_text(given))
+
+
+def _number(given: str) -> int:
+    """Return an integer; a word behind it may be the first of a command."""
+    try:
+        return int(given)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"got {given!r}, expected an integer (a command stands behind --)"
+        ) from None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     if arguments is None:
@@ -61,7 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         asked, unknown = _parser().parse_known_args(given[:end])
         if unknown:
-            asked.refuse(f"unrecognized arguments: {' '.join(unknown)}")
+            hint = "" if "--" in given else " (a command stands behind --)"
+            asked.refuse(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     except SystemExit as refusal:
         if refusal.code and given[0] == "trace":
             return FAILED  # 2 may be a status of the traced command
@@ -92,7 +156,7 @@ def _take_paths_as_bytes() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     """Return what reads the arguments up to ``--``."""
-    parser = Parser(
+    parser = _Parser(
         prog="tierscope",
         description=_ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -216,8 +280,9 @@ def _sweep(asked: argparse.Namespace, command: Sequence[str]) -> int:
 
 def _trace(asked: argparse.Namespace, command: Sequence[str]) -> int:
     """Run ``tierscope trace`` and return the exit status of its command."""
-    if asked.recover and command:
-        _fail("trace: got --recover and a command, expected one of them.")
+    others = [f"--{name}" for name in vars(asked).get("given", {}) if name != "recover"]
+    if asked.recover and (others := [*others, *["a command"] * bool(command)]):
+        _fail(f"trace: got --recover and {others[0]}, expected one of them.")
         return FAILED
     if not asked.recover and not command:
         _fail("trace: got no command; write it behind --.")

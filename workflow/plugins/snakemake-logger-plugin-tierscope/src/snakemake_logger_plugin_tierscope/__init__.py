@@ -12,6 +12,7 @@ from snakemake_logger_plugin_tierscope.analysis import LIST_RULE, AnalysisProgre
 from snakemake_logger_plugin_tierscope.errors import error_line
 from snakemake_logger_plugin_tierscope.failure import Failure
 from snakemake_logger_plugin_tierscope.jobs import SnakemakeJob
+from snakemake_logger_plugin_tierscope.options import given_options, in_options
 from snakemake_logger_plugin_tierscope.plan import planned_lines
 from snakemake_logger_plugin_tierscope.profile import refuse_unknown_profile
 from snakemake_logger_plugin_tierscope.progress import Progress
@@ -30,6 +31,7 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         settings = self.common_settings
         self._screen = Screen(sys.stdout if settings.stdout else sys.stderr)
+        self._options = given_options()
         self._is_dry = settings.dryrun
         self._is_verbose = settings.verbose or settings.printshellcmds
         self._is_quiet = "all" in map(str, settings.quiet or ())
@@ -76,11 +78,11 @@ class LogHandler(LogHandlerBase):
             self._errors, self._failures = [], {}
             for failure in failures:
                 errors = failure.without_echo(errors)
-                self._screen.line("\n".join(["", *failure.lines()]))
+                self._say_why(["", *failure.lines()])
             if self._is_interrupted:
                 self._is_interrupted = False
                 errors = [] if failures else [_STOPPED]
-            self._screen.line("\n".join(errors))
+            self._say_why(errors)
             self._screen.close()
         super().close()
 
@@ -190,6 +192,10 @@ class LogHandler(LogHandlerBase):
     def _say(self, lines: list[str]) -> None:
         if not self._is_quiet and lines:
             self._screen.line("\n".join(lines))
+
+    def _say_why(self, lines: list[str]) -> None:
+        """Say why something failed, with the options that the user has typed."""
+        self._screen.line(in_options("\n".join(lines), self._options))
 
     def _now(self) -> str:
         return time.strftime("%H:%M:%S")

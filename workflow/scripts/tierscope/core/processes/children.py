@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -60,14 +60,16 @@ def signals_held_back() -> Iterator[Callable[[], object]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def run_passing_signals(command: Sequence[str]) -> int:
+def run_passing_signals(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> int:
     """Run a command that gets our signals; return its exit status as a shell does.
 
     If a signal told us to end, the status is that of the signal. The command starts
     with the signals `HELD_BACK`, and releases them when it is ready for them.
     """
     with signals_held_back():
-        child = subprocess.Popen(command)
+        child = subprocess.Popen(command, env=environment)
         signum = wait_for(child)
     status = child.returncode
     return 128 + signum if signum else 128 - status if status < 0 else status

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.analysis.origin import is_whole_run
 from tierscope.analysis.training.other_io import MOUNT_NAMES
 from tierscope.core.certificate import ADVICE, LIBRARIES
 from tierscope.core.certificate import NAMES as CERTIFIED
@@ -83,8 +84,7 @@ def statements_table(
         In the order of `_NAMES`. Words that differ, as by a number, are those of the
         first run.
     """
-    unmarked = statements["statement"].eq("epochs") & statements["answer"].eq("no")
-    is_whole_run = bool(unmarked.any())
+    is_one_phase = is_whole_run(statements)
     rows = []
     for (statement, answer), said in statements.groupby(["statement", "answer"]):
         epochs = sorted(set(said["epoch"]) - {_NO_EPOCH})
@@ -97,7 +97,7 @@ def statements_table(
             "Statement": _NAMES[statement],
             "Answer": f"{_MARKS[answer]} {answer}",
             "In words": words + f" ({_OTHER_WORDS} {table})" * bool(others),
-            "Epochs": WHOLE_RUN if is_whole_run or not epochs else _span(epochs),
+            "Epochs": WHOLE_RUN if is_one_phase or not epochs else _span(epochs),
             "Runs": str(len(runs)),
             "Cache rates (%)": ", ".join(map(str, rates)),
         }

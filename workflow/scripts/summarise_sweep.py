@@ -1,0 +1,46 @@
+"""Sum up the sweep of a program, as soon as its last run is audited."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from collect_epochs import with_keys
+from tierscope.analysis.comparing.ideal import storage_time
+from tierscope.analysis.run_facts import list_facts, refuse_mixed_runs
+from tierscope.core.description import Run
+from tierscope.core.files import log_to, write_text
+from tierscope.core.tables import read_table, read_tables
+from tierscope.pages.sweep_summary import summary_lines
+
+
+def joined_epochs(epochs: Sequence[str], runs: Sequence[str]) -> pd.DataFrame:
+    """Return table `epochs` of some runs, by their tables and their `run.json`."""
+    return pd.concat(
+        with_keys(read_table(path, "run_epochs"), Run.read(run))
+        for path, run in zip(epochs, runs, strict=True)
+    )
+
+
+if __name__ == "__main__":
+    log_to(snakemake.log[0])
+    given, params = snakemake.input, snakemake.params
+    paths = map(Path, (*given.runs, *given.ideal_runs))
+    listed = {str(one.parent): json.loads(one.read_bytes()) for one in paths}
+    refuse_mixed_runs(list_facts(listed), params.allow_mixed)
+    epochs = joined_epochs(given.epochs, given.runs)
+    storage = None
+    if given.ideal_runs:
+        ideal = joined_epochs(given.ideal_epochs, given.ideal_runs)
+        other, ideal_other = (
+            read_tables(paths, "other_time")
+            for paths in (given.other_time, given.ideal_other_time)
+        )
+        storage = storage_time(epochs, ideal, other, ideal_other)
+    statements = read_tables(given.statements, "statements")
+    lines = summary_lines(
+        statements, epochs, storage, params.epoch, params.dataset_titles
+    )
+    text = "".join(f"{line}\n" for line in lines)
+    write_text(snakemake.output[0], text)
+    print(text, end="")
