@@ -307,7 +307,7 @@ def test_sweep_ends_with_the_certificate_of_its_runs(asked, monkeypatch, capsys)
 def test_runs_of_another_program_are_named_and_their_configuration_stays(
     asked, monkeypatch
 ):
-    monkeypatch.setattr(program_sweep, "run_passing_signals", lambda command: 0)
+    monkeypatch.setattr(program_sweep, "run_passing_signals", lambda *_: 0)
     sweep(asked, "local")
     written = Path("results/my_data_set_v2/sweep.yaml")
     before = written.read_text()

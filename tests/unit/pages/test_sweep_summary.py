@@ -44,6 +44,11 @@ def storage(table, ideal_s=1.0):
     return points.assign(
         compute_time_s=float("nan"),
         ideal_time_s=ideal_s,
+        other_s=0.0,
+        ideal_other_s=0.0,
+        other_io="",
+        beside_s=0.0,
+        beside_io="",
         storage_s=points["execution_time_s"] - ideal_s,
         storage_interval_s=0.25,
         utilisation_percent=float("nan"),
