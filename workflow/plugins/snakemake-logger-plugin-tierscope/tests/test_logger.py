@@ -330,8 +330,8 @@ def test_steps_of_a_fit_are_shown_as_they_come_and_its_report_at_its_end(
         handler.emit(finished(1))
     assert lines(file) == [
         "2 jobs to do.",
-        "8 parameters, step 1: 9.10 % off",
-        "the limits of a",
+        "Fitting: 8 parameters, step 1: 9.10 % off",
+        "Fitting: the limits of a",
         "1 of 2 jobs  Fitting (0 s)",
         "a = 3 s",
     ]

@@ -111,7 +111,7 @@ class SnakemakeJob:
         for line in self._new_lines():
             if line.startswith(_FIT):
                 self._activity = line.removeprefix(_FIT)
-                yield Line(f"  {self._activity}")
+                yield Line(f"  {self._name}: {self._activity}")
             elif self._terminal == "log":  # shown at its end
                 continue
             elif launch := _LAUNCH.match(line):

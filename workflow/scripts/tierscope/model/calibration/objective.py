@@ -49,7 +49,7 @@ _CLEARLY = 3.0  # standard errors by which any other solution must be worse
 # later events. So it is averaged over neighbours at this distance (logarithms). Their
 # number gives `_READS` reads in total: many points, epochs and files average as well.
 _NEAR = 0.01
-_READS, _MOST_PAIRS = 96_000, 8
+_READS, _MOST_PAIRS = 48_000, 8
 # Factors of the starting credit: with too much credit a rate limit has no effect.
 _CREDITS = (1.0, 0.5, 0.2, 0.05)
 # Factors of the starting rates of OSTs and links: a search may end where the wrong one
