@@ -142,12 +142,12 @@ def fits(monkeypatch):
     """Return the sums of squares by structure that fits find, and those asked for."""
     squares, asked, status = {}, [], {"limit": FITTED, "gfs": FITTED}
 
-    def fit(description, io_time, probes, start=None):
+    def fit(description, io_time, probes, start=None, say=None):
         asked.append(structure_of(description))
         of_all = squares[asked[-1]], status["limit"], status["gfs"]
         return calibration(description, *of_all)
 
-    def left(structure, found, io_time, probes):
+    def left(structure, found, io_time, probes, say):
         assert status["gfs"] == FITTED or structure.parameters
         return squares[structure_of(structure.make(found.description))], {}
 
