@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,16 @@ def make_dataset(folder: Path) -> None:
         path = folder / ("train", "my val")[number % 2] / f"{number:02d}.bin"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(random.Random(number).randbytes(100 * (number + 1)))
+
+
+def in_memory(folder: Path) -> list[Path]:
+    """Return what launches of programs below a folder have in the memory of nodes."""
+    found = []
+    for path in Path("/dev/shm").glob("tierscope-program-*/go.json"):
+        with suppress(FileNotFoundError):  # of another test, whose launch has ended
+            if str(folder) in path.read_text():
+                found.append(path.parent)
+    return found
 
 
 @dataclass
@@ -220,15 +231,7 @@ class Programs:
             assert os.listdir(self.lfs) == []
         else:
             assert not self.lfs.exists()
-        assert not self.in_memory(process)
-
-    def in_memory(self, process: subprocess.Popen) -> list[Path]:
-        """Return what a launch has in the memory of its nodes."""
-        return [
-            path.parent
-            for path in Path("/dev/shm").glob("tierscope-program-*/go.json")
-            if str(self.folder) in path.read_text()
-        ]
+        assert in_memory(self.folder) == []
 
     def wait_for(self, name: str, process: subprocess.Popen) -> None:
         """Wait until a program has made a file."""

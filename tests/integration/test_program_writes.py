@@ -7,7 +7,7 @@ from integration.programs import Programs
 from tierscope.storage.mounts import mount_of
 
 PROGRAM = """
-import contextlib, json, mmap, threading
+import contextlib, json, mmap, tempfile, threading
 out, rank = OUT, int(os.environ.get("PMI_RANK", 0))
 block, own, who, epoch = os.urandom(1 << 20), {}, "beside", -1
 @contextlib.contextmanager
@@ -66,6 +66,11 @@ for epoch in (0, 1):
     for name in names[:4]:  # files of the dataset, which a program gets open
         subprocess.run(f"cat < '{dataset}/{name}' > /dev/null", shell=True)
 mark(2)  # what comes now is not compared
+with tempfile.TemporaryFile(dir="/dev/shm") as source:
+    source.write(block * 8)
+    source.seek(0)
+    file = os.open(f"{out}/copy-{rank}", os.O_WRONLY | os.O_CREAT)
+    assert os.sendfile(file, source.fileno(), None, 8 << 20) == 8 << 20
 open(f"{out}/own-{rank}.json", "w").write(json.dumps(own))
 """
 
@@ -114,11 +119,19 @@ def test_time_is_within_a_tenth_of_the_programs_own_clock(ran):
         assert ours_s > 0.4  # the calls that wait
 
 
+def test_copy_out_of_memory_is_a_write(ran):
+    table, _, run = ran
+    last = table[(table["epoch"] == 2) & (table["rank"] == 0)]
+    times_s = last.set_index(["mount", "call"])["time_s"]
+    written_s = times_s[mount_of(run.folder).point, "write"]
+    assert times_s["/dev/shm", "read"] < written_s / 10
+
+
 def test_what_the_loop_waits_for_is_said_by_file_system(ran):
     table, _, run = ran
     answer, words = run.said(1)["other io"]
     assert answer == "no"
     assert "in calls on files outside of the dataset: write 0." in words
-    (mount,) = table["mount"].unique()
+    (mount,) = table.loc[table["epoch"] < 2, "mount"].unique()
     assert f" on {mount} (" in words
     assert mount_of(run.folder).point == mount

@@ -16,7 +16,7 @@ import pytest
 import warm_python
 from integration.conftest import Project
 from integration.launches import wait_until_idle
-from integration.programs import HALF, N_FILES, PLACED, Programs
+from integration.programs import HALF, N_FILES, PLACED, Programs, in_memory
 from native import advice_library
 from sessions import HANG_S
 from tierscope.analysis.comparing.staging import fills_of
@@ -464,10 +464,10 @@ def test_killed_launch_is_cleaned_up_by_the_next(two):
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     wait_until_idle(two.folder)
-    assert two.in_memory(process)
+    assert in_memory(two.folder)
     run = two.run(READ_ALL)
     assert run.failed == []
-    assert not two.in_memory(process)
+    assert in_memory(two.folder) == []
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
@@ -571,9 +571,7 @@ def test_signal_to_the_sweep_alone_ends_all_and_leaves_nothing(tmp_path, signum)
     assert "Traceback" not in output
     assert output.splitlines()[-1].startswith("Stopped. Finished files are kept; ")
     assert os.listdir(tmp_path / "fast") == []
-    launch = next(folder.glob("results/my-sweep/staging/*/cache-050/rep-0/.nodes-*"))
-    name = launch.name.removeprefix(".nodes-")
-    assert not list(Path("/dev/shm").glob(f"tierscope-program-*-{name}*"))
+    assert in_memory(tmp_path) == []
 
 
 def wait_for(is_met, process):

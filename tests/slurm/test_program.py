@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from integration.conftest import ROOT, TINY_SYSTEM
-from integration.programs import Programs
+from integration.programs import Programs, in_memory
 from sessions import HANG_S
 from slurm.cluster import MARK, free_ports
 from slurm.test_sweep import SlurmProject
@@ -83,12 +83,7 @@ class SweptProgram(SlurmProject):
 
     def nodes_in_memory(self) -> list[str]:
         """Return the nodes of which there is a folder in memory, sorted."""
-        found = []
-        for path in Path("/dev/shm").glob("tierscope-program-*/go.json"):
-            with suppress(OSError):  # of other tests
-                if str(self.folder) in path.read_text():
-                    found.append(path.parent.name.split("-")[2])
-        return sorted(found)
+        return sorted(path.name.split("-")[2] for path in in_memory(self.folder))
 
     def assert_nothing_left(self) -> None:
         """Assert that no job, no LFS, no half run and no memory is left."""

@@ -289,6 +289,28 @@ def test_second_launch_waits_for_the_first_and_says_so(site, monkeypatch, name):
     assert (site.folder / "order").read_text() == "begin end second second "
 
 
+@pytest.mark.parametrize("make", [Path.symlink_to, Path.hardlink_to])
+def test_lock_that_is_a_link_is_not_written_and_ends_the_launch(site, make):
+    (site.folder / "mine").write_text("precious")
+    make(site.folder / "results" / ".launch", site.folder / "mine")
+    assert site.launch() == 1
+    assert (site.folder / "mine").read_text() == "precious"
+    assert site.log.read_text().startswith("tierscope: results/.launch: cannot be the")
+
+
+def test_launch_waits_for_another_also_if_it_cannot_say_so(site):
+    first = begin_held_launch(site)
+    site.log.unlink()
+    site.log.symlink_to("/dev/full")
+    second = site.start(site.command(), DO=STAGES)
+    with pytest.raises(subprocess.TimeoutExpired):
+        second.wait(1)
+    (site.folder / "gate").write_text("")
+    assert first.wait() == 1
+    second.wait()
+    assert (site.folder / "order").read_text() == "begin end "
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_launch_that_waits_for_another_ends_on_a_signal(site, signum):
     first = begin_held_launch(site)

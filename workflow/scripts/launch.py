@@ -16,6 +16,7 @@ users start Snakemake within jobs of their own, too.
 """
 
 import argparse
+import errno
 import fcntl
 import glob
 import os
@@ -24,6 +25,7 @@ import secrets
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -132,9 +134,7 @@ def run_ranks(
             try:
                 status = started.wait()
             except BaseException:
-                end_child(
-                    started, None
-                )  # it ends what it has started, and waits for that
+                end_child(started, None)  # what it has started gets SIGTERM, too
                 raise
         listen(end_once, [signal.SIGINT])
         if status:
@@ -217,36 +217,62 @@ def locked(folder: Path) -> Iterator[None]:
 def one_launch_at_a_time(log: BinaryIO, *, waits: bool) -> Iterator[int]:
     """Wait for any other launch in this folder, and hold the lock, a descriptor."""
     LOCK.parent.mkdir(exist_ok=True)  # results may lie elsewhere
-    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        lock = open_lock(LOCK)
+    except OSError as error:
+        reason = f"{LOCK}: cannot be the lock of launches: {error.strerror}"
+        log.write(f"tierscope: {reason}.\n".encode())
+        sys.exit(1)
     try:
         if waits:
-            with suppress(OSError):  # a file system without locks
-                take(lock, log)
+            take(lock, log)
         yield lock
     finally:
         os.close(lock)
 
 
+def open_lock(path: Path) -> int:
+    """Return the descriptor of a lock, a file that has no other name.
+
+    We write into it, so a link there, which others may have made, ends the launch.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    lock = os.open(path, flags, 0o666)
+    state = os.fstat(lock)
+    if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
+        raise OSError(errno.EINVAL, "is a link or no file, expected ours", str(path))
+    return lock
+
+
 def take(lock: int, log: BinaryIO) -> None:
     """Lock a file, and write into it who does; say now and then who else has it."""
     next_s = 0.0
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if (now_s := time.monotonic()) >= next_s:
-                next_s = now_s + _SAY_S
-                who = os.pread(lock, _MOST_BYTES, 0).decode(errors="replace")
-                who = who if who.isprintable() else "unknown"  # others may write there
+    while not is_locked(lock):
+        if (now_s := time.monotonic()) >= next_s:
+            next_s = now_s + _SAY_S
+            who = os.pread(lock, _MOST_BYTES, 0).decode(errors="replace")
+            who = who if who.isprintable() else "unknown"  # others may write there
+            with suppress(OSError):  # a full disk
                 log.write(
                     f"waiting for another launch in this folder: {who}\n".encode()
                 )
                 log.flush()
-            time.sleep(_POLL_S)
-    os.ftruncate(lock, 0)
+        time.sleep(_POLL_S)
     since = time.strftime(TIME_FORMAT)
-    os.pwrite(lock, f"that of process {os.getpid()}, since {since}".encode(), 0)
+    with suppress(OSError):
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"that of process {os.getpid()}, since {since}".encode(), 0)
+
+
+def is_locked(lock: int) -> bool:
+    """Return whether we have a lock now, or nobody can, on a system without locks."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @contextmanager

@@ -207,19 +207,23 @@ int __dprintf_chk(int fd, int flag, const char *format, ...) {
 
 /* ---- Copies by the kernel, mappings, advice ------------------------------------ */
 
-/* A copy's time counts once: as reading, or as writing if its source is not traced. */
+/*
+ * A copy's time counts once: as reading, or as writing if its source is not traced, or
+ * lies in memory and in no tier.
+ */
 static ssize_t copied(int source_fd, const off64_t *source_end, int target_fd,
                       const off64_t *target_end, ssize_t bytes, double start_s) {
   if (LIKELY(!*events_path) || bytes < 0)
     return bytes;
   struct file *source = used_file(source_fd);
   struct file *target = used_file(target_fd);
+  bool is_read = source && !(target && lies_in_memory(source));
   if (source)
     record_transfer(source, READ_LANE, source_end ? *source_end - bytes : -1, bytes,
-                    start_s);
+                    is_read ? start_s : now_s());
   if (target)
     record_transfer(target, WRITE_LANE, target_end ? *target_end - bytes : -1, bytes,
-                    source ? now_s() : start_s);
+                    is_read ? now_s() : start_s);
   return bytes;
 }
 

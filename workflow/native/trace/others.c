@@ -110,6 +110,10 @@ static struct file *find_mount(int fd) {
   return found;
 }
 
+bool lies_in_memory(const struct file *file) {
+  return file->mount && strncmp(file->mount->path, "tmpfs:", strlen("tmpfs:")) == 0;
+}
+
 static struct device *known_device(dev_t number) {
   for (int i = 0; i < n_devices; i++)
     if (devices[i].number == number)

@@ -311,6 +311,7 @@ static inline struct file *descriptor_file(int fd) {
 extern bool counts_others;
 
 void count_others_from_now_on(void);
+bool lies_in_memory(const struct file *file);
 struct file *other_file(int fd);
 struct file *note_opened(int fd, struct file *file, const char *path);
 void record_other_path(int directory_fd, const char *path, double start_s);

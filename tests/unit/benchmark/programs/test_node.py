@@ -26,7 +26,7 @@ def test_folder_in_memory_that_somebody_removed_fails_the_run(tmp_path, left):
         ([], [], False, "does not exist for it: train is of Go", "is of Go"),
         ([], [], True, "; train has AddressSanitizer", "has AddressSanitizer"),
         ([1], ["go (is linked statically)"], False, "started: go (is linked", ""),
-        ([1], ["e (starts without our environment)"], False, "with --in-place (l", ""),
+        ([1], ["e (starts without our environment)"], False, "loader.in_place: ", ""),
         ([1], [], False, None, ""),
         ([], ["go (is linked statically)"], True, None, ""),
     ],

@@ -63,6 +63,14 @@ def test_table_is_of_this_user_and_says_which_files_are_on_the_lfs(make, tmp_pat
     assert table.escaped() == []
 
 
+def test_program_that_reads_no_data_is_not_said_to_escape(make):
+    """PyTorch starts it at its import."""
+    table = make()
+    table._header["escaped"][:2]["path"] = b"/sbin/ldconfig", b"/bin/train"
+    table._header["escaped"][:2]["reason"] = 1
+    assert table.escaped() == ["/bin/train (is linked statically)"]
+
+
 def test_events_come_once_with_file_ids_in_place_of_slots(make):
     table = make()
     note(table, 0, kind=OPENED_LFS, slot=slot_of(table, 2), epoch=3, group=1, pid=77)

@@ -135,6 +135,8 @@ def test_other_storage_is_a_part_of_its_own_between_processor_and_stall():
     ]
     unknown = draw(storage_time(other_s=math.nan))
     assert [one[1] for one in bars(unknown.axes[0], 0)] == [5, 1, 4]
+    half = storage_time(other_s=2.0).assign(ideal_other_s=math.nan)
+    assert [one[1] for one in bars(draw(half).axes[0], 0)] == [5, 1, 4]
 
 
 def test_what_a_loop_writes_while_it_computes_is_no_computation():

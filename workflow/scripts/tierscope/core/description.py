@@ -217,8 +217,7 @@ class ProgramSettings:
         return (
             f"; {self.virtual_path(dataset)} does not exist for what it started: "
             f"{', '.join(escaped)}. Let these keep their environment and be linked "
-            "dynamically; with --in-place (loader.in_place: true) they read the GFS, "
-            "unseen"
+            "dynamically; with loader.in_place: true they read the GFS, unseen"
         )
 
 

@@ -42,6 +42,7 @@ _OPTIONS = {
     "figures.scenario": "--policies",
     "in_place: true": "--in-place",
     "loader.command": "COMMAND",
+    "loader.in_place: true": "--in-place",
     "loader.in_place": "--in-place",
     "loader.minutes": "--minutes",
     "roots.ideal": "--ideal",

@@ -162,14 +162,16 @@ def divide_execution_time(
     """
     keys = [*_POINT]
     points = storage_time.set_index(keys)
-    other_s = points["ideal_other_s"].fillna(0.0)
+    both_s = points[["other_s", "ideal_other_s"]]
+    both_s = both_s.where(both_s.notna().all(axis=1), 0.0)  # as in `storage_s`
+    other_s = both_s["ideal_other_s"]
     ideal_s = points["ideal_time_s"] - other_s
     compute_s = points["compute_time_s"]  # a loop may write in between
     compute_s = compute_s.where(~(other_s > 0), compute_s.clip(upper=ideal_s))
     times_s = {
         COMPUTATION: compute_s,
         PROCESSOR: ideal_s - compute_s.fillna(0.0),
-        OTHER_IO: points["other_s"].fillna(0.0),
+        OTHER_IO: both_s["other_s"],
     }
     shares = _shares(stalls, points.index)
     whole = shares.isna().all(axis=1)

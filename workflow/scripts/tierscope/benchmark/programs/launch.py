@@ -35,7 +35,7 @@ from tierscope.benchmark.programs.meeting import (
     node_key,
     remove_folders_of_killed_launches,
 )
-from tierscope.benchmark.programs.node import Node, files_at_start
+from tierscope.benchmark.programs.node import NOT_REDIRECTED, Node, files_at_start
 from tierscope.benchmark.programs.own_changes import (
     changed_by_program,
     own_changes_words,
@@ -184,8 +184,7 @@ class ProgramLaunch:
         if not any(node.facts["processes"] for node in nodes):
             raise BenchmarkError(
                 "no process of the program was redirected, so its opens are not known; "
-                "expected one that is linked dynamically, keeps its environment and "
-                "runs in no container."
+                f"{NOT_REDIRECTED}."
             )
         placing = [one.facts for one in nodes if one.decisions is not None]
         is_whole = self._tracer.end(own={tuple(one["copier"]) for one in placing})

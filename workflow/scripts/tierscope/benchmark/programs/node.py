@@ -39,7 +39,7 @@ from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
 from tierscope.storage.room import check_memory
 from tierscope.trace.program_records import HANDED
 
-_EXPECTED = (
+NOT_REDIRECTED = (
     "expected a program that is linked dynamically, keeps its environment and runs in "
     "no container"
 )
@@ -221,7 +221,7 @@ class Node:
         if not path:
             return f"; {name} {reason}" if reason else ""
         if not len(self.table.processes()):
-            why = f"{name} {reason}" if reason else _EXPECTED
+            why = f"{name} {reason}" if reason else NOT_REDIRECTED
             return (
                 f"; no process of it was redirected, so {path} does not exist for it: "
                 f"{why}"

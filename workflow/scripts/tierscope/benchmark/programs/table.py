@@ -18,7 +18,7 @@ import numpy as np
 
 from tierscope.core.files import written_whole
 from tierscope.core.validation import ConfigError
-from tierscope.logs.traced.escapes import REASONS
+from tierscope.logs.traced.escapes import Escape
 
 (
     OPENED_GFS,
@@ -398,9 +398,9 @@ class NodeTable:
     def escaped(self) -> list[str]:
         """Return the programs that were executed without the library, and why."""
         return [
-            f"{os.fsdecode(one['path'])} ({REASONS[int(one['reason'])]})"
+            str(found)
             for one in self._header["escaped"]
-            if int(one["reason"]) in REASONS
+            if (found := Escape.of(os.fsdecode(one["path"]), int(one["reason"])))
         ]
 
 

@@ -37,11 +37,16 @@ class Escape(NamedTuple):
     def told(cls, detail: str) -> "Escape | None":
         """Return what an event of the tracer tells, None if it is cut or harmless."""
         number, _, program = detail.partition(" ")
-        if not number.isdecimal() or int(number) not in REASONS:
-            return None
-        return (
-            cls(program, int(number)) if program and program not in _HARMLESS else None
-        )
+        return cls.of(program, int(number)) if number.isdecimal() else None
+
+    @classmethod
+    def of(cls, program: str, reason: int) -> "Escape | None":
+        """Return the escape of a program, None if there is none or it is harmless."""
+        is_one = program and program not in _HARMLESS and reason in REASONS
+        return cls(program, reason) if is_one else None
+
+    def __str__(self) -> str:
+        return f"{self.program} ({REASONS[self.reason]})"
 
 
 def reason_of(program: str, library: Path) -> str:
