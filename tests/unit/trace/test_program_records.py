@@ -75,6 +75,19 @@ def test_write_that_only_the_log_knows_counts_too(read):
     assert found.originals == {}
 
 
+def test_sums_of_calls_on_files_of_no_tier_are_apart(tmp_path):
+    rows = [
+        ("POSIX", 0, "/data/new.bin", WRITE),
+        ("POSIX", 0, "1/loop/write/ext4:/", WRITE),
+    ]
+    write_job_log(tmp_path / "0.darshan", rows, metadata={"tracer": "a", "rank": "0"})
+    found = read_program_records(tmp_path, ROOTS, "/data", NAMES)
+    assert found.other_io[["what", "bytes_written"]].to_numpy().tolist() == [
+        ["other below the dataset", 7]
+    ]
+    assert [(one.call, one.bytes) for one in found.sums[0].sums] == [("write", 7)]
+
+
 def test_files_beside_the_dataset_are_in_no_class(read):
     rows = [
         ("POSIX", "/data/model.pt", WRITE),
