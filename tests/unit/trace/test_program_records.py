@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 from job_logs import write_job_log
+from tierscope.trace import log
 from tierscope.trace.log import SHARED, LogError
 from tierscope.trace.program_records import HANDED_EPOCH, read_program_records
 
@@ -138,6 +139,14 @@ def test_mappings_are_of_the_epoch_of_the_name(read, path, epochs):
     other = ("POSIX", "/links/lfs.ep2/a.bin", MAPPED)
     found = read((0, rows), (1, [other]), written=["sub/b.bin"])
     assert found.mapped_epochs == epochs
+
+
+def test_records_of_a_version_without_mappings_have_none(read, tmp_path, monkeypatch):
+    monkeypatch.delitem(log._FURTHER, log.MAPPINGS)
+    monkeypatch.setattr(log, "_selection", log._selection.__wrapped__)
+    found = read((0, [("POSIX", "/links/gfs.ep0/a.bin", MAPPED)]))
+    assert found.mapped_epochs == set()
+    assert log.read_any_log(tmp_path / "0.darshan").n_mappings == 0
 
 
 def test_reads_of_files_that_were_open_at_the_start_are_in_no_class(read):

@@ -186,7 +186,7 @@ class AnyLog:
     def n_mappings(self) -> int:
         """Return how often files were mapped; what is read so is in no record."""
         posix = self.records.get("POSIX")
-        return int(posix.columns[MAPPINGS].sum()) if posix else 0
+        return int(np.sum(posix.columns.get(MAPPINGS, 0))) if posix else 0
 
 
 class _Counters(NamedTuple):

@@ -202,7 +202,7 @@ class _Reader:
             opens = columns["opens"] - columns.get(DUPLICATES, 0)
             self._add_records(rank, found, columns | {"opens": opens})
             if interface == "POSIX":
-                is_mapped = columns[MAPPINGS] > 0
+                is_mapped = columns.get(MAPPINGS, np.zeros(len(found))) > 0
                 self._mapped.update(compress(found, is_mapped))
 
     def _place(self, log: AnyLog, position: int) -> _Place:
