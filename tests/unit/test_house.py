@@ -98,7 +98,6 @@ def test_no_room_is_crowded():
 SCRIPTS = PACKAGE.parent
 SPEAKERS = {
     "tierscope/core/output/streams.py",  # the functions that say all
-    "tierscope/core/files.py",  # sends both streams to the log of a rule
     # A user's Python has no tierscope. What it cannot write is lost, too.
     "tierscope/benchmark/programs/hook/sitecustomize.py",
     "tierscope/trace/darshan_probe.py",  # neither has that of a probe, which we read
@@ -113,10 +112,14 @@ _SPOKEN |= {"logging": {"warning", "error", "exception", "basicConfig"}}
 
 
 def speeches(tree, prints):
-    """Yield the lines at which a module speaks by itself; `prints`: it may print."""
+    """Yield the lines at which a module speaks by itself; `prints`: it may print.
+
+    What sends a stream elsewhere, as to the log of a rule, does not speak.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id == "sys" and node.attr in _STREAMS:
+            is_used = isinstance(node.ctx, ast.Load)
+            if node.value.id == "sys" and node.attr in _STREAMS and is_used:
                 yield node.lineno
             if node.attr in _SPOKEN.get(node.value.id, ()):
                 yield node.lineno
@@ -148,6 +151,8 @@ def speeches(tree, prints):
         ("os.write(2, b'x')", True),
         ("warnings.warn('x')", True),
         ("sys.exit(1)", False),
+        ("sys.stdout = sys.stderr = open(path, 'w')", False),
+        ("sys.stdout = sys.stderr", True),
         ("print('of a log')", False),
         ("say('x')", False),
     ],

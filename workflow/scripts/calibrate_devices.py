@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import yaml
-from tierscope.core.files import log_to, say_step, write_text
-from tierscope.core.output.streams import end
+from tierscope.core.files import log_to, write_text
+from tierscope.core.output.streams import end, say_step
 from tierscope.core.tables import read_tables, write_table
 from tierscope.model.calibration.fit import as_fitted, calibrate
 from tierscope.model.programs.description import read_model_description

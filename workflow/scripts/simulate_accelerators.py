@@ -2,8 +2,8 @@
 
 import pandas as pd
 from tierscope.core.columns import TABLES
-from tierscope.core.files import log_to, say_step
-from tierscope.core.output.streams import end
+from tierscope.core.files import log_to
+from tierscope.core.output.streams import end, say_step
 from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
 from tierscope.data.accelerators import Plan

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from snakemake_logger_plugin_tierscope.jobs import PROGRESS
-from tierscope.core.files import read_regular, say_step, write_text, written_whole
+from tierscope.core.files import read_regular, write_text, written_whole
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 # They keep temporary files apart, which their next start removes, or link them.
@@ -118,10 +117,3 @@ def test_error_of_a_full_file_system_names_the_file(tmp_path):
         open("/dev/full", "w") as device,
     ):
         device.write("x")
-
-
-def test_steps_of_a_fit_are_lines_that_the_terminal_knows(capsys):
-    say_step("8 parameters, step 2: 3.10 % off")
-    line = capsys.readouterr().out
-    assert line == "fit: 8 parameters, step 2: 3.10 % off\n"
-    assert PROGRESS.match(line)

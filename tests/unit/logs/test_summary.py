@@ -78,6 +78,31 @@ def test_paths_of_no_tier_and_records_without_a_name_are_rows(tmp_path):
     assert summary.totals["least_s"] == [8.0]
 
 
+SUMS = [
+    ("POSIX", 0, "0/loop/fsync/ext4:/", {"writes": 2, "write_s": 9.0}),
+    ("POSIX", 0, r"-1/main/read/nfs4:/my\040home", READ),
+]
+
+
+def test_sums_of_a_sweeps_tracer_are_no_files(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", READ), *SUMS]
+    ours = {"metadata": {"tracer": "tierscope builtin"}}
+    found = summary_of(tmp_path, rows, epochs="(main|loop)/", tiers="auto", **ours)
+    assert found.files["path"] == ["/gfs/a"]
+    assert found.folders["path"] == ["/gfs"]
+    assert found.totals["least_s"] == [4.0]
+    assert (found.facts["n_files"], found.facts["n_records"]) == (1, 1)
+
+
+def test_log_of_sums_alone_is_of_a_process_without_files(tmp_path):
+    found = summary_of(tmp_path, SUMS, metadata={"tracer": "tierscope builtin"})
+    assert (found.cells, found.totals["rank"], found.files["path"]) == ([], [], [])
+
+
+def test_relative_names_of_other_tracers_are_files(tmp_path):
+    assert summary_of(tmp_path, SUMS).facts["n_files"] == 2
+
+
 def test_epochs_are_found_in_paths(tmp_path):
     rows = [
         ("POSIX", 0, "/gfs.ep3/a", READ),

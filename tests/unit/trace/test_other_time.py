@@ -122,7 +122,7 @@ def test_sums_stand_in_a_log_under_names_that_are_no_paths(tmp_path):
         ("POSIX", 0, name.format("other"), {"opens": 6, "meta_s": 8}),
         ("POSIX", 0, "/data/2/loop/write/ext4:/", {"opens": 1}),
     ]
-    metadata = {"pid": "7", "host": "node", "parents": "5,3"}
+    metadata = {"tracer": "a", "pid": "7", "host": "node", "parents": "5,3"}
     write_job_log(tmp_path / "one.darshan", rows, metadata=metadata)
     found = sums_of(read_any_log(tmp_path / "one.darshan"), 1)
     assert (found.rank, found.host, found.pid, found.parents) == (1, "node", 7, (5, 3))

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 from job_logs import write_job_log
+from tierscope.trace import log
 from tierscope.trace.log import SHARED, LogError
 from tierscope.trace.program_records import HANDED_EPOCH, read_program_records
 
@@ -75,6 +76,19 @@ def test_write_that_only_the_log_knows_counts_too(read):
     assert found.originals == {}
 
 
+def test_sums_of_calls_on_files_of_no_tier_are_apart(tmp_path):
+    rows = [
+        ("POSIX", 0, "/data/new.bin", WRITE),
+        ("POSIX", 0, "1/loop/write/ext4:/", WRITE),
+    ]
+    write_job_log(tmp_path / "0.darshan", rows, metadata={"tracer": "a", "rank": "0"})
+    found = read_program_records(tmp_path, ROOTS, "/data", NAMES)
+    assert found.other_io[["what", "bytes_written"]].to_numpy().tolist() == [
+        ["other below the dataset", 7]
+    ]
+    assert [(one.call, one.bytes) for one in found.sums[0].sums] == [("write", 7)]
+
+
 def test_files_beside_the_dataset_are_in_no_class(read):
     rows = [
         ("POSIX", "/data/model.pt", WRITE),
@@ -125,6 +139,14 @@ def test_mappings_are_of_the_epoch_of_the_name(read, path, epochs):
     other = ("POSIX", "/links/lfs.ep2/a.bin", MAPPED)
     found = read((0, rows), (1, [other]), written=["sub/b.bin"])
     assert found.mapped_epochs == epochs
+
+
+def test_records_of_a_version_without_mappings_have_none(read, tmp_path, monkeypatch):
+    monkeypatch.delitem(log._FURTHER, log.MAPPINGS)
+    monkeypatch.setattr(log, "_selection", log._selection.__wrapped__)
+    found = read((0, [("POSIX", "/links/gfs.ep0/a.bin", MAPPED)]))
+    assert found.mapped_epochs == set()
+    assert log.read_any_log(tmp_path / "0.darshan").n_mappings == 0
 
 
 def test_reads_of_files_that_were_open_at_the_start_are_in_no_class(read):

@@ -6,14 +6,17 @@
  */
 #include "trace.h"
 
+#include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+enum { DETAIL_BYTES = 1024 }; /* the stack may be small */
+
 static void note_escape(const char *path, enum escape reason) {
-  char detail[1024]; /* the stack may be small */
+  char detail[DETAIL_BYTES];
   snprintf(detail, sizeof detail, "%d %s", (int)reason, path);
   note_event("escape", detail);
 }
@@ -83,9 +86,16 @@ FILE *popen(const char *command, const char *mode) {
   return REAL(popen)(command, mode);
 }
 
-/* Noted before: from a new root neither our folder nor the library may be reached. */
+/* From a new root neither our folder nor the library may be reached. */
 int chroot(const char *path) {
-  if (*events_path && strcmp(path, "/") != 0)
-    note_escape(path, ESCAPE_ROOT);
-  return REAL(chroot)(path);
+  struct quiet held;
+  int events = open_events(&held), status = REAL(chroot)(path), saved_errno = errno;
+  if (status == 0 && strcmp(path, "/") != 0) {
+    char detail[DETAIL_BYTES];
+    snprintf(detail, sizeof detail, "%d %s", (int)ESCAPE_ROOT, path);
+    append_event(events, "escape", detail);
+  }
+  close_events(events, &held);
+  errno = saved_errno;
+  return status;
 }

@@ -24,11 +24,32 @@
 char events_path[PATH_BYTES];
 static unsigned long long process_ticks;
 
-/* Appends an event; in a single call, so that those of processes do not mix. */
-void note_event(const char *event, const char *detail) {
+/* Opens the file of events until close_events; -1 if there is none. */
+int open_events(struct quiet *held) {
+  struct stat file;
+  become_quiet(held);
   if (!*events_path)
+    return -1;
+  int fd = REAL(open)(events_path, O_WRONLY | O_CREAT | O_APPEND | UNTRUSTED, 0644);
+  /* Nobody else's file that another user has given this name. */
+  bool is_ours = fd >= 0 && REAL(fstat)(fd, &file) == 0 && S_ISREG(file.st_mode) &&
+                 file.st_nlink <= 1;
+  if (fd < 0 || is_ours)
+    return fd;
+  REAL(close)(fd);
+  return -1;
+}
+
+void close_events(int fd, const struct quiet *held) {
+  if (fd >= 0)
+    REAL(close)(fd);
+  end_quiet(held);
+}
+
+/* Appends an event; in a single call, so that those of processes do not mix. */
+void append_event(int fd, const char *event, const char *detail) {
+  if (fd < 0)
     return;
-  int saved_errno = errno;
   char rank[RANK_BYTES], head[256];
   struct timespec time;
   read_rank(rank);
@@ -39,19 +60,18 @@ void note_event(const char *event, const char *detail) {
   /* A line that a limit has cut must cost its own event only. */
   struct iovec line[] = {
       {"\n", 1}, {head, strlen(head)}, {(char *)detail, strlen(detail)}, {"\n", 1}};
+  ssize_t written = REAL(writev)(fd, line, 4);
+  (void)written; /* a process without events is not told of, as on a full disk */
+}
+
+void note_event(const char *event, const char *detail) {
+  if (!*events_path)
+    return;
+  int saved_errno = errno;
   struct quiet held;
-  become_quiet(&held);
-  int fd = REAL(open)(events_path, O_WRONLY | O_CREAT | O_APPEND | UNTRUSTED, 0644);
-  if (fd >= 0) {
-    struct stat file;
-    /* Nobody else's file that another user has given this name. */
-    bool is_ours =
-        REAL(fstat)(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_nlink <= 1;
-    ssize_t written = is_ours ? REAL(writev)(fd, line, 4) : 0;
-    (void)written; /* a process without events is not told of, as on a full disk */
-    REAL(close)(fd);
-  }
-  end_quiet(&held);
+  int fd = open_events(&held);
+  append_event(fd, event, detail);
+  close_events(fd, &held);
   errno = saved_errno;
 }
 

@@ -247,6 +247,10 @@ static inline double call_start(void) { return current_run ? now_s() : 0; }
 
 extern char events_path[PATH_BYTES]; /* empty: nobody asks, a benchmark's run */
 
+struct quiet;
+int open_events(struct quiet *held);
+void append_event(int fd, const char *event, const char *detail);
+void close_events(int fd, const struct quiet *held);
 void note_event(const char *event, const char *detail);
 void note_start(void);
 void note_end(void);

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from sessions import HANG_S
-from tierscope.core.output.streams import Parser, say, say_error
+from snakemake_logger_plugin_tierscope.jobs import PROGRESS
+from tierscope.core.output.streams import Parser, say, say_error, say_step
 
 SCRIPTS = Path(__file__).parents[4] / "workflow" / "scripts"
 PROGRAM = """
@@ -53,6 +54,13 @@ def test_words_do_not_go_to_standard_output_in_place_of_a_closed_stream(
     monkeypatch.setattr("sys.stderr", None)
     say("a word")
     assert capsys.readouterr().out == ""
+
+
+def test_steps_of_a_fit_are_lines_that_the_terminal_knows(capsys):
+    say_step("8 parameters, step 2: 3.10 % off")
+    line = capsys.readouterr().out
+    assert line == "fit: 8 parameters, step 2: 3.10 % off\n"
+    assert PROGRESS.match(line)
 
 
 def test_unexpected_error_is_said_with_its_place(capsys):

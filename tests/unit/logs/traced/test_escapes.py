@@ -142,6 +142,22 @@ def test_new_root_folder_is_told_before_it_hides_our_own(escapes, tmp_path):
     assert escapes(sys.executable, "-S", "-c", code) == [(str(tmp_path), ROOT)]
 
 
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [("b'/no/such/folder'", "ENOENT"), ("None", "EFAULT"), ("b'/dev/null'", "ENOTDIR")],
+)
+def test_root_folder_that_could_not_be_changed_is_not_told(escapes, path, error):
+    """The program sees the same error as without the tracer."""
+    code = f"""
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+is_right = libc.chroot({path}) == -1 and ctypes.get_errno() == errno.{error}
+if not is_right:
+    libc.execle(b"./plain", b"x", None, (ctypes.c_void_p * 1)())  # which is told
+"""
+    assert escapes(sys.executable, "-S", "-c", code) == []
+
+
 def test_program_that_cannot_reach_the_library_is_told(
     programs, trace_library, tmp_path
 ):

@@ -84,8 +84,3 @@ def log_to(path: str) -> None:
     sys.stdout = sys.stderr = open(
         path, "w", buffering=1, encoding="utf-8", errors="backslashreplace"
     )
-
-
-def say_step(line: str) -> None:
-    """Print a step of a fit so that the terminal shows it while the script runs."""
-    print(f"fit: {line}")

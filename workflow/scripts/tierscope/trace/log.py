@@ -5,6 +5,8 @@ formats, record versions and byte orders that Darshan 3 wrote. `read_posix` read
 of ours and refuses what a run cannot have.
 """
 
+import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -39,6 +41,7 @@ __all__ = [
     "RANK_COUNTS",
     "RANK_TIMES",
     "SHARED",
+    "SUM_NAME",
     "TIMES",
     "WRITE_COLUMNS",
     "AnyLog",
@@ -83,6 +86,11 @@ FLAWS = ("negative_times", "negative_counters", "bytes_alone", "calls_alone")
 MAPPINGS, DUPLICATES = "mappings", "duplicates"
 SHARED = -1  # rank of a shared record
 MPI_IO = "MPI-IO"  # its calls reach POSIX, so its times are not counted
+# What our tracer names a sum of calls on files of no tier: epoch, thread, call, type of
+# file system and mount point.
+SUM_NAME = re.compile(
+    r"(-1|\d+)/(beside|main|loop)/(read|write|fsync|other)/([^:]*):(.*)", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -148,6 +156,9 @@ class AnyLog:
         Path of each record id; a record may have none if the runtime ran out of memory.
     flaws : dict of str to dict of str to int
         By interface, how many values make its sums lower bounds, by `FLAWS`.
+    sums : dict of str to dict of str to float
+        `COUNTS` and `TIMES` of what our tracer has summed up, by `SUM_NAME`; these are
+        no files, and stand in neither `records` nor `names`.
     """
 
     path: Path
@@ -169,12 +180,13 @@ class AnyLog:
     records: dict[str, Records]
     names: Names
     flaws: dict[str, dict[str, int]] = field(default_factory=dict)
+    sums: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def n_mappings(self) -> int:
         """Return how often files were mapped; what is read so is in no record."""
         posix = self.records.get("POSIX")
-        return int(posix.columns[MAPPINGS].sum()) if posix else 0
+        return int(np.sum(posix.columns.get(MAPPINGS, 0))) if posix else 0
 
 
 class _Counters(NamedTuple):
@@ -304,6 +316,9 @@ def read_any_log(path: str | Path, *, may_be_empty: bool = False) -> AnyLog:
             "has no POSIX, STDIO or MPI-IO records, "
             f"it has {', '.join(modules) if modules else 'no modules'}."
         )
+    sums: dict[str, dict[str, float]] = {}
+    if "tracer" in job.metadata and "POSIX" in records:
+        records["POSIX"], names, sums = _without_sums(records["POSIX"], names)
     omitted = [name for name, of in found.items() if of.n_omitted]
     is_ours = all(_is_known(log, name) for name in records)
     return AnyLog(
@@ -326,7 +341,38 @@ def read_any_log(path: str | Path, *, may_be_empty: bool = False) -> AnyLog:
         records=records,
         names=names,
         flaws={name: of.flaws for name, of in found.items() if of.flaws},
+        sums=sums,
     )
+
+
+def _without_sums(
+    records: Records, names: Names
+) -> tuple[Records, Names, dict[str, dict[str, float]]]:
+    """Return records and names of files, and apart from these `AnyLog.sums`."""
+    folders = [
+        bool(SUM_NAME.match(f"{os.fsdecode(one.as_py())}/")) for one in names.folders
+    ]
+    is_sum_name = np.array([*folders, False])[names.folder_of]  # -1: no folder
+    if not is_sum_name.any():
+        return records, names, {}
+    at = names.positions(records.ids)
+    is_sum = is_sum_name[at] & (names.ids[at] == records.ids)
+    columns = {name: records.columns[name] for name in (*COUNTS, *TIMES)}
+    sums = {
+        names.path(int(at[row])): {name: of[row].item() for name, of in columns.items()}
+        for row in np.flatnonzero(is_sum)
+    }
+    return _chosen(records, ~is_sum), names.chosen(~is_sum_name), sums
+
+
+def _chosen(records: Records, rows: np.ndarray) -> Records:
+    """Return some of the records."""
+    sizes = {
+        name: None if (of := getattr(records, name)) is None else of[rows]
+        for name in _SIZE_COLUMNS
+    }
+    columns = {name: of[rows] for name, of in records.columns.items()}
+    return Records(records.ids[rows], records.ranks[rows], columns, **sizes)
 
 
 def read_posix(

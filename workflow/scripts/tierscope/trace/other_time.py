@@ -14,13 +14,10 @@ import pandas as pd
 
 from tierscope.core.columns import TABLES
 from tierscope.storage.mounts import plain
-from tierscope.trace.log import AnyLog
+from tierscope.trace.log import SUM_NAME, AnyLog
 from tierscope.trace.runtime import BUILTIN
 
 READ, WRITE, FSYNC, OTHER = "read", "write", "fsync", "other"
-_NAME = re.compile(
-    r"(-1|\d+)/(beside|main|loop)/(read|write|fsync|other)/([^:]*):(.*)", re.DOTALL
-)
 _SEES_OTHERS = 4  # the first version of our tracer that does
 _BEFORE = -1  # the first epoch
 _MAIN, _LOOP = "main", "loop"
@@ -62,22 +59,14 @@ class ProcessSums(NamedTuple):
     sums: Sequence[Sum]
 
 
-def sum_name(path: str) -> re.Match[str] | None:
-    """Return the parts of a name that is no path, but names a sum."""
-    return _NAME.fullmatch(path)
-
-
 def sums_of(log: AnyLog, rank: int) -> ProcessSums:
     """Return the sums in a log of a process."""
-    said, records = log.metadata, log.records.get("POSIX")
-    sums = []
-    for row, at in enumerate(log.names.positions(records.ids) if records else ()):
-        if (found := sum_name(log.names.path(int(at)))) is None:
-            continue
-        epoch, thread, call, fs_type, mount = found.groups()
-        columns = [records.columns[name][row] for name in _COLUMNS[call]]
-        counts = int(columns[0]), int(columns[1]), float(columns[2])
-        sums.append(Sum(int(epoch), thread, call, fs_type, plain(mount), *counts))
+    said, sums = log.metadata, []
+    for name, columns in log.sums.items():
+        epoch, thread, call, fs_type, mount = SUM_NAME.fullmatch(name).groups()
+        operations, n_bytes, time_s = (columns[column] for column in _COLUMNS[call])
+        one = int(epoch), thread, call, fs_type, plain(mount)
+        sums.append(Sum(*one, int(operations), int(n_bytes), time_s))
     parents = tuple(map(int, filter(None, said.get("parents", "").split(","))))
     pid = int(said.get("pid", 0))
     return ProcessSums(rank, said.get("host", ""), pid, parents, log.exe, sums)

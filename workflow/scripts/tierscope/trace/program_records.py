@@ -27,10 +27,9 @@ from tierscope.trace.log import (
     LogError,
     read_any_log,
 )
-from tierscope.trace.other_time import ProcessSums, sum_name, sums_of
+from tierscope.trace.other_time import ProcessSums, sums_of
 
 WRITTEN, BELOW, ELSEWHERE = "written", "other below the dataset", "other"
-_SUM = "sum"  # no file, but a sum of calls on files of no tier
 HANDED = "handed"  # in place of an epoch: the copy was open when the program started
 HANDED_EPOCH = -1  # nothing says for which one such a file is read
 _PID = re.compile(r"_id-?\d+-(\d+)_")  # in the name of a log
@@ -203,7 +202,7 @@ class _Reader:
             opens = columns["opens"] - columns.get(DUPLICATES, 0)
             self._add_records(rank, found, columns | {"opens": opens})
             if interface == "POSIX":
-                is_mapped = columns[MAPPINGS] > 0
+                is_mapped = columns.get(MAPPINGS, np.zeros(len(found))) > 0
                 self._mapped.update(compress(found, is_mapped))
 
     def _place(self, log: AnyLog, position: int) -> _Place:
@@ -225,7 +224,7 @@ class _Reader:
         if path.startswith(self._dataset):
             name = path.removeprefix(self._dataset)
             return _Place(BELOW, file=self._ids.get(name, -1))
-        return _Place(_SUM if sum_name(path) else ELSEWHERE)
+        return _Place(ELSEWHERE)
 
     def _add_records(
         self,
@@ -243,7 +242,7 @@ class _Reader:
                 self._by_name.append((rank, file, all_columns[row]))
                 if columns["writes"][row]:
                     self._written.add(file)
-            elif where != _SUM:
+            else:
                 self._other[rank, where] += all_columns[row]
         if not on_tier:
             return

@@ -27,6 +27,11 @@ def say(text: str) -> None:
             print(lines, file=sys.stderr, flush=True)
 
 
+def say_step(line: str) -> None:
+    """Print a step of a fit so that the terminal shows it while the script runs."""
+    print(f"fit: {line}")
+
+
 def say_error(error: BaseException) -> None:
     """Print an error that nobody expected, and where it was raised."""
     say("".join(traceback.format_exception(error)).rstrip())

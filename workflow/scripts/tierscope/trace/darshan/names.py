@@ -5,6 +5,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ _ID_BYTES = 8
 _FEW_BYTES = 1 << 15  # fewer names are split one by one, which is faster
 # Before version 3.10, a name had its length before it instead of a zero after it.
 _NAMES_WITH_LENGTH = "3.00"
+_OF_NAMES = ("ids", "folder_of", "base_of")
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class Names:
     base_of: np.ndarray
     folders: pa.BinaryArray
     bases: pa.BinaryArray
+
+    def chosen(self, which: np.ndarray) -> Self:
+        """Return the names that a mask has chosen."""
+        of_names = {name: getattr(self, name)[which] for name in _OF_NAMES}
+        return replace(self, **of_names)
 
     def positions(self, wanted: np.ndarray) -> np.ndarray:
         """Return the position in `ids` of each wanted id, if present.
@@ -60,14 +67,10 @@ def read_names(log: Container) -> Names:
     An empty path is no name: a runtime without memory for the name wrote it.
     """
     names = _sorted_names(log)
-    ids, folder_of, base_of = names.ids, names.folder_of, names.base_of
-    repeats = ids[1:] == ids[:-1]
+    repeats = names.ids[1:] == names.ids[:-1]
     if repeats.any():
         _refuse_contradictions(log, names, np.flatnonzero(repeats))
-        kept = np.append(True, ~repeats)
-        names = replace(
-            names, ids=ids[kept], folder_of=folder_of[kept], base_of=base_of[kept]
-        )
+        names = names.chosen(np.append(True, ~repeats))
     return names
 
 
