@@ -136,7 +136,9 @@ setup: $(READY) $(PROFILES) $(BIN)/tierscope
 $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml) \
     $(MOVED)
 	@case "$$(pwd -P)" in *[:{}*?[]*) \
-	  echo "$$(pwd -P): got a clone with : { } * ? or [ in its path; move it"; exit 1;; esac
+	  echo "$$(pwd -P): got a clone with : { } * ? or [ in its path; move it"; exit 1;; \
+	  *' '*[\"\$$\`\\]*|*[\"\$$\`\\]*' '*) echo "$$(pwd -P): got a clone with a blank and" \
+	  'one of " $$ ` \ in its path; move it'; exit 1;; esac
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "tierscope needs Python 3.11; name it: make PYTHON=... $(MAKECMDGOALS)"; exit 1; }
 	@{ test -x $(BIN)/pip && test -z "$(MOVED)"; } || $(PYTHON) -m venv --clear $(VENV) || \

@@ -51,6 +51,7 @@ from tierscope.experiment.snakemake_internals import (
     SnakemakeInternals,
     place_results,
     refuse_clone,
+    refuse_prepared,
     refuse_prefix,
     try_to,
 )
@@ -72,6 +73,7 @@ ANALYSIS = STUDY = EXPERIMENT = None
 SNAKEMAKE = SnakemakeInternals(workflow)
 try:
     refuse_clone(WORKFLOW.parent)
+    refuse_prepared(Path.cwd())
     IS_REMOTE_JOB = SNAKEMAKE.is_remote_job()
     IS_JOB = SNAKEMAKE.is_job()
     # Snakemake has read them as well, but takes the last of two equal keys.

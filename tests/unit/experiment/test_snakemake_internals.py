@@ -1,5 +1,6 @@
 """What Snakemake writes into shell lines, and the clones in which it cannot run."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from tierscope.core.validation import ConfigError
 from tierscope.experiment.snakemake_internals import (
     ScriptInterpreter,
     refuse_clone,
+    refuse_prepared,
     refuse_unquoted_interpreter,
 )
 
@@ -45,6 +47,17 @@ def test_clone_whose_path_nobody_can_quote_is_refused_in_a_line(sign):
     with pytest.raises(ConfigError, match=r"got a clone with .* in its path") as error:
         refuse_clone(Path(f"/home/a{sign}b/tierscope"))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+@pytest.mark.parametrize("name", [".snakemake", "resources", "results"])
+def test_folder_in_which_another_user_has_prepared_something_is_refused(tmp_path, name):
+    (tmp_path / name).mkdir()
+    os.chown(tmp_path / name, 4321, 4321)
+    refuse_prepared(tmp_path)  # only its owner can have let the other user do it
+    tmp_path.chmod(0o1777)
+    with pytest.raises(ConfigError, match=f"{name}: belongs to user 4321, who can"):
+        refuse_prepared(tmp_path)
 
 
 def test_clone_with_other_signs_is_taken():

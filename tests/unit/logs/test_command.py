@@ -94,7 +94,6 @@ def test_sweep_is_asked_with_all_that_stands_before_the_program(monkeypatch):
     ("words", "reason"),
     [
         ("sweep --dataset a --dataset b", "--dataset: got a, then b, expected one."),
-        ("sweep --data a --dataset=b", "--dataset: got a, then b, expected one."),
         (
             "sweep --rates 0 50 --rates 75",
             "--rates: got 0 50, then 75, expected one list: --rates 0 50 75.",

@@ -91,6 +91,11 @@ def test_statements_that_are_not_true_come_first_and_few_have_a_line():
     assert len(lines) == 6
 
 
+def test_rates_of_which_none_is_shown_to_be_shorter_are_not_called_shortest():
+    _, times, _ = lines_of(epochs({0: (4.0, 9.0), 50: (5.0, 4.0)}))
+    assert times.endswith("4.50 s at 50 %. No rate can be told from another (n = 2).")
+
+
 def test_program_without_marks_has_one_phase():
     table = epochs({0: (4.0,)})
     lines = lines_of(table, storage(table), epochs="no")

@@ -27,8 +27,8 @@ from tierscope.core.validation import (
     read_schema,
     read_yaml,
 )
+from tierscope.experiment.snakemake_internals import refuse_prepared
 from tierscope.policies import PROGRAM_POLICIES
-from tierscope.storage.own_folder import FolderError, check_way
 
 SYSTEM = "one-process"
 CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
@@ -293,10 +293,7 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
         )
     config = sweep_config(asked)
     path = Path("results", asked.experiment, CONFIG)
-    try:
-        check_way(path.absolute())
-    except FolderError as error:
-        raise ConfigError(str(error)) from error
+    refuse_prepared(Path.cwd())
     _refuse_another_sweep(path, config)
     _write_config(path, config)
     start = partial(_run_snakemake, profile=profile, dataset=asked.dataset_name)

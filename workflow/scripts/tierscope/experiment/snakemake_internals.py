@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.core.validation import ConfigError
+from tierscope.storage.own_folder import FolderError, check_way
 
 WRITTEN_FOR = "9.27.1"
 # {question: the interface of Snakemake that answers it}, filled by `_asks`.
@@ -281,6 +282,21 @@ def refuse_clone(folder: Path) -> None:
                 f"{str(folder)!r}: got a clone with {min(found)!r} in its path, "
                 f"expected none, as {who} takes it apart; move the clone."
             )
+
+
+def refuse_prepared(folder: Path) -> None:
+    """Refuse a working folder in which another user has made what a start uses.
+
+    Raises
+    ------
+    ConfigError
+        One line that names what is there, or the folder that others may change.
+    """
+    for name in (".snakemake/scripts", "resources/systems", "results/.launch"):
+        try:
+            check_way(folder / name)
+        except FolderError as error:
+            raise ConfigError(str(error)) from error
 
 
 def refuse_unquoted_interpreter(interpreter: str) -> None:

@@ -67,7 +67,8 @@ class _Once(argparse.Action):
         if self.dest in given:
             name, several = self.option_strings[0], self.nargs == "+"
             first, second = (_words(one) for one in (given[self.dest], values))
-            expected = f"one list: {name} {first} {second}" if several else "one"
+            both = list(dict.fromkeys([*given[self.dest], *values])) if several else []
+            expected = f"one list: {name} {_words(both)}" if several else "one"
             say(
                 f"{parser.prog}: {name}: got {first}, then {second}, "
                 f"expected {expected}."
@@ -78,10 +79,10 @@ class _Once(argparse.Action):
 
 
 class _Parser(Parser):
-    """A parser whose options with values are given once, and not empty."""
+    """A parser whose options with values are given once, whole, and not empty."""
 
     def __init__(self, *words: Any, **options: Any):
-        super().__init__(*words, **options)
+        super().__init__(*words, allow_abbrev=False, **options)
         self.register("action", None, _Once)
         for kind, read in ((None, _text), (Path, _path), (int, _number)):
             self.register("type", kind, read)

@@ -91,4 +91,6 @@ def _times_words(times: pd.DataFrame, epoch: str) -> str:
     words = f"Execution time of the {epoch}: {words}"
     if len(found.swept) == 1:
         return f"{words} ({NO_INTERVAL})." if found.n == 1 else f"{words}."
+    if found.rates == found.swept:
+        return f"{words}. No rate can be told from another (n = {found.n})."
     return f"{words}. Shortest at cache rate {found.words} ({found.reason})."

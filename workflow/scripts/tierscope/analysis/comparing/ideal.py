@@ -184,6 +184,8 @@ class _Sentences:
         if storage_s <= -_ROUNDING:
             time = f"Of {whole}, what is {storage} cannot be told from 0: the ideal "
             time += f"run takes {self._number(-storage_s)}{self._interval} longer"
+            if max(row["other_s"], row["ideal_other_s"]) > 0:
+                time += " apart from other storage I/O"
             return time, "; ", least
         if is_untold(row):
             return f"{time}, which cannot be told from 0", "; ", least

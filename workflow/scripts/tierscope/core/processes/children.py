@@ -20,7 +20,7 @@ PASSED_ON = {
     signal.SIGUSR2,
 }
 HELD_BACK = {*PASSED_ON, signal.SIGCHLD}
-ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+ENDING = tuple(sorted(PASSED_ON))  # a scheduler may choose any of them
 _PR_SET_PDEATHSIG = 1  # of prctl(2)
 _KEYS = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends them to the command as well
 _FROM_KERNEL = 0x80  # si_code of what a terminal sends

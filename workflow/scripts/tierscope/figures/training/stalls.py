@@ -63,8 +63,8 @@ _DIVIDED = (
     "divide it by the model: what would go if the devices of a class cost nothing"
 )
 _NEGATIVE = (
-    "\N{WARNING SIGN} Parts that came out below 0 are drawn as 0: the runs of a pair "
-    "differ by more than storage"
+    "\N{WARNING SIGN} Parts that came out below 0 are drawn as 0, so that their bars "
+    "are higher than the epoch: the runs of a pair differ by more than storage"
 )
 
 

@@ -38,7 +38,7 @@ _NAMES = CERTIFIED | {
     "once": "no file opened twice",
     "whole": "files read whole",
     "time": "I/O time fits the workers",
-    "other io": "no other files make the loop wait",
+    "other io": "only the dataset makes the loop wait",
 }
 _EPOCHS_BY = {
     "hook": "marked by the loops of the framework",
