@@ -119,6 +119,14 @@ def test_time_is_within_a_tenth_of_the_programs_own_clock(ran):
         assert ours_s > 0.4  # the calls that wait
 
 
+def test_mappings_of_other_files_are_told(ran):
+    table, _, _ = ran
+    maps = table[(table["call"] == "map") & (table["rank"] == 0)]
+    assert maps["epoch"].tolist() == [0, 1]
+    assert maps["in_loop"].all()
+    assert maps["bytes"].tolist() == [1 << 20, 1 << 20]
+
+
 def test_copy_out_of_memory_is_a_write(ran):
     table, _, run = ran
     last = table[(table["epoch"] == 2) & (table["rank"] == 0)]

@@ -134,10 +134,10 @@ def test_rank_with_another_tracer_ends_the_launch_with_both_digests(project, req
     edit(
         project,
         "benchmark/preparation.py",
-        '    print("; ".join([*steps,',
+        '    answer("; ".join([*steps,',
         "    other = 'test $PMI_RANK != 2 || LD_PRELOAD=$(echo $LD_PRELOAD | "
         f"{of_rank_2})'\n"
-        '    print("; ".join([*steps, other,',
+        '    answer("; ".join([*steps, other,',
     )
     (scenario,) = project.path("runs").glob("tiny-*ost-pinning-posix")
     output = project.launch(scenario.name, "cache-000/rep-0").fail()

@@ -153,7 +153,8 @@ def test_make_takes_directories_from_its_command_line_only(arguments, config):
         check=True,
     )
     lines = done.stdout.splitlines()
-    assert lines[-1] == f"snakemake --profile local{config}"
+    start = "exec .venv/bin/python workflow/scripts/start_snakemake.py"
+    assert lines[-1] == f"{start} --profile local{config}"
     sized = [line for line in lines if "measure_two_directories.py" in line]
     name = "mine" if "NAME=mine" in arguments else "laptop"
     expected = f"measure_two_directories.py '{name}' '/g' '/l'"

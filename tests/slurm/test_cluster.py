@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from sessions import HANG_S, processes_in
-from slurm.cluster import SlurmCluster, marked_processes, wait_until
+from slurm.cluster import Job, SlurmCluster, marked_processes, wait_until
+
+NOT_LISTED = Job("", "", "", "", "", 0, "")
 
 KILLED_RUN = """
 import os, signal, sys
@@ -45,7 +47,8 @@ def test_job_of_a_lost_node_runs_again(slurm_cluster, tmp_path):
     ).strip()
 
     def job():
-        return next(job for job in slurm_cluster.jobs() if job.id == job_id)
+        found = (job for job in slurm_cluster.jobs() if job.id == job_id)
+        return next(found, NOT_LISTED)  # a moment after its submission
 
     assert wait_until(lambda: job().state == "RUNNING")
     slurm_cluster.set_down("node4")
@@ -73,7 +76,8 @@ def test_cancelled_job_is_listed(slurm_cluster):
     slurm_cluster.cancel(job_id)
 
     def job():
-        return next(job for job in slurm_cluster.jobs() if job.id == job_id)
+        found = (job for job in slurm_cluster.jobs() if job.id == job_id)
+        return next(found, NOT_LISTED)  # a moment after its submission
 
     assert wait_until(lambda: job().state == "CANCELLED")
     assert job().comment == "mine"

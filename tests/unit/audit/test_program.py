@@ -155,6 +155,22 @@ def test_what_the_loop_waits_for_besides_the_dataset_is_said_by_file_system():
     )
 
 
+def test_what_a_loop_reads_through_a_mapping_of_other_files_is_not_measured():
+    sums = [
+        (-1, "main", "map", "ext4", "/data", 1, 300, 0.0),
+        (0, "beside", "map", "ext4", "/data", 1, 9, 0.0),
+        (1, "loop", "write", "ext4", "/data", 4, 400, 0.25),
+    ]
+    answer, words = said(sums=sums, epoch=0)["other io"]
+    assert answer == "not measured"
+    assert words.startswith(
+        "The training loop has mapped 300 B of files outside of the"
+    )
+    answer, words = said(sums=sums, epoch=1)["other io"]
+    assert (answer, "write 0.250 s" in words) == ("no", True)
+    assert words.endswith("through a mapping is no call, so its time is not known.")
+
+
 def test_an_older_tracer_tells_nothing_of_other_files():
     answer, words = said(version="3", epoch=0)["other io"]
     assert answer == "not measured"

@@ -256,6 +256,16 @@ static uint64_t mapped_bytes(int fd, size_t bytes, off64_t offset) {
   return bytes < left ? bytes : left;
 }
 
+static void mapped_other(struct file *file, const void *map, uint64_t bytes,
+                         bool is_written) {
+  int saved_errno = errno;
+  if (file && file->mount && is_written)
+    note_mapping(file, map, bytes);
+  if (file && file->mount && !lies_in_memory(file))
+    record_other_mapping(file, bytes);
+  errno = saved_errno;
+}
+
 /* Loads and stores in a mapping are no calls: their number and time are unknown. */
 #define TRACED_MMAP(name, offset_type)                                                 \
   void *name(void *wanted, size_t bytes, int protection, int flags, int fd,            \
@@ -269,9 +279,9 @@ static uint64_t mapped_bytes(int fd, size_t bytes, off64_t offset) {
       record_mapping(file, mapped_bytes(fd, bytes, offset));                           \
       errno = saved_errno;                                                             \
     }                                                                                  \
-    if (counts_others && map != MAP_FAILED && flags & MAP_SHARED &&                    \
-        protection & PROT_WRITE)                                                       \
-      note_mapping(used_file(fd), map, bytes);                                         \
+    if (counts_others && map != MAP_FAILED)                                            \
+      mapped_other(used_file(fd), map, mapped_bytes(fd, bytes, offset),                \
+                   flags & MAP_SHARED && protection & PROT_WRITE);                     \
     return map;                                                                        \
   }
 

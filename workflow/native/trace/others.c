@@ -20,7 +20,8 @@
 bool counts_others;
 static char own_folder[PATH_BYTES]; /* of ours in the node's memory */
 
-static const char *const call_names[N_OTHERS] = {"read", "write", "fsync", "other"};
+static const char *const call_names[N_OTHERS] = {"read", "write", "fsync", "other",
+                                                 "map"};
 static const char *const thread_names[] = {"beside", "main", "loop"};
 
 /* From the library that redirects: what this thread is, and the epoch under way. */

@@ -79,6 +79,7 @@ static void count_other(const struct file *mount, enum other what, int64_t bytes
   } sums[N_OTHERS] = {{READS, BYTES_READ, READ_TIME, READ_LANE},
                       {WRITES, BYTES_WRITTEN, WRITE_TIME, WRITE_LANE},
                       {WRITES, BYTES_WRITTEN, WRITE_TIME, WRITE_LANE},
+                      {OPENS, BYTES_READ, META_TIME, META_LANE},
                       {OPENS, BYTES_READ, META_TIME, META_LANE}};
   struct call call;
   struct file *sum = sum_of(mount, what);
@@ -88,6 +89,14 @@ static void count_other(const struct file *mount, enum other what, int64_t bytes
   call.record->counters[sums[what].bytes] += bytes;
   add_time(&call, sums[what].time, sums[what].lane);
   leave(&call);
+}
+
+/* What a mapping of a file of no tier reads is no call, and takes an unknown time. */
+void record_other_mapping(const struct file *file, uint64_t bytes) {
+  double at_s = now_s();
+  if (!*fork_mark)
+    become_child();
+  count_other(file->mount, OTHER_MAP, (int64_t)bytes, at_s, at_s);
 }
 
 /* The same for a call that ends now; a file of no tier also counts to its mount. */

@@ -150,7 +150,7 @@ struct run {
 enum lane { READ_LANE, WRITE_LANE, META_LANE, N_LANES };
 
 /* What a call on a file of no tier does. */
-enum other { OTHER_READ, OTHER_WRITE, OTHER_FSYNC, OTHER_META, N_OTHERS };
+enum other { OTHER_READ, OTHER_WRITE, OTHER_FSYNC, OTHER_META, OTHER_MAP, N_OTHERS };
 
 /* A traced path. Lives until the process ends, so descriptors can point to it. */
 struct file {
@@ -338,6 +338,7 @@ void record_open(struct file *file, int64_t mode, bool duplicate, double start_s
 void record_close(struct file *file, double start_s);
 void record_meta(struct file *file, enum counter counter, double start_s);
 void record_meta_time(struct file *file, double start_s);
+void record_other_mapping(const struct file *file, uint64_t bytes);
 void record_mapping(struct file *file, uint64_t bytes);
 void record_drop(struct file *file, enum drop outcome);
 void record_rename(struct file *source, struct file *target, double start_s);

@@ -30,7 +30,12 @@ from tierscope.policies.pinned_bytes import (
     pinned_names,
     quota_of_bytes,
 )
-from tierscope.trace.other_time import other_time, sees_others, unmeasured_time
+from tierscope.trace.other_time import (
+    MAP,
+    other_time,
+    sees_others,
+    unmeasured_time,
+)
 from tierscope.trace.program_records import (
     BELOW,
     HANDED_EPOCH,
@@ -517,6 +522,9 @@ def _other_io(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
     if beside["time_s"].sum() >= least_s:
         words = f" Threads and processes beside it: {other_words(beside)}."
     loop_s = loop["time_s"].sum()
+    words += _mapped_words(evidence.other_time, epoch)
+    if not loop_s >= least_s and "mapped" in words:
+        return _said("other io", NOT_MEASURED, words.strip())
     if not loop_s >= least_s:
         return _said(
             "other io",
@@ -529,6 +537,18 @@ def _other_io(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
         NO,
         f"The training loop of rank {loop['rank'].iloc[0]} spent {in_seconds(loop_s)} "
         f"in calls on files outside of the dataset: {other_words(loop)}.{words}",
+    )
+
+
+def _mapped_words(other: pd.DataFrame, epoch: int) -> str:
+    """Return what files outside the loop has mapped, then or before; empty if none."""
+    is_map = (other["call"] == MAP) & other["in_loop"] & (other["epoch"] <= epoch)
+    if not is_map.any():
+        return ""
+    size = size_words(int(other.loc[is_map, "bytes"].sum()))
+    return (
+        f" The training loop has mapped {size} of files outside of the dataset into "
+        "memory: what is read through a mapping is no call, so its time is not known."
     )
 
 

@@ -89,7 +89,7 @@ MPI_IO = "MPI-IO"  # its calls reach POSIX, so its times are not counted
 # What our tracer names a sum of calls on files of no tier: epoch, thread, call, type of
 # file system and mount point.
 SUM_NAME = re.compile(
-    r"(-1|\d+)/(beside|main|loop)/(read|write|fsync|other)/([^:]*):(.*)", re.DOTALL
+    r"(-1|\d+)/(beside|main|loop)/(read|write|fsync|other|map)/([^:]*):(.*)", re.DOTALL
 )
 
 

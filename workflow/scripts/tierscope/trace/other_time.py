@@ -17,7 +17,7 @@ from tierscope.storage.mounts import plain
 from tierscope.trace.log import SUM_NAME, AnyLog
 from tierscope.trace.runtime import BUILTIN
 
-READ, WRITE, FSYNC, OTHER = "read", "write", "fsync", "other"
+READ, WRITE, FSYNC, OTHER, MAP = "read", "write", "fsync", "other", "map"
 _SEES_OTHERS = 4  # the first version of our tracer that does
 _BEFORE = -1  # the first epoch
 _MAIN, _LOOP = "main", "loop"
@@ -26,6 +26,7 @@ _COLUMNS = {  # of a record of a log: operations, bytes, time
     WRITE: ("writes", "bytes_written", "write_time_s"),
     FSYNC: ("writes", "bytes_written", "write_time_s"),
     OTHER: ("opens", "bytes_read", "meta_time_s"),
+    MAP: ("opens", "bytes_read", "meta_time_s"),
 }
 _STARTED_BY_PYTHON = re.compile("multiprocessing[.-]")
 _KEYS = ["rank", "epoch", "mount", "fs_type", "holds", "call", "in_loop"]
@@ -80,9 +81,10 @@ def other_time(
     """Return table `run_other_time`.
 
     What a process did before its rank began an epoch is in no epoch, and so is what one
-    that marks epochs did before its first mark. The loop is the thread that marks. If
-    what marks is another process, such as a command of a script, it is the main thread
-    of each process that is no child of one that marks, and no worker.
+    that marks epochs did before its first mark. Mappings last, so these are of epoch 0.
+    The loop is the thread that marks. If what marks is another process, such as a
+    command of a script, it is the main thread of each process that is no child of one
+    that marks, and no worker.
 
     Parameters
     ----------
@@ -101,10 +103,12 @@ def other_time(
         is_marking = (one.rank, one.pid) in marking
         runs_loop = not is_marking and not _is_child(one, marking, commands)
         for each in one.sums:
-            epoch = 0 if begun.empty else each.epoch
-            if epoch == _BEFORE or (is_marking and each.thread == _MAIN):
+            is_map = each.call == MAP
+            epoch = max(each.epoch, 0) if begun.empty or is_map else each.epoch
+            if epoch == _BEFORE or (is_marking and each.thread == _MAIN and not is_map):
                 continue
-            in_loop = each.thread == _LOOP or (each.thread == _MAIN and runs_loop)
+            is_main = each.thread == _MAIN and (runs_loop or is_marking)
+            in_loop = each.thread == _LOOP or is_main
             rows.append(
                 {
                     **each._asdict(),

@@ -44,9 +44,10 @@ _OTHER_TIME: Columns = {
         "Which tiers lie on it.", words=("none", "gfs", "lfs", "gfs and lfs")
     ),
     "call": text(
-        "What the calls do: read, write, make written bytes durable, or anything else, "
-        "such as open, close and rename.",
-        words=("read", "write", "fsync", "other"),
+        "What the calls do: read, write, make written bytes durable, map into memory, "
+        "after which reads are no calls (`time_s` is 0), or anything else, such as open, "
+        "close and rename.",
+        words=("read", "write", "fsync", "other", "map"),
     ),
     "in_loop": flag(
         "Whether the thread of the training loop made them; if not, other threads and "
