@@ -62,6 +62,11 @@ def test_header_in_a_text_ends_at_a_quote_or_before_an_option():
     assert without_secrets(text) == hidden
 
 
+@pytest.mark.parametrize("part", ["a=", "a", "a: b ", "a='"])
+def test_long_text_is_looked_through_once(part):
+    assert without_secrets(f"{part * 5000} --token x").endswith("--token HIDDEN")
+
+
 def test_command_line_of_a_log_has_no_words_but_blanks():
     text = "python t.py --token abc --url http://me:b@h/ --lr 1  KEYS=2"
     hidden = "python t.py --token HIDDEN --url http://HIDDEN@h/ --lr 1  KEYS=2"

@@ -21,9 +21,8 @@ _OF_DATA |= {"new", "pad", "bos", "eos", "unk", "cls", "sep", "mask", "special"}
 _COUNTED = {"max", "min", "num", "n", "total"}
 _PLACES = {"file", "path", "dir", "directory", "folder", "name", "id"}
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_NAMED = re.compile(
-    r"""([\w.+-]+)(["']?\s*[=:]\s*)('[^']*'|"[^"]*"|\S+?(?=["';&|]*(?:\s|$)))"""
-)
+_NAME = re.compile(r"""(?<![\w.+-])([\w.+-]+)["']?\s*[=:]\s*""")
+_OF_NAME = re.compile(r"""'[^']*'|"[^"]*"|\S+?(?=["';&|]*(?:\s|$))""")
 # What one of HTTP says has blanks.
 _HEADER = r"((?<![\w-])[\w-]*(?:authorization|cookie)\s*:\s*)"
 _HEADER_WORD = re.compile(rf"{_HEADER}.+", re.IGNORECASE | re.DOTALL)
@@ -70,12 +69,13 @@ def _word(word: str) -> str:
 
 def _named(text: str) -> str:
     """Return a text without the values in ``NAME=VALUE`` and ``NAME: VALUE``."""
-
-    def shown(found: re.Match) -> str:
-        name, sign, value = found.groups()
-        return name + sign + (_HIDDEN if _is_secret(name) else _named(value))
-
-    return _NAMED.sub(shown, text)
+    parts, end = [], 0
+    for found in _NAME.finditer(text):
+        value = _OF_NAME.match(text, found.end()) if _is_secret(found[1]) else None
+        if value and found.start() >= end:
+            parts += [text[end : value.start()], _HIDDEN]
+            end = value.end()
+    return "".join([*parts, text[end:]])
 
 
 def _without_values(words: Iterable[str]) -> list[str]:
