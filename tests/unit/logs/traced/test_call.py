@@ -116,8 +116,9 @@ def test_name_of_a_folder_is_printed_so_that_all_of_it_is_seen(tmp_path, call, c
 
 
 def test_events_that_cannot_be_read_cost_no_status_of_the_command(tmp_path, capfd):
-    find = f"unset LD_PRELOAD; e=$(find {tmp_path} -name processes)"
-    spoil = f"{find}; mkfifo $e.pipe; mv -f $e.pipe $e"
+    # What escapes is noted before it starts, so the last program replaces the file.
+    spoil = f"unset LD_PRELOAD; e=$(find {tmp_path} -name processes); "
+    spoil += "mkfifo $e.new; mv -f $e.new $e"
     assert trace(["sh", "-c", f"{spoil}; exit 4"], tmp_path / "logs") == 4
     said = capfd.readouterr().err
     assert "processes: is no regular file" in said

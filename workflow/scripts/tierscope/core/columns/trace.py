@@ -45,8 +45,8 @@ _OTHER_TIME: Columns = {
     ),
     "call": text(
         "What the calls do: read, write, make written bytes durable, map into memory, "
-        "after which reads are no calls (`time_s` is 0), or anything else, such as open, "
-        "close and rename.",
+        "after which reads are no calls (`time_s` is 0), or anything else, such as "
+        "open, close and rename.",
         words=("read", "write", "fsync", "other", "map"),
     ),
     "in_loop": flag(

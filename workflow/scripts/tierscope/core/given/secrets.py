@@ -10,11 +10,28 @@ from collections.abc import Iterable
 _HIDDEN = "HIDDEN"
 # Names with these words have secret values, and names with these endings.
 _ANYWHERE = {"password", "passwd", "passphrase", "secret", "credential", "credentials"}
-_LAST = {"sig", "signature", "auth", "authorization", "bearer", "pass", "pw"}
+_ANYWHERE |= {"passwords", "secrets"}
+_LAST = {"sig", "signature", "auth", "authorization", "bearer", "pass", "pw", "pat"}
+_LAST |= {"jwt", "cookie", "cookies", "apikeys"}
 _ENDINGS = ("token", "key", "password", "passwd", "secret", "pwd")
+_SEVERAL = {"keys", "tokens"}  # after another word
+# Words before keys and tokens of data: of samples, and of texts.
+_OF_DATA = {"image", "label", "text", "sample", "feature", "input", "target", "sort"}
+_OF_DATA |= {"new", "pad", "bos", "eos", "unk", "cls", "sep", "mask", "special"}
+_COUNTED = {"max", "min", "num", "n", "total"}
 _PLACES = {"file", "path", "dir", "directory", "folder", "name", "id"}
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_NAMED = re.compile(r"""([\w.+-]+)(["']?\s*[=:]\s*)('[^']*'|"[^"]*"|\S+)""")
+_NAME = re.compile(r"""(?<![\w.+-])([\w.+-]+)["']?\s*[=:]\s*""")
+_OF_NAME = re.compile(r"""'[^']*'|"[^"]*"|\S+?(?=["';&|]*(?:\s|$))""")
+# What one of HTTP says has blanks.
+_HEADER = r"((?<![\w-])[\w-]*(?:authorization|cookie)\s*:\s*)"
+_HEADER_WORD = re.compile(rf"{_HEADER}.+", re.IGNORECASE | re.DOTALL)
+_HEADER_IN_TEXT = re.compile(
+    rf"""{_HEADER}[^"']+?(?=["']|\s-|\s\w+://|$)""", re.IGNORECASE
+)
+_VALUE = re.compile(r"[^-].*|-[^-].+", re.DOTALL)
+_USERS = {"-u", "-U", "--user", "--proxy-user"}
+_USER = re.compile(r"(?!\d+:\d+$)[^:/]+:(?!//).+")  # and password; no numbers of ids
 _OF_URL = re.compile(r"(?<=://)[^/\s@]+(?=@)")  # a user, with or without a password
 _SHAPES = re.compile(
     r"\b(?:hf_(?:(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{6,}|[a-z]{16,})|gh[a-z]_\w{16,}"
@@ -36,6 +53,7 @@ def without_secrets(text: str) -> str:
     """
     for pattern in (_SHAPES, _OF_URL):
         text = pattern.sub(_HIDDEN, text)
+    text = _HEADER_IN_TEXT.sub(rf"\1{_HIDDEN}", text)
     return " ".join(_without_values(_named(text).split(" ")))
 
 
@@ -44,26 +62,46 @@ def _word(word: str) -> str:
     name, equals, _ = word.partition("=")
     if equals and not re.search(r"[\s/?]", name) and _is_secret(name):
         return f"{name}={_HIDDEN}"
+    if found := _HEADER_WORD.fullmatch(word):
+        return f"{found[1]}{_HIDDEN}"
     return without_secrets(word)
 
 
 def _named(text: str) -> str:
     """Return a text without the values in ``NAME=VALUE`` and ``NAME: VALUE``."""
-
-    def shown(found: re.Match) -> str:
-        name, sign, value = found.groups()
-        return name + sign + (_HIDDEN if _is_secret(name) else _named(value))
-
-    return _NAMED.sub(shown, text)
+    parts, end = [], 0
+    for found in _NAME.finditer(text):
+        value = _OF_NAME.match(text, found.end()) if _is_secret(found[1]) else None
+        if value and found.start() >= end:
+            parts += [text[end : value.start()], _HIDDEN]
+            end = value.end()
+    return "".join([*parts, text[end:]])
 
 
 def _without_values(words: Iterable[str]) -> list[str]:
     """Return words without those that follow an option with a secret value."""
-    kept, is_value = [], False
+    kept, before = [], ""
     for word in words:
-        kept.append(_HIDDEN if is_value and word[:1] not in ("", "-") else word)
-        is_value = word.startswith("-") and "=" not in word and _is_secret(word)
+        kept.append(_hidden(word) if _is_value(word, before) else word)
+        before = word
     return kept
+
+
+def _hidden(word: str) -> str:
+    """Return what stands for a word; what ends a command of a shell stays."""
+    return _HIDDEN + word[len(word.rstrip(";&|")) :]
+
+
+def _is_value(word: str, before: str) -> bool:
+    """Return whether a word is the secret value of the option before it.
+
+    It may begin with a hyphen, unless it looks like another option.
+    """
+    if before in _USERS:
+        return _USER.fullmatch(word) is not None
+    if not before.startswith("-") or "=" in before or not _is_secret(before):
+        return False
+    return _VALUE.fullmatch(word) is not None
 
 
 def _is_secret(name: str) -> bool:
@@ -71,5 +109,10 @@ def _is_secret(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or words[-1] in _PLACES or name == "key":
         return False
-    last = words[-1]
-    return last in _LAST or last.endswith(_ENDINGS) or not _ANYWHERE.isdisjoint(words)
+    *others, last = words
+    is_sure = last in _LAST or not _ANYWHERE.isdisjoint(words)
+    if is_sure or not others:
+        return is_sure or last.endswith(_ENDINGS)
+    if others[-1] in _OF_DATA or not _COUNTED.isdisjoint(others):
+        return False
+    return last.endswith(_ENDINGS) or last in _SEVERAL
