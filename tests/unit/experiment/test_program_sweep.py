@@ -196,6 +196,13 @@ def test_sweep_starts_snakemake_with_the_configuration_that_it_wrote(
     ]
 
 
+@pytest.mark.parametrize("repetitions", [0, -1, 10**20])
+def test_repetitions_that_cannot_be_are_refused_as_an_option(asked, repetitions):
+    words = f"--repetitions: got {repetitions}, expected integer from 1 to 1000"
+    with pytest.raises(ConfigError, match=f"^{words}$"):
+        sweep_config(replace(asked, repetitions=repetitions))
+
+
 def test_logger_is_told_the_option_of_each_key_that_the_user_gives(asked, monkeypatch):
     told = []
 

@@ -136,6 +136,7 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
         )
     if not asked.command:
         raise ConfigError("got no command; write it behind --.")
+    _refuse_repetitions(asked.repetitions)
     if unknown := [one for one in asked.policies if one not in PROGRAM_POLICIES]:
         raise ConfigError(
             f"--policies: got {unknown[0]}, expected some of "
@@ -194,6 +195,16 @@ def sweep_config(asked: SweepRequest) -> dict[str, Any]:
 def _names() -> dict[str, Any]:
     """Return the schema of an experiment's name."""
     return read_schema("config")["properties"]["experiment"]
+
+
+def _refuse_repetitions(repetitions: int) -> None:
+    """Refuse a number of repetitions: the option takes none of the key's lists."""
+    key = read_schema("config")["properties"]["sweep"]["properties"]["repetitions"]
+    numbers = {"type": "integer"} | {one: key[one] for one in ("minimum", "maximum")}
+    if not accepts(repetitions, numbers):
+        raise ConfigError(
+            f"--repetitions: got {repetitions}, expected {expectation(numbers)}"
+        )
 
 
 def _first_with_lfs(policies: Sequence[str]) -> str:

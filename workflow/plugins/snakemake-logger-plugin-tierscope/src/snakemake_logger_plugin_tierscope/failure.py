@@ -83,7 +83,8 @@ class Failure:
         if logs := ", ".join(map(str, self._written())):
             lines.append(f"Log: {logs}")
         if self._job.points_done:
-            n = f"{self._job.points_done} of {self._job.n_points}"
+            done = self._job.points_done
+            n = f"{done} of {done + self._job.points_left}"
             lines.append(f"Points measured before the failure, and kept: {n}.")
         return lines + (self._cause() or ["The job left no message."])
 

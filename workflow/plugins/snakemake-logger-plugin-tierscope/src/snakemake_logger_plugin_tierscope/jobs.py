@@ -73,6 +73,7 @@ class SnakemakeJob:
         self._is_named, self._name = bool(message), self.words
         self.warnings: list[str] = []
         self.points_done, self.n_points, self._activity = 0, 0, ""
+        self.points_left = 0  # of the launch, besides those that are done
         self._now, self._start_s = now, now()
         self._old = _old_states(self.logs, record.created)
         self._read_bytes, self._rest = 0, ""
@@ -123,6 +124,7 @@ class SnakemakeJob:
                 yield Line(f"{self.words}, started", is_head=True)
             elif point := _POINT.search(line):
                 self.points_done = int(point[1]) - 1 if self.is_launch else 0
+                self.points_left = int(point[2]) - self.points_done
                 self._activity = line.strip()
                 yield Line(f"  {line.strip()}")
             elif line.startswith(WAITING):
