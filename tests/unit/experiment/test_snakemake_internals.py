@@ -60,6 +60,28 @@ def test_folder_in_which_another_user_has_prepared_something_is_refused(tmp_path
         refuse_prepared(tmp_path)
 
 
+def test_scripts_that_snakemake_has_made_open_to_all_are_closed(tmp_path):
+    scripts = tmp_path / ".snakemake" / "scripts"
+    scripts.mkdir(parents=True)
+    for one in (scripts, scripts.parent):
+        one.chmod(0o777)
+    refuse_prepared(tmp_path)
+    assert [one.stat().st_mode & 0o777 for one in (scripts, scripts.parent)] == [
+        0o775,
+        0o775,
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+def test_scripts_that_another_user_has_made_within_ours_are_refused(tmp_path):
+    scripts = tmp_path / ".snakemake" / "scripts"
+    scripts.mkdir(parents=True)
+    os.chown(scripts, 4321, 4321)
+    scripts.parent.chmod(0o777)
+    with pytest.raises(ConfigError, match="all users may replace what it holds"):
+        refuse_prepared(tmp_path)
+
+
 def test_clone_with_other_signs_is_taken():
     refuse_clone(Path("/home/it's me/$a #b %c é,=~&;(x)/tierscope"))
 

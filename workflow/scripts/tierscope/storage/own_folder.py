@@ -127,6 +127,19 @@ def check_writable(path: Path) -> None:
     raise OSError(number, os.strerror(number), str(there))
 
 
+def close_to_others(path: Path) -> bool:
+    """Let no other user write to a directory of this user; False if it is not one."""
+    try:
+        state = os.lstat(path)
+    except FileNotFoundError:
+        return True
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid():
+        return False
+    if state.st_mode & stat.S_IWOTH:
+        os.chmod(path, stat.S_IMODE(state.st_mode) & ~stat.S_IWOTH)
+    return True
+
+
 def check_way(path: Path) -> None:
     """Refuse a path to a folder if any user can replace a directory on it.
 

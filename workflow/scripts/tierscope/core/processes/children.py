@@ -20,7 +20,8 @@ PASSED_ON = {
     signal.SIGUSR2,
 }
 HELD_BACK = {*PASSED_ON, signal.SIGCHLD}
-ENDING = tuple(sorted(PASSED_ON))  # a scheduler may choose any of them
+# To ranks, MPICH tells by SIGUSR1 that another one has ended.
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 _PR_SET_PDEATHSIG = 1  # of prctl(2)
 _KEYS = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends them to the command as well
 _FROM_KERNEL = 0x80  # si_code of what a terminal sends
@@ -41,7 +42,7 @@ def listen(
 
 def end_once(signum: int, frame: Any) -> None:
     """Raise SystemExit at the first signal that ends; more may come meanwhile."""
-    listen(lambda *_: None)
+    listen(lambda *_: None, PASSED_ON)
     sys.exit(128 + signum)
 
 
