@@ -84,7 +84,7 @@ def _run(
                 results.add(case, f"{what}, CPU", [float(cpu_s)], "s")
                 results.add(case, f"{what}, wall", [float(wall_s)], "s")
         if keeper:
-            n_opens = int(keeper.finish()["opens"][:, 4].sum())
+            n_opens = int(keeper.finish()["opens"][:, -1].sum())
             results.count(case, what, "opens", n_opens, n_epochs * len(names))
 
 
