@@ -1,5 +1,7 @@
 """Join the execution times of all runs, and how they were spent, keyed by run."""
 
+from collections.abc import Iterable
+
 import pandas as pd
 from tierscope.core.columns import TABLES
 from tierscope.core.description import Run, run_keys
@@ -12,6 +14,14 @@ def with_keys(epochs: pd.DataFrame, run: Run) -> pd.DataFrame:
     return epochs.assign(**run_keys(run, run.point))
 
 
+def joined_epochs(epochs: Iterable[str], runs: Iterable[str]) -> pd.DataFrame:
+    """Return table `epochs` of some runs, by their tables and their `run.json`."""
+    return pd.concat(
+        with_keys(read_table(path, "run_epochs"), Run.read(run))
+        for path, run in zip(epochs, runs, strict=True)
+    )
+
+
 def utilisation(epochs: pd.DataFrame) -> pd.DataFrame:
     """Return table `utilisation`: the rows of `epochs` that say how time was spent."""
     known = epochs[epochs["compute_time_s"].notna()]
@@ -20,12 +30,6 @@ def utilisation(epochs: pd.DataFrame) -> pd.DataFrame:
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
-    runs = [
-        with_keys(read_table(epochs, "run_epochs"), Run.read(run))
-        for epochs, run in zip(
-            snakemake.input.epochs, snakemake.input.runs, strict=True
-        )
-    ]
-    epochs = pd.concat(runs)
+    epochs = joined_epochs(snakemake.input.epochs, snakemake.input.runs)
     write_table(epochs, snakemake.output.epochs, "epochs")
     write_table(utilisation(epochs), snakemake.output.utilisation, "utilisation")

@@ -271,7 +271,7 @@ def is_locked(lock: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        return True
+        pass
     return True
 
 

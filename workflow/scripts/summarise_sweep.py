@@ -1,26 +1,14 @@
 """Sum up the sweep of a program, as soon as its last run is audited."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
-from collect_epochs import with_keys
+from collect_epochs import joined_epochs
 from tierscope.analysis.comparing.ideal import storage_time
 from tierscope.analysis.run_facts import list_facts, refuse_mixed_runs
-from tierscope.core.description import Run
 from tierscope.core.files import log_to, write_text
-from tierscope.core.tables import read_table, read_tables
+from tierscope.core.tables import read_tables
 from tierscope.pages.sweep_summary import summary_lines
-
-
-def joined_epochs(epochs: Sequence[str], runs: Sequence[str]) -> pd.DataFrame:
-    """Return table `epochs` of some runs, by their tables and their `run.json`."""
-    return pd.concat(
-        with_keys(read_table(path, "run_epochs"), Run.read(run))
-        for path, run in zip(epochs, runs, strict=True)
-    )
-
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])

@@ -522,10 +522,11 @@ def _other_io(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
     if beside["time_s"].sum() >= least_s:
         words = f" Threads and processes beside it: {other_words(beside)}."
     loop_s = loop["time_s"].sum()
-    words += _mapped_words(evidence.other_time, epoch)
-    if not loop_s >= least_s and "mapped" in words:
-        return _said("other io", NOT_MEASURED, words.strip())
+    mapped = _mapped_words(evidence.other_time, epoch)
+    words += mapped
     if not loop_s >= least_s:
+        if mapped:
+            return _said("other io", NOT_MEASURED, words.strip())
         return _said(
             "other io",
             YES,
@@ -541,7 +542,7 @@ def _other_io(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
 
 
 def _mapped_words(other: pd.DataFrame, epoch: int) -> str:
-    """Return what files outside the loop has mapped, then or before; empty if none."""
+    """Return how much of other files the loop has mapped so far; empty if nothing."""
     is_map = (other["call"] == MAP) & other["in_loop"] & (other["epoch"] <= epoch)
     if not is_map.any():
         return ""
