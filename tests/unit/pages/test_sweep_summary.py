@@ -123,3 +123,13 @@ def test_epoch_is_that_of_the_figures_or_the_last(wanted):
     both = pd.concat([table, later])
     lines = summary_lines(statements(both), both, None, wanted, {})
     assert f"{'4' if wanted == 1 else '8'}.00 s at cache rate 0 %" in lines[1]
+
+
+def test_words_of_a_statement_are_of_the_epoch_of_the_other_lines():
+    table = epochs({0: (4.0,)})
+    both = pd.concat([table.assign(epoch=0), table])
+    said = statements(both, cover="no")
+    said["words"] = said["words"] + said["epoch"].astype(str)
+    did, *_ = summary_lines(said, both, None, 1, {})
+    assert did.startswith("The program: every file opened: no in 1 of 1 run. Words on ")
+    assert "cover.1 (other runs or epochs: other numbers" in did

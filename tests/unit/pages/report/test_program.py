@@ -46,7 +46,7 @@ def test_words_that_differ_by_a_number_are_those_of_the_first_run():
         for rate, times in ((0, 1.5), (50, 1.6))
     ]
     (row,) = statements_table(pd.DataFrame(rows)).to_dict("records")
-    assert row["In words"].startswith("1.5 times. (elsewhere with other numbers")
+    assert row["In words"].startswith("1.5 times. (other runs or epochs: other numbers")
     assert row["Cache rates (%)"] == "0, 50"
 
 

@@ -44,7 +44,9 @@ def summary_lines(
     """
     epoch = shown_epoch(epochs, epoch)
     origin = Origin("", is_program=True, is_whole_run=is_whole_run(statements))
-    lines = [*_statement_lines(statements), *_rate_lines(epochs, epoch, origin)]
+    # Words of the other lines' epoch come first.
+    first = statements.sort_values("epoch", key=lambda one: one != epoch, kind="stable")
+    lines = [*_statement_lines(first), *_rate_lines(epochs, epoch, origin)]
     if storage_time is None:
         return [*lines, _NO_IDEAL]
     return lines + storage_sentences(storage_time, epoch, origin, dataset_titles)

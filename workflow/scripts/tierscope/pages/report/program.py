@@ -55,7 +55,7 @@ _NAMED = {
     "seen": re.compile(r"(?<=redirected): .*(?=\.)", re.DOTALL),
     "other io": MOUNT_NAMES,
 }
-_OTHER_WORDS = "elsewhere with other numbers, see table"
+_OTHER_WORDS = "other runs or epochs: other numbers, see table"
 
 
 def certificate_table(certificate: pd.DataFrame, anonymous: bool) -> pd.DataFrame:
