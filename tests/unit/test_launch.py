@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import launch
 import pytest
 from launch import move_finished
 from sessions import HANG_S
@@ -298,17 +299,16 @@ def test_lock_that_is_a_link_is_not_written_and_ends_the_launch(site, make):
     assert site.log.read_text().startswith("tierscope: results/.launch: cannot be the")
 
 
-def test_launch_waits_for_another_also_if_it_cannot_say_so(site):
-    first = begin_held_launch(site)
-    site.log.unlink()
-    site.log.symlink_to("/dev/full")
-    second = site.start(site.command(), DO=STAGES)
-    with pytest.raises(subprocess.TimeoutExpired):
-        second.wait(1)
-    (site.folder / "gate").write_text("")
-    assert first.wait() == 1
-    second.wait()
-    assert (site.folder / "order").read_text() == "begin end "
+def test_launch_waits_for_another_also_if_it_cannot_say_so(tmp_path, monkeypatch):
+    answers = iter([False, False, True])
+    monkeypatch.setattr(launch, "is_locked", lambda lock: next(answers))
+    monkeypatch.setattr(launch, "_POLL_S", 0)
+    lock = launch.open_lock(tmp_path / "lock")
+    with open("/dev/full", "wb", buffering=0) as log:
+        launch.take(lock, log)
+    assert next(answers, None) is None
+    assert os.pread(lock, 99, 0).startswith(f"that of process {os.getpid()}".encode())
+    os.close(lock)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -95,7 +95,7 @@ def main() -> None:
     shell = template.format(**vars(arguments), quoted_mpi=shlex.quote(arguments.mpi))
     with (
         removed_devices(name),
-        arguments.log.open("wb") as output,
+        arguments.log.open("wb", buffering=0) as output,
         one_launch_at_a_time(output, waits=not arguments.submitted) as lock,
         moved_runs(arguments),
     ):
@@ -256,7 +256,6 @@ def take(lock: int, log: BinaryIO) -> None:
                 log.write(
                     f"waiting for another launch in this folder: {who}\n".encode()
                 )
-                log.flush()
         time.sleep(_POLL_S)
     since = time.strftime(TIME_FORMAT)
     with suppress(OSError):

@@ -229,8 +229,6 @@ static struct mapping {
 static _Atomic unsigned n_mappings;
 
 void note_mapping(struct file *file, const void *start, size_t bytes) {
-  if (!file || !file->mount)
-    return;
   struct mapping *one = &mappings[n_mappings++ % N_MAPPINGS];
   one->start = 0;
   one->end = (uintptr_t)start + bytes;
