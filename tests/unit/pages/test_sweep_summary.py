@@ -86,7 +86,7 @@ def test_statements_that_are_not_true_come_first_and_few_have_a_line():
         "The program: the cache rate is met: no in 2 of 2 runs. Words on rate.",
         "The program: every file opened: no in 2 of 2 runs. Words on cover.",
         "The program: no file opened twice: no in 2 of 2 runs. Words on once.",
-        "The program: 1 more are not yes, see table statements.",
+        "The program: 1 more is not yes, see table statements.",
     ]
     assert len(lines) == 6
 

@@ -454,10 +454,10 @@ def _read_only_words(evidence: ProgramEvidence) -> str:
     how_much = f"Calls wrote {size_words(n_bytes)}" if n_bytes else "No call wrote"
     n_changed = len(written.keys() & set(observed["changed"]))
     differ = count_words(n_changed, "of them is", "of them are", separator=",")
+    state = f"{differ} no longer as listed" if n_changed else "all are as listed"
     return (
         f"The program {' and '.join(ways)} of the dataset: the GFS serves these from "
-        f"then on, and their I/O is in no class. {how_much} to them; {differ} no "
-        "longer as listed."
+        f"then on, and their I/O is in no class. {how_much} to them; {state}."
     )
 
 
@@ -522,7 +522,7 @@ def _other_io(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
     if beside["time_s"].sum() >= least_s:
         words = f" Threads and processes beside it: {other_words(beside)}."
     loop_s = loop["time_s"].sum()
-    mapped = _mapped_words(evidence.other_time, epoch)
+    mapped = _mapped_words(evidence, epoch)
     words += mapped
     if not loop_s >= least_s:
         if mapped:
@@ -531,24 +531,31 @@ def _other_io(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
             "other io",
             YES,
             f"Less than {LEAST_PERCENT} % of the epoch are calls of the training loop "
-            f"on files outside of the dataset.{words}",
+            f"on {_other_files(evidence)}.{words}",
         )
     return _said(
         "other io",
         NO,
         f"The training loop of rank {loop['rank'].iloc[0]} spent {in_seconds(loop_s)} "
-        f"in calls on files outside of the dataset: {other_words(loop)}.{words}",
+        f"in calls on {_other_files(evidence)}: {other_words(loop)}.{words}",
     )
 
 
-def _mapped_words(other: pd.DataFrame, epoch: int) -> str:
+def _other_files(evidence: ProgramEvidence) -> str:
+    """Return which files are of no tier; those that the GFS serves for writing are."""
+    writing = " or opened for writing" * bool(evidence.written)
+    return f"files outside of the dataset{writing}"
+
+
+def _mapped_words(evidence: ProgramEvidence, epoch: int) -> str:
     """Return how much of other files the loop has mapped so far; empty if nothing."""
+    other = evidence.other_time
     is_map = (other["call"] == MAP) & other["in_loop"] & (other["epoch"] <= epoch)
     if not is_map.any():
         return ""
     size = size_words(int(other.loc[is_map, "bytes"].sum()))
     return (
-        f" The training loop has mapped {size} of files outside of the dataset into "
+        f" The training loop has mapped {size} of {_other_files(evidence)} into "
         "memory: what is read through a mapping is no call, so its time is not known."
     )
 

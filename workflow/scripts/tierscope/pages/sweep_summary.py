@@ -66,7 +66,8 @@ def _statement_lines(statements: pd.DataFrame) -> Iterator[str]:
         where = f"in {row['Runs']} of {runs}"
         yield f"The program: {row['Statement']}: {answer} {where}. {row['In words']}"
     if (left := len(rows) - _MOST_STATEMENTS) > 0:
-        yield f"The program: {left} more are not yes, see table statements."
+        more = count_words(left, "more is", "more are")
+        yield f"The program: {more} not yes, see table statements."
 
 
 def _rate_lines(epochs: pd.DataFrame, epoch: int, origin: Origin) -> Iterator[str]:
