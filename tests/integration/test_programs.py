@@ -291,7 +291,7 @@ def test_written_file_is_read_from_the_gfs_and_is_in_no_class(one):
     assert one.start(one.last, ALL).wait(HANG_S) == 1
     (line,) = one.lines()
     assert (
-        f"1 file is no longer as listed ({name}), and the LFS needs them. The" in line
+        f"1 file is no longer as listed ({name}), and the LFS needs copies. The" in line
     )
     assert "program itself has changed the dataset, first in its run at cache-0" in line
     assert one.ran(HALF).failed == []

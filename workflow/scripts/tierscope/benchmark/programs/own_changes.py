@@ -43,8 +43,8 @@ def own_changes_words(dataset: str, names: list[str], run: str) -> str:
     are = count_words(len(names), "file is", "files are")
     return (
         f"{printable(dataset)}: {are} no longer as listed ({such}), and the LFS needs "
-        f"them. The program itself has changed the dataset, first in its run at {run}. "
-        "Finished runs are kept. Let each run change a copy of its own of these files, "
-        "or keep them out of the dataset. Put the old files back with their times "
-        "(cp -p), and start again."
+        "copies. The program itself has changed the dataset, first in its run at "
+        f"{run}. Finished runs are kept. Let each run change a copy of its own of "
+        "these files, or keep them out of the dataset. Put the old files back with "
+        "their times (cp -p), and start again."
     )
