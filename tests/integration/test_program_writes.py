@@ -109,14 +109,14 @@ def test_calls_bytes_and_times_are_those_of_the_programs_own_clock(ran):
     assert not (is_read & ~table["in_loop"]).any()
 
 
-def test_time_is_within_a_tenth_of_the_programs_own_clock(ran):
+def test_time_of_writes_is_that_of_the_calls_that_wait(ran):
     table, own, _ = ran
     for rank in (0, 1):
         is_write = (table["rank"] == rank) & (table["call"] == "write")
-        ours_s = table.loc[is_write & table["in_loop"], "time_s"].sum()
+        of_loop = is_write & table["in_loop"] & (table["epoch"] < 2)
+        ours_s = table.loc[of_loop, "time_s"].sum()
         own_s = sum(own[rank, epoch, True, "write"][2] for epoch in (0, 1))
-        assert ours_s == pytest.approx(own_s, rel=0.1)
-        assert ours_s > 0.4  # the calls that wait
+        assert 2 * 0.2 < ours_s <= own_s  # two calls wait for 0.25 s each
 
 
 def test_mappings_of_other_files_are_told(ran):
