@@ -32,25 +32,67 @@ from tierscope.core.columns.shared import (
     WAITS,
 )
 
+# Why computation is known only as a least: "" if it is not.
+UNSEEN_STREAMS, NEVER_BEHIND, NO_EVENTS = "other streams", "never behind", "no events"
+
 # What a process did in an epoch; missing unless files lie on their tiers before it.
 STEPS: Columns = {
     "compute_time_s": seconds(
-        "Part of `execution_time_s` in which the process computed.", may_be_missing=True
+        "Part of `execution_time_s` in which the process computed, or its device if "
+        "that was seen, without `warmup_s`.",
+        may_be_missing=True,
+    ),
+    "warmup_s": seconds(
+        "What the computation of the loop's first step took longer than a usual one, "
+        "the mean of all others; missing for loaders of ours, which have none.",
+        may_be_missing=True,
     ),
     "stall_s": seconds(
-        "Part of it in which the process waited for a batch.",
+        "Part of it in which the process waited for a batch; of a device, in which it "
+        "had no work of the loop.",
+        may_be_missing=True,
+    ),
+    "loader_end_s": seconds(
+        "What passed between the loop's last request and the loader's answer that it "
+        "has no more, such as the end of its workers; missing for loaders of ours.",
         may_be_missing=True,
     ),
     "rest_s": seconds(
         "Rest of it, measured: the start of workers, waits for other processes, and "
-        "the end of the loader after the last step.",
+        "what passes outside of the loop.",
         may_be_missing=True,
     ),
     "utilisation_percent": percent(
         "Accelerator utilisation (AU) as MLPerf Storage defines it: computation over "
-        "execution time (of programs: their loop), both without the first step; "
-        "missing if there is only one.",
+        "execution time (of programs: their loop), both without the first step; of "
+        "the device if that was seen; missing if there is only one step.",
         may_be_missing=True,
+    ),
+    "loop_utilisation_percent": percent(
+        "The same as the loop of a program saw it, which goes on while a device "
+        "computes; missing for loaders of ours.",
+        may_be_missing=True,
+    ),
+    "device_busy_s": seconds(
+        "Time in which a device had work of the loop, by its own clock, mean over the "
+        "devices of the process; missing if no device was seen.",
+        may_be_missing=True,
+    ),
+    "device_idle_s": seconds(
+        "Time between the first and the last work of the loop in which a device had "
+        "none; missing as `device_busy_s` is.",
+        may_be_missing=True,
+    ),
+    "device_behind_s": seconds(
+        "How far the device ran behind the program when this asked for a batch, mean; "
+        "missing as well if the clocks of both could not be joined.",
+        may_be_missing=True,
+    ),
+    "least_because": text(
+        "Why `compute_time_s` and AU are only a least, and `stall_s` a most: work may "
+        "lie on streams that were not seen, the device was never behind the program, "
+        "or a device is used that has no events; empty if they are exact.",
+        words=("", UNSEEN_STREAMS, NEVER_BEHIND, NO_EVENTS),
     ),
 }
 # Columns that older tables lack, as tables without such observations do.
@@ -58,7 +100,11 @@ _LATER = PAGE_CACHE | STEPS
 LATER = {name: math.nan for name, one in _LATER.items() if one.kind == NUMBER}
 LATER |= {name: False for name, one in _LATER.items() if one.kind == FLAG}
 # What older tables hold in columns that they lack.
-LATER_VALUES = {"opens": {"for_writing": False}, "user_manifest": {"same_as": -1}}
+LATER_VALUES = {
+    "opens": {"for_writing": False},
+    "user_manifest": {"same_as": -1},
+    **{one: {"least_because": ""} for one in ("run_epochs", "epochs", "utilisation")},
+}
 
 # Written by the launch itself, with the log: only a whole run can be repeated.
 OF_A_LAUNCH = {
