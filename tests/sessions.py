@@ -25,8 +25,8 @@ def start(command, cwd, **options) -> subprocess.Popen:
 
 
 def receive_signals() -> None:
-    """Let signals end this process; shells have background jobs ignore some."""
-    for signum in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    """Let signals end this process; shells and `nohup` have jobs ignore some."""
+    for signum in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_DFL)
 
 

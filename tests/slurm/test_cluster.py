@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,8 +58,13 @@ def test_job_of_a_lost_node_runs_again(slurm_cluster, tmp_path):
     # Else the node, still ending the old processes, ends the new ones of this job, too.
     assert wait_until(lambda: not processes_in(tmp_path))
     slurm_cluster.resume("node4")
-    slurm_cluster.start_now(job_id)
-    assert wait_until(lambda: job().state == "RUNNING")
+
+    def runs_again():  # Slurm puts a start off anew if the node is not back yet
+        with suppress(subprocess.CalledProcessError):  # it has just started
+            slurm_cluster.start_now(job_id)
+        return job().state == "RUNNING"
+
+    assert wait_until(runs_again), slurm_cluster.run("scontrol", "show", "job", job_id)
     assert job().n_restarts == 1
     slurm_cluster.cancel(job_id)
     assert wait_until(lambda: slurm_cluster.node_states()["node4"] == "idle")
