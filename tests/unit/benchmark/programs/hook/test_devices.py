@@ -5,6 +5,7 @@ import os
 import random
 import statistics
 import sys
+import threading
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -342,6 +343,47 @@ def test_an_error_of_a_device_ends_its_times_and_nothing_else(made, notes):
     assert found[0]["batches"] == 4
     assert found[0]["least_because"] == devices.NO_EVENTS
     assert "device-side assert" in found[1]["text"]
+
+
+def test_a_device_that_waits_for_another_loader_is_idle(made, notes):
+    training = made()
+    make = loops.LOOPS._streams.new
+    outer, inner = training.stream, make()
+    both = [outer, inner]
+    loops.LOOPS.others = lambda of: [one.times for one in both if one is not of]
+
+    def next_batch(batches):
+        training.clock.wait_until(training.clock.now_ns + to_ns(0.15))
+        return next(batches)
+
+    outer.begin()
+    batches = iter("abc")
+    for _ in range(3):
+        take(outer, next_batch, batches)
+        training.step()
+        inner.begin()
+        held = iter("ab")
+        for _ in range(2):
+            take(inner, next_batch, held)
+            training.step()
+        with pytest.raises(StopIteration):
+            take(inner, next_batch, held)
+    with pytest.raises(StopIteration):
+        take(outer, next_batch, batches)
+    whole = told_of(notes, training)[-1]
+    true = training.queues[0].account()
+    assert whole["stream"] == outer.number
+    assert whole["device"]["busy_s"] == pytest.approx(9 * WORK_S, rel=1e-3)
+    assert true["busy_s"] == pytest.approx(9 * WORK_S)
+
+
+def test_a_thread_that_hands_batches_on_leaves_a_least(made, notes):
+    training = made()
+    thread = threading.Thread(target=training.loop, args=(4, BOUNDS["storage"]))
+    thread.start()
+    thread.join()
+    (note,) = told_of(notes, training)
+    assert note["least_because"] == devices.OTHER_STREAMS
 
 
 def test_a_loop_that_is_left_counts_until_its_last_batch_was_given(made, notes):

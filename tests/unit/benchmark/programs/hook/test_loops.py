@@ -260,6 +260,30 @@ def test_a_loop_that_is_left_counts_until_its_last_batch(how, leave, clock, note
     assert len([one for one in notes() if one["kind"] == "loop"]) == n_loops
 
 
+def test_a_program_that_waits_for_another_loader_uses_nothing(leave, clock, notes):
+    def next_batch(batches):
+        clock[0] += 5
+        return next(batches)
+
+    first = leave(Batches())  # whose second batch is in use, since 10 s
+    second = Batches()
+    of = Loader(second, kind=(), size=None, source=lambda one: None)
+    _, stream = leave.loops.begin("pytorch", of, Place((2,)), {})
+    batches = iter("ab")
+    for _ in range(2):
+        take(stream, next_batch, batches)
+        clock[0] += 7
+    with pytest.raises(StopIteration):
+        take(stream, next_batch, batches)
+    (outer,) = leave.loops.others(stream)
+    outer.ask()
+    del first
+    inner, outer = [one for one in notes() if one["kind"] == "loop"]
+    assert (inner["wait_s"], inner["use_s"], inner["end_s"]) == (10, 14, 5)
+    # 10 s of each batch of its own, and 14 s of those of the other loader.
+    assert (outer["wait_s"], outer["use_s"], outer["batches"]) == (15, 34, 2)
+
+
 def test_a_loop_without_batches_says_nothing(tmp_path, notes):
     stream = Stream(1)
     stream.begin()

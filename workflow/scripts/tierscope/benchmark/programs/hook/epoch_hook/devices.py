@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections import deque
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -85,12 +86,12 @@ class DeviceTimes:
     def __init__(self) -> None:
         self._queues: list[_Queue] = []
         self._n_given, self._given_ns = 0, 0
-        self._is_lost, self._is_other = False, False
+        self._is_lost = self._is_other = self._is_aside = False
         self.fault = ""
 
-    def give(self, now_ns: int) -> None:
-        """Note that the program is given a batch now, by its own clock."""
-        self._try(self._give, now_ns)
+    def give(self, now_ns: int, is_own: bool = True) -> None:
+        """Note that the program is given a batch now, of this loop or another one."""
+        self._try(self._give, now_ns, is_own)
 
     def ask(self, now_ns: int) -> None:
         """Note that the program asks for a batch now."""
@@ -141,15 +142,16 @@ class DeviceTimes:
             self.lose()
             return True
 
-    def _give(self, now_ns: int) -> None:
-        self._n_given += 1
+    def _give(self, now_ns: int, is_own: bool) -> None:
+        self._n_given += is_own
         self._given_ns = now_ns
         cuda = _cuda()
         if cuda is None:
             return
         if cuda.is_current_stream_capturing():
             self.lose()
-        elif self._n_given == 1:
+        elif self._n_given == 1 and is_own:
+            self._is_aside = threading.current_thread() is not threading.main_thread()
             self._queues = [_Queue(cuda, number) for number in _held(cuda)]
         for queue in self._queues:
             queue.give(now_ns)
@@ -165,13 +167,14 @@ class DeviceTimes:
                 _Queue(cuda, number, self._given_ns) for number in self._new(cuda)
             ]
         for queue in self._queues:
-            queue.ask(now_ns)
+            queue.ask(now_ns, is_first=self._n_given == 1)
 
     def _end(self) -> None:
         cuda = _cuda()
-        made = _n_streams_made if self._queues else 0
+        # A thread that hands batches on does not see the work on them.
+        hidden = self._queues and (_n_streams_made or self._is_aside)
         later = cuda is not None and self._new(cuda)
-        self._is_other = bool(made or later or _is_used_without_events())
+        self._is_other = bool(hidden or later or _is_used_without_events())
         for queue in self._queues:
             queue.end()
 
@@ -194,7 +197,8 @@ class _Queue:
         self._device = _DEVICES.setdefault(number, _Device())
         # A device that is first seen after a batch has no event of its begin.
         self._open: tuple | None = None if given_ns is None else (None, given_ns)
-        self._steps: deque = deque()  # (begin, when if idle then, end, when)
+        # (begin, when if it was idle then, end, when, whether of the first batch)
+        self._steps: deque = deque()
         self._last = None
         self._behind_s: list[float] = [0, 0.0]  # number and sum
 
@@ -210,27 +214,27 @@ class _Queue:
         is_idle = stream.query()
         self._open = self._record(stream), now_ns if is_idle else None
 
-    def ask(self, now_ns: int) -> None:
-        """Record that the next batch is asked for."""
+    def ask(self, now_ns: int, is_first: bool) -> None:
+        """Record that the next batch is asked for; the one before may be the first."""
         if self._open is None:
             return
         stream = self._cuda.current_stream(self.number)
         self.was_behind |= not stream.query()
         self.is_elsewhere |= self._stream is not None and stream != self._stream
-        self._steps.append((*self._open, self._record(stream), now_ns))
+        self._steps.append((*self._open, self._record(stream), now_ns, is_first))
         self._open = None
         self.read()
 
     def end(self) -> None:
         """Note that no more comes; of a batch that is not used the begin counts."""
         if self._open is not None and self._open[0] is not None:
-            self._steps.append((*self._open, None, 0))
+            self._steps.append((*self._open, None, 0, False))
         self._open = None
 
     def read(self) -> bool:
         """Add the steps that the device has done; return whether these are all."""
         while self._steps:
-            begin, _, end, _ = self._steps[0]
+            begin, _, end, *_ = self._steps[0]
             if not (end or begin).query():
                 return False
             self._add(*self._steps.popleft())
@@ -243,7 +247,7 @@ class _Queue:
         return event
 
     def _add(
-        self, begin: object, begun_ns: int | None, end: object, ended_ns: int
+        self, begin: object, begun_ns: int | None, end: object, *further: int
     ) -> None:
         free = self._device.free
         if self._last is not None:
@@ -254,20 +258,19 @@ class _Queue:
         if is_joined:
             self._device.join(begin, begun_ns)
         if end is not None:
-            self._add_use(begin, begun_ns, end, ended_ns)
+            self._add_use(begin, begun_ns, end, *further)
         if begin is not None and not is_joined:
             free.append(begin)
 
     def _add_use(
-        self, begin: object, begun_ns: int | None, end: object, ended_ns: int
+        self, begin: object, begun_ns: int, end: object, ended_ns: int, is_first: bool
     ) -> None:
         if begin is None:
             used_s = (ended_ns - begun_ns) / _NS_PER_S
         else:
             used_s = _between_s(begin, end)
         self.busy_s += used_s
-        if not self.n_steps:
-            self.first_busy_s = used_s
+        self.first_busy_s += used_s if is_first else 0.0
         self.n_steps += 1
         behind_s = self._device.behind_s(end, ended_ns)
         if behind_s is not None:

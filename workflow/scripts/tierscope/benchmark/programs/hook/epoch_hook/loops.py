@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import wraps
 
 from epoch_hook import devices
-from epoch_hook.streams import Loader, Place, Stream, Streams
+from epoch_hook.streams import Loader, Place, Stream, Streams, Times
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Loops:
         times = stream.end(is_left)
         if times:
             told = self._of(stream, kind="loop", **times)
-            self._unread.append((told, stream.devices))
+            self._unread.append((told, stream.times.devices))
         self._note_read()
 
     @safely
@@ -207,6 +207,10 @@ class Loops:
             "rank": rank(),
             **facts,
         }
+
+    def others(self, stream: Stream) -> list[Times]:
+        """Return the times of the loops under way over other loaders."""
+        return [one.times for one in self._streams.under_way() if one is not stream]
 
     def _told_by(self, name: str) -> Stream:
         stream = self._named.get(name) or self._streams.new()
@@ -256,12 +260,16 @@ class Loops:
 def take(stream: Stream, next_batch: Callable, iterator: object) -> object:
     """Return the next batch of an iterator, and note how long all of them take."""
     stream.ask()
+    waiting = [one for one in LOOPS.others(stream) if one.ask()]
     try:
         batch = next_batch(iterator)
+        stream.times.give()
     except StopIteration:
         LOOPS.end(stream)
         raise
-    stream.give()
+    finally:
+        for one in waiting:
+            one.give(is_own=False)
     return batch
 
 

@@ -52,9 +52,10 @@ class Stream:
         self._last.ask()
         self._last.times.ask()
 
-    def give(self) -> None:
-        """Note that it gives the batch that it was asked for."""
-        self._last.times.give()
+    @property
+    def times(self) -> Times:
+        """The times of the last iteration."""
+        return self._last.times
 
     def expect(self) -> None:
         """Let the last iteration count, though it may be asked in ways that we miss."""
@@ -72,11 +73,6 @@ class Stream:
         They are known once, of an iteration that has given a batch.
         """
         return self._last.end(is_left)
-
-    @property
-    def devices(self) -> DeviceTimes:
-        """What devices do in the last iteration."""
-        return self._last.times.devices
 
     def abandon(self) -> object:
         """Forget the last iteration, and return it."""
@@ -139,30 +135,43 @@ def _none() -> _Iteration:
 
 
 class Times:
-    """How long a program waits for the batches of an iteration, and uses them."""
+    """How long a program waits for the batches of an iteration, and uses them.
+
+    While it uses one it may wait for a batch of another loader, as in a validation or
+    in the loop over both. It waits then, and uses nothing.
+    """
 
     def __init__(self) -> None:
         self.devices = DeviceTimes()
-        self._n_batches, self._asked_ns, self._given_ns = 0, 0, 0
+        self._n_batches = 0
         self._wait_ns, self._use_ns = [0, 0], [0, 0]  # of the first batch, and of all
+        self._given_ns, self._since_ns = 0, 0
+        self._is_used = False
 
-    def ask(self) -> None:
-        """Note that a batch is asked for now."""
-        now_ns = self._asked_ns = time.monotonic_ns()
-        if self._n_batches == 1:
-            self._use_ns[0] = now_ns - self._given_ns
-        if self._n_batches:
-            self._use_ns[1] += now_ns - self._given_ns
-        self.devices.ask(now_ns)
+    def ask(self) -> bool:
+        """Note that the program waits from now on; return whether it used a batch."""
+        now_ns = time.monotonic_ns()
+        was_used, self._is_used = self._is_used, False
+        if was_used:
+            used_ns = now_ns - self._since_ns
+            self._use_ns[0] += used_ns if self._n_batches == 1 else 0
+            self._use_ns[1] += used_ns
+            self.devices.ask(now_ns)
+        if was_used or not self._n_batches:
+            self._since_ns = now_ns
+        return was_used
 
-    def give(self) -> None:
-        """Note that it is given now."""
-        now_ns = self._given_ns = time.monotonic_ns()
-        if not self._n_batches:
-            self._wait_ns[0] = now_ns - self._asked_ns
-        self._wait_ns[1] += now_ns - self._asked_ns
-        self._n_batches += 1
-        self.devices.give(now_ns)
+    def give(self, is_own: bool = True) -> None:
+        """Note that it is given what it waits for, which may be another loader's."""
+        now_ns = time.monotonic_ns()
+        waited_ns = now_ns - self._since_ns
+        self._wait_ns[0] += 0 if self._n_batches else waited_ns
+        self._wait_ns[1] += waited_ns
+        self._n_batches += is_own
+        if is_own:
+            self._given_ns = now_ns
+        self._since_ns, self._is_used = now_ns, True
+        self.devices.give(now_ns, is_own)
 
     def end(self, is_left: bool = False, is_gone: bool = False) -> dict | None:
         """Return what was noted, if anything, when an iteration has no more.
@@ -180,7 +189,7 @@ class Times:
             "first_use_s": self._use_ns[0] / 1e9,
             "wait_s": self._wait_ns[1] / 1e9,
             "use_s": self._use_ns[1] / 1e9,
-            "end_s": 0.0 if is_left else (now_ns - self._asked_ns) / 1e9,
+            "end_s": 0.0 if is_left else (now_ns - self._since_ns) / 1e9,
             "left": is_left,
             "ended_ns": self._given_ns if is_left and not is_gone else now_ns,
         }
