@@ -1,5 +1,6 @@
 import json
 import os
+import threading
 
 import pytest
 from epoch_hook import loops
@@ -274,6 +275,17 @@ def test_a_program_that_waits_for_another_loader_uses_nothing(leave, clock, note
     assert (inner["wait_s"], inner["use_s"], inner["end_s"]) == (10, 14, 5)
     # 10 s of each batch of its own, and 14 s of those of the other loader.
     assert (outer["wait_s"], outer["use_s"], outer["batches"]) == (15, 34, 2)
+
+
+def test_a_loop_of_another_thread_lets_nobody_wait(leave):
+    first, stream = leave(Batches()), Stream(5)
+    seen = []
+    look = threading.Thread(target=lambda: seen.append(leave.loops.others(stream)))
+    look.start()
+    look.join()
+    assert seen == [[]]
+    assert first
+    assert len(leave.loops.others(stream)) == 1
 
 
 def test_a_loop_without_batches_says_nothing(tmp_path, notes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import weakref
 from contextlib import suppress
@@ -146,7 +147,12 @@ class Times:
         self._n_batches = 0
         self._wait_ns, self._use_ns = [0, 0], [0, 0]  # of the first batch, and of all
         self._given_ns, self._since_ns = 0, 0
-        self._is_used = False
+        self._is_used, self._thread = False, 0
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this thread uses the batches."""
+        return self._thread == threading.get_ident()
 
     def ask(self) -> bool:
         """Note that the program waits from now on; return whether it used a batch."""
@@ -169,7 +175,7 @@ class Times:
         self._wait_ns[1] += waited_ns
         self._n_batches += is_own
         if is_own:
-            self._given_ns = now_ns
+            self._given_ns, self._thread = now_ns, threading.get_ident()
         self._since_ns, self._is_used = now_ns, True
         self.devices.give(now_ns, is_own)
 
