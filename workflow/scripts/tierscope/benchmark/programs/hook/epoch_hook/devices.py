@@ -87,10 +87,9 @@ class DeviceTimes:
         """Note that the program is given a batch now, of this loop or another one."""
         self._try(self._give, now_ns, is_own)
 
-    def ask(self, now_ns: int) -> None:
-        """Note that the program asks for a batch now."""
-        if self._n_given:
-            self._try(self._ask, now_ns)
+    def ask(self, now_ns: int, is_first: bool) -> None:
+        """Note that the program asks for a batch now, maybe after its first step."""
+        self._try(self._ask, now_ns, is_first)
 
     def end(self) -> None:
         """Note that the loop has ended."""
@@ -149,7 +148,7 @@ class DeviceTimes:
         for queue in self._queues:
             queue.give(now_ns)
 
-    def _ask(self, now_ns: int) -> None:
+    def _ask(self, now_ns: int, is_first: bool) -> None:
         cuda = _cuda()
         if cuda is None:
             return
@@ -160,7 +159,7 @@ class DeviceTimes:
                 _Queue(cuda, number, self._given_ns) for number in self._new(cuda)
             ]
         for queue in self._queues:
-            queue.ask(now_ns, is_first=self._n_given == 1)
+            queue.ask(now_ns, is_first)
 
     def _end(self) -> None:
         cuda = _cuda()
@@ -225,7 +224,7 @@ class _Queue:
         self._open = _Use(now_ns, self._record(stream), was_idle)
 
     def ask(self, now_ns: int, is_first: bool) -> None:
-        """Record that the next batch is asked for; the one before may be the first."""
+        """Record that the next batch is asked for, maybe after the first step."""
         use, self._open = self._open, None
         if use is None:
             return

@@ -14,6 +14,7 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_LOOK = 0.05  # of the use of the second batch, to look ahead in that of the first
 KERAS = ("keras.", "tf_keras.", "tensorflow.python.keras.")
 
 
@@ -160,12 +161,22 @@ class Times:
         was_used, self._is_used = self._is_used, False
         if was_used:
             used_ns = now_ns - self._since_ns
-            self._use_ns[0] += used_ns if self._n_batches == 1 else 0
+            is_first = self._is_of_first_step(used_ns)
+            self._use_ns[0] += used_ns if is_first else 0
             self._use_ns[1] += used_ns
-            self.devices.ask(now_ns)
+            self.devices.ask(now_ns, is_first)
         if was_used or not self._n_batches:
             self._since_ns = now_ns
         return was_used
+
+    def _is_of_first_step(self, used_ns: int) -> bool:
+        """Return whether a use is of the first step.
+
+        A loader that looks ahead, as that of Accelerate, asks for the second batch when
+        it has the first, and hands the first on when it has the second.
+        """
+        has_looked = self._n_batches == 2 and self._use_ns[0] < _LOOK * used_ns
+        return self._n_batches == 1 or has_looked
 
     def give(self, is_own: bool = True) -> None:
         """Note that it is given what it waits for, which may be another loader's."""
