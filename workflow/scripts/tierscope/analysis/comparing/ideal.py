@@ -32,9 +32,15 @@ _UNSEEN = "Other storage I/O, such as that of checkpoints, is not measured."
 _UTILISATION = "utilisation_percent"
 # Calls on files of no tier, by their columns: whether the loop made them.
 _OTHERS = {"other": True, "beside": False}
-_RUN = ["execution_time_s", "compute_time_s", "other_s", "beside_s"]
+_LOOP_UTILISATION = "loop_utilisation_percent"
+# What tables of epochs have of each process, of which points have the mean.
+_OF_PROCESSES = ["compute_time_s", "warmup_s", "loader_end_s"]
+_OF_PROCESSES += [_UTILISATION, _LOOP_UTILISATION]
+_RUN = ["execution_time_s", "compute_time_s", "warmup_s", "loader_end_s"]
+_RUN += ["other_s", "beside_s", _LOOP_UTILISATION]
 _IDEAL = {
     "execution_time_s": "ideal_time_s",
+    "warmup_s": "ideal_warmup_s",
     "other_s": "ideal_other_s",
     _UTILISATION: "ideal_utilisation_percent",
 }
@@ -58,7 +64,7 @@ def storage_time(
 
     Returns
     -------
-    DataFrame, shape (n_scenarios * n_cache_rates * n_epochs, 21)
+    DataFrame, shape (n_scenarios * n_cache_rates * n_epochs, 26)
         Table ``storage_time``. The execution time of a run is that of its longest
         process; compute time and utilisation are means over the processes. All are
         means over the repetitions that have an ideal run with this epoch.
@@ -76,11 +82,13 @@ def storage_time(
             f"pairs: got repetitions {_repetitions(epochs)} and ideal ones "
             f"{_repetitions(ideal_epochs)}, expected some in common."
         )
-    # Writes vary from run to run, and the dataset has no part in that.
-    more_s = (pairs["other_s"] - pairs["ideal_other_s"]).fillna(0.0)
-    pairs["storage_s"] = pairs["execution_time_s"] - pairs["ideal_time_s"] - more_s
+    pairs["storage_s"] = pairs["execution_time_s"] - pairs["ideal_time_s"]
+    # Writes and warm-up vary from run to run, and the dataset has no part in that.
+    for part in ("other_s", "warmup_s"):
+        pairs["storage_s"] -= (pairs[part] - pairs[f"ideal_{part}"]).fillna(0.0)
     groups = pairs.groupby(_POINT)
     table = groups[[*_RUN, *_IDEAL.values()]].mean().assign(n_repetitions=groups.size())
+    table["least_because"] = groups["least_because"].max()
     for value, half in (
         ("storage_s", "storage_interval_s"),
         (_UTILISATION, "utilisation_interval_percent"),
@@ -95,8 +103,10 @@ def storage_time(
 def _runs_epochs(epochs: pd.DataFrame, other: pd.DataFrame | None) -> pd.DataFrame:
     """Return a row for each epoch of each run, from those of its processes."""
     ranks = epochs.groupby(RUN_EPOCH)
-    table = ranks[["compute_time_s", _UTILISATION]].mean()
-    table = table.assign(execution_time_s=ranks["execution_time_s"].max())
+    table = ranks[_OF_PROCESSES].mean().assign(
+        execution_time_s=ranks["execution_time_s"].max(),
+        least_because=ranks["least_because"].max(),  # "" is the least
+    )
     for name, in_loop in _OTHERS.items():
         table[f"{name}_s"] = 0.0
         if other is not None:

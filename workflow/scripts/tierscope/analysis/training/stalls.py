@@ -13,14 +13,22 @@ import itertools
 import pandas as pd
 
 from tierscope.core.columns import CLASSES, NOT_STORAGE, SCENARIO, TOGETHER
+from tierscope.core.columns.benchmark import NEVER_BEHIND, NO_EVENTS, UNSEEN_STREAMS
 from tierscope.core.io_class import io_class_of
 from tierscope.core.words import in_seconds
 
 # Parts of an execution time besides classes and `TOGETHER`: in the processes, and stall
 # that no model divides.
 COMPUTATION, PROCESSOR, STALL = "computation", "processor", "stall"
+WARMUP, LOADER_END = "warm-up", "end of the loader"
+NOT_KNOWN_APART = "computation or processor"  # where computation is only a least
 OTHER_IO = "other storage I/O"  # in files of no tier
 STALL_PARTS = [*CLASSES, TOGETHER]
+_LEAST_WORDS = {
+    UNSEEN_STREAMS: "The device may have had work that was not seen, on other streams",
+    NEVER_BEHIND: "The device was never behind the program, so its own time is not known",
+    NO_EVENTS: "The device has no events that tell its own time",
+}
 LEAST_PERCENT = 1  # of the execution time: less is practically none
 NOT_KNOWN = "not known"
 UNKNOWN_STALL = (
@@ -140,7 +148,7 @@ def limit_notes(stalls: pd.DataFrame | None, scenarios: pd.DataFrame) -> list[st
 def divide_execution_time(
     storage_time: pd.DataFrame, stalls: pd.DataFrame | None
 ) -> pd.DataFrame:
-    """Divide the execution time of points into computation, processor and stall.
+    """Divide the execution time of points into parts that add up to it.
 
     Parameters
     ----------
@@ -153,28 +161,15 @@ def divide_execution_time(
     Returns
     -------
     DataFrame
-        A row a point and part: the keys of the point, ``part`` and ``time_s``.
-        `OTHER_IO` is what the loop spends in files of no tier. `PROCESSOR` is what the
-        ideal run takes besides it and computation; where computation is not known, it
-        is part of it. What storage costs is divided as the model divides its
-        own stall, and is one `STALL` where the model has none. ``is_negative`` says
-        that noise made a part negative; its time is 0.
+        A row a point and part: the keys of the point, ``part`` and ``time_s``. Parts
+        are those of `parts_besides_storage`, and what storage costs. This is divided as
+        the model divides its own stall, and is one `STALL` where the model has none.
+        ``is_negative`` says that noise made a part negative; its time is 0.
     """
-    keys = [*_POINT]
-    points = storage_time.set_index(keys)
-    both_s = points[["other_s", "ideal_other_s"]]
-    both_s = both_s.where(both_s.notna().all(axis=1), 0.0)  # as in `storage_s`
-    other_s = both_s["ideal_other_s"]
-    ideal_s = points["ideal_time_s"] - other_s
-    compute_s = points["compute_time_s"]  # a loop may write in between
-    compute_s = compute_s.where(~(other_s > 0), compute_s.clip(upper=ideal_s))
-    times_s = {
-        COMPUTATION: compute_s,
-        PROCESSOR: ideal_s - compute_s.fillna(0.0),
-        OTHER_IO: both_s["other_s"],
-    }
+    points = storage_time.set_index(_POINT)
     shares = _shares(stalls, points.index)
     whole = shares.isna().all(axis=1)
+    times_s = parts_besides_storage(points)
     times_s[STALL] = points["storage_s"].where(whole)
     times_s |= {part: shares[part] * points["storage_s"] for part in STALL_PARTS}
     rows = pd.concat(
@@ -183,6 +178,59 @@ def divide_execution_time(
     least_s = -_ROUNDING * points["execution_time_s"].reindex(rows.index)
     rows["is_negative"] = rows["time_s"] < least_s
     return rows.assign(time_s=rows["time_s"].clip(lower=0.0)).reset_index()
+
+
+def parts_besides_storage(points: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return what of the execution time of points is not the dataset's storage.
+
+    Parameters
+    ----------
+    points : DataFrame
+        Table ``storage_time`` with any index.
+
+    Returns
+    -------
+    dict of str to Series of float
+        Seconds by part; missing where there is no such part. `PROCESSOR` is what the
+        ideal run takes besides all others; where computation is not known, it is part
+        of it. Where computation is only a least, it is `NOT_KNOWN_APART`.
+    """
+    other_s, warmup_s = (_where_both(points, one) for one in ("other_s", "warmup_s"))
+    others_s = [other_s, warmup_s, points["loader_end_s"].fillna(0.0)]
+    ideal_s = points["execution_time_s"] - points["storage_s"] - sum(others_s)
+    compute_s = points["compute_time_s"]  # a loop may write in between
+    compute_s = compute_s.where(~(other_s > 0), compute_s.clip(upper=ideal_s))
+    rest_s = ideal_s - compute_s.fillna(0.0)
+    is_least = points["least_because"] != ""
+    return {
+        COMPUTATION: compute_s,
+        WARMUP: warmup_s.where(warmup_s > 0),
+        PROCESSOR: rest_s.where(~is_least),
+        NOT_KNOWN_APART: rest_s.where(is_least),
+        LOADER_END: points["loader_end_s"],
+        OTHER_IO: other_s,
+    }
+
+
+def least_notes(table: pd.DataFrame) -> list[str]:
+    """Return why computation and AU are only a least in a table, a sentence a reason.
+
+    `table` has column ``least_because``.
+    """
+    return [
+        f"{_LEAST_WORDS[reason]}. So computation and AU are at least what is shown, "
+        "and what a loop waits for storage at most"
+        for reason in sorted(set(table["least_because"]) - {""})
+    ]
+
+
+def _where_both(points: pd.DataFrame, part: str) -> pd.Series:
+    """Return a part of the runs, 0 where they or their ideal runs do not know it.
+
+    As in ``storage_s``, from which only what both know was taken out.
+    """
+    known = points[[part, f"ideal_{part}"]].notna().all(axis=1)
+    return points[part].where(known, 0.0)
 
 
 def _shares(stalls: pd.DataFrame | None, index: pd.MultiIndex) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Tables of I/O times, breakdowns, estimates, goals, and what was measured how."""
 
-from tierscope.core.columns.benchmark import N_RANKS, NETWORK, SHUFFLE
+from tierscope.core.columns.benchmark import N_RANKS, NETWORK, SHUFFLE, STEPS
 from tierscope.core.columns.column import (
     ANY_NUMBER,
     Columns,
@@ -158,12 +158,27 @@ _STORAGE_TIME: Columns = {
         "repetitions."
     ),
     "compute_time_s": seconds(
-        "Part of it in which a process computed, mean over processes and repetitions; "
-        "missing for programs.",
+        "Part of it in which a process or its device computed, without `warmup_s`, mean "
+        "over processes and repetitions; missing if unseen, a least if `least_because` "
+        "says so.",
+        may_be_missing=True,
+    ),
+    "warmup_s": seconds(
+        "Part of it in which the computation of the loop's first step took longer than a "
+        "usual one, mean over processes and repetitions; missing if unseen.",
+        may_be_missing=True,
+    ),
+    "loader_end_s": seconds(
+        "Part of it in which a loader ended, such as its workers, mean over processes "
+        "and repetitions; missing if unseen.",
         may_be_missing=True,
     ),
     "ideal_time_s": seconds(
         "Execution time with storage that costs nothing, mean over the repetitions."
+    ),
+    "ideal_warmup_s": seconds(
+        "The part of `ideal_time_s` that is warm-up.",
+        may_be_missing=True,
     ),
     "other_s": seconds(
         "Part of it in which the loop of the process with most made calls on files of "
@@ -187,7 +202,7 @@ _STORAGE_TIME: Columns = {
     ),
     "storage_s": seconds(
         "Execution time minus the ideal one of the same repetition, mean of the pairs; "
-        "without `other_s` and `ideal_other_s`, where both are known.",
+        "without other storage I/O and without warm-up, where both runs know them.",
         ANY_NUMBER,
     ),
     "storage_interval_s": seconds(
@@ -197,7 +212,7 @@ _STORAGE_TIME: Columns = {
     ),
     "utilisation_percent": percent(
         "Accelerator utilisation (AU), mean over processes and repetitions; missing "
-        "for programs, and if there is only one step.",
+        "if unseen, and if there is only one step; a least if `least_because` says so.",
         may_be_missing=True,
     ),
     "utilisation_interval_percent": percent(
@@ -210,6 +225,12 @@ _STORAGE_TIME: Columns = {
         "`utilisation_percent` is.",
         may_be_missing=True,
     ),
+    "loop_utilisation_percent": percent(
+        "AU as the loop of a program saw it, which goes on while a device computes, "
+        "mean over processes and repetitions; missing if unseen.",
+        may_be_missing=True,
+    ),
+    "least_because": STEPS["least_because"],
 }
 
 _GOALS: Columns = {
@@ -374,9 +395,9 @@ INTERVAL: Columns = {
     for end, word in (("low", "Lower"), ("high", "Upper"))
 }
 # Numbers that older tables lack, by table.
-LATER_WORDS = {"storage_time": ("other_io", "beside_io")}
+LATER_WORDS = {"storage_time": ("other_io", "beside_io", "least_because")}
 LATER: dict[str, tuple[str, ...]] = {
-    "storage_time": ("other_s", "ideal_other_s", "beside_s"),
+    "storage_time": ("other_s", "ideal_other_s", "beside_s", "ideal_warmup_s"),
     "estimates": (*TRAINING, *INTERVAL),
     "goals": ("goal_percent", "best_utilisation_percent", "grid_step_percent"),
     "combinations": (
