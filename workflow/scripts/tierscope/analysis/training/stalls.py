@@ -1,14 +1,14 @@
-"""Name what limits a training: the I/O class with the largest stall, or no storage.
+"""Divide the time of a training into computation, processor and stall by I/O class.
 
 Where a training computes, the class with the most I/O time may be hidden behind the
-computation. The bottleneck is then the class whose stall is the largest, as the model
-divides it (`tierscope.model.stalls`), or several together if more goes only with them.
-The wait for the first batch of an epoch counts only if it is longer than the
-computation of a step, which would hide it if the epoch had a step before. Where nothing
-else is left, computation and the processor limit.
+computation. So the model divides the stall (`tierscope.model.stalls`): among the
+classes, and what goes only with several of them together. The wait for the first batch
+of an epoch counts only if it is longer than the computation of a step, which would hide
+it if the epoch had a step before.
 """
 
-import itertools
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -26,21 +26,18 @@ OTHER_IO = "other storage I/O"  # in files of no tier
 STALL_PARTS = [*CLASSES, TOGETHER]
 _LEAST_WORDS = {
     UNSEEN_STREAMS: "The device may have had work that was not seen, on other streams",
-    NEVER_BEHIND: "The device was never behind the program, so its own time is not known",
+    NEVER_BEHIND: "The device was never behind the program, so its time is not known",
     NO_EVENTS: "The device has no events that tell its own time",
 }
 LEAST_PERCENT = 1  # of the execution time: less is practically none
 NOT_KNOWN = "not known"
-UNKNOWN_STALL = (
-    "The training computes, so I/O time may be hidden; no model tells which class it "
-    "waits for"
-)
 _LABELS = {
     NOT_STORAGE: NOT_STORAGE,
     TOGETHER: "several classes together",
     NOT_KNOWN: NOT_KNOWN,
 }
 _POINT = [*SCENARIO, "cache_rate_percent"]
+_SAME_PERCENT = 0.05  # of AU
 _ROUNDING = 1e-9  # of a time: a number as little below 0 is 0
 
 
@@ -53,8 +50,8 @@ def stalls_of_points(stalls: pd.DataFrame) -> pd.DataFrame:
     return stalls.set_index([*_POINT, "part"])["stall_s"].unstack()[STALL_PARTS]
 
 
-def limits(stalls: pd.DataFrame) -> pd.Series:
-    """Return what limits each point: an I/O class, `TOGETHER` or `NOT_STORAGE`.
+def largest_stalls(stalls: pd.DataFrame) -> pd.Series:
+    """Return what stalls each point: an I/O class, `TOGETHER` or `NOT_STORAGE`.
 
     Parameters
     ----------
@@ -79,70 +76,27 @@ def limits(stalls: pd.DataFrame) -> pd.Series:
     return found.mask((later_s < least_s) | (least_s == 0), NOT_STORAGE).rename("limit")
 
 
-def limits_of(limits: pd.Series, scenario: pd.Series) -> pd.Series:
-    """Return what limits a scenario by cache rate; empty if no model tells it."""
-    table = limits.reset_index()
-    rows = table[(table[SCENARIO] == scenario[SCENARIO]).all(axis=1)]
-    return rows.set_index("cache_rate_percent")["limit"]
-
-
-def spans_words(limits: pd.Series) -> str:
-    """Return lines that say what limits where: ``GFS-META at 0 to 60 %``.
-
-    `limits` has the name of an I/O class, or another limit, by cache rate.
-    """
-    words = []
-    for limit, group in itertools.groupby(limits.items(), key=lambda item: item[1]):
-        rates = [rate for rate, _ in group]
-        span = f"{rates[0]} to {rates[-1]}" if len(rates) > 1 else f"{rates[0]}"
-        words.append(f"{limit_label(limit)} at {span}\N{NO-BREAK SPACE}%")
-    return "\n".join(words)
-
-
-def limit_label(limit: str) -> str:
-    """Return what to call a limit: a class's label, or words."""
-    return _LABELS.get(limit) or io_class_of(limit).label
-
-
 def stall_words(stalls: pd.DataFrame) -> pd.Series:
     """Return what stalls each point in words, by scenario and cache rate.
 
     `stalls` is table ``class_stalls`` of one epoch. Words are such as ``stall by the
     model: LFS-READ 3.15 s of 8.60 s``.
     """
-    parts_s, found = stalls_of_points(stalls), limits(stalls)
+    parts_s, found = stalls_of_points(stalls), largest_stalls(stalls)
     words = []
     for limit, (_, of_point_s) in zip(found, parts_s.iterrows(), strict=True):
-        label, whole = limit_label(limit), in_seconds(of_point_s.sum())
+        whole = in_seconds(of_point_s.sum())
         if limit == NOT_STORAGE:
-            words.append(f"stall by the model: {whole}; {label} limit")
+            words.append(f"stall by the model: {whole}")
             continue
         part = in_seconds(of_point_s[limit])
-        words.append(f"stall by the model: {label} {part} of {whole}")
+        words.append(f"stall by the model: {limit_label(limit)} {part} of {whole}")
     return pd.Series(words, parts_s.index, name="words")
 
 
-def limit_notes(stalls: pd.DataFrame | None, scenarios: pd.DataFrame) -> list[str]:
-    """Return sentences that say what limits a training that computes.
-
-    Parameters
-    ----------
-    stalls : DataFrame or None
-        Table ``class_stalls`` of one epoch; None if no model tells the stall.
-    scenarios : DataFrame
-        What `tierscope.core.words.scenario_titles` returns.
-    """
-    if stalls is None:
-        return [f"{UNKNOWN_STALL}."]
-    found = limits(stalls)
-    notes = [
-        "The training computes, so I/O time may be hidden. The largest stall by the "
-        "model limits it, not the most I/O time; the report has both side by side."
-    ]
-    for scenario in scenarios.to_dict("records"):
-        words = spans_words(limits_of(found, pd.Series(scenario))) or NOT_KNOWN
-        notes.append(f"{scenario['title']}: {words}.".replace("\n", ", "))
-    return notes
+def limit_label(limit: str) -> str:
+    """Return what to call a limit: a class's label, or words."""
+    return _LABELS.get(limit) or io_class_of(limit).label
 
 
 def divide_execution_time(
@@ -222,6 +176,12 @@ def least_notes(table: pd.DataFrame) -> list[str]:
         "and what a loop waits for storage at most"
         for reason in sorted(set(table["least_because"]) - {""})
     ]
+
+
+def has_other_loop(row: Mapping[str, Any]) -> bool:
+    """Return whether the loop saw another utilisation than the device had."""
+    apart = row["loop_utilisation_percent"] - row["utilisation_percent"]
+    return abs(apart) > _SAME_PERCENT
 
 
 def _where_both(points: pd.DataFrame, part: str) -> pd.Series:

@@ -158,14 +158,14 @@ _STORAGE_TIME: Columns = {
         "repetitions."
     ),
     "compute_time_s": seconds(
-        "Part of it in which a process or its device computed, without `warmup_s`, mean "
-        "over processes and repetitions; missing if unseen, a least if `least_because` "
-        "says so.",
+        "Part of it in which a process or its device computed, without `warmup_s`, "
+        "mean over processes and repetitions; missing if unseen, a least if "
+        "`least_because` says so.",
         may_be_missing=True,
     ),
     "warmup_s": seconds(
-        "Part of it in which the computation of the loop's first step took longer than a "
-        "usual one, mean over processes and repetitions; missing if unseen.",
+        "Part of it in which the computation of the loop's first step took longer than "
+        "a usual one, mean over processes and repetitions; missing if unseen.",
         may_be_missing=True,
     ),
     "loader_end_s": seconds(
@@ -231,6 +231,58 @@ _STORAGE_TIME: Columns = {
         may_be_missing=True,
     ),
     "least_because": STEPS["least_because"],
+}
+
+# Whether storage limits, and what leaves that open or decides it without ideal runs.
+LIMITS, NO_LIMIT, UNDECIDED = "limits", "does not limit", "undecided"
+NO_IDEAL, ONCE, HOLDS_0 = "no ideal runs", "one repetition", "interval holds 0"
+NOTHING_HIDES = "nothing hides I/O time"
+
+_LIMITS: Columns = {
+    "cache_rate_percent": CACHE_RATE,
+    "epoch": EPOCH,
+    "storage": text(
+        "Whether storage limits. It does not where the upper end of its part, the "
+        "difference to ideal runs, is below 10 % of the epoch. It is undecided where "
+        "the interval of that part holds 0, or where there is none and computation may "
+        "hide I/O time.",
+        words=(LIMITS, NO_LIMIT, UNDECIDED),
+    ),
+    "why": text(
+        "Why it is undecided, or that nothing hides I/O time, which so tells it "
+        "without ideal runs; otherwise empty.",
+        words=("", NO_IDEAL, ONCE, HOLDS_0, NOTHING_HIDES),
+    ),
+    "limit": text(
+        "The I/O class that limits if storage does, several `together`, or `not known`."
+    ),
+    "named_by": text(
+        "What names the class: the largest stall by the model, or the most I/O time of "
+        "the slowest process.",
+        words=("stall", "I/O time"),
+    ),
+    "besides": text(
+        "What takes most of the epoch besides storage; `computation and processor` "
+        "where both are not known apart."
+    ),
+    "most_s": seconds(
+        "Upper end of the interval of storage's part of the epoch: what faster storage "
+        "can save at most; missing if there is none.",
+        may_be_missing=True,
+    ),
+    "most_percent": percent(
+        "The same in percent of the epoch.", ANY_NUMBER, may_be_missing=True
+    ),
+    "n_repetitions": count("Number of repetitions that have an ideal run."),
+    "n_deciding": number(
+        "About how many repetitions decide whether storage limits, by the spread of "
+        "those that were run; missing if it is decided, if no spread is known, and if "
+        "1000 do not.",
+        may_be_missing=True,
+    ),
+    "is_shortest": flag(
+        "Whether the epoch is the shortest of the scenario; false without ideal runs."
+    ),
 }
 
 _GOALS: Columns = {
@@ -435,6 +487,7 @@ TABLES: dict[str, Columns] = {
     | TRAINING
     | INTERVAL,
     "storage_time": SCENARIO_KEYS | _STORAGE_TIME,
+    "limits": SCENARIO_KEYS | _LIMITS,
     "goals": SCENARIO_KEYS | _GOALS,
     "combinations": SCENARIO_KEYS | _COMBINATIONS,
     "accuracy_tests": _ACCURACY_TESTS,

@@ -23,6 +23,7 @@ from tierscope.analysis.training.stalls import (
     STALL_PARTS,
     WARMUP,
     divide_execution_time,
+    has_other_loop,
     least_notes,
 )
 from tierscope.core.columns import SCENARIO, TOGETHER
@@ -73,7 +74,6 @@ _LEAST = _UTILISATION | {"marker": CARETUPBASE, "markersize": 7, "ls": ""}
 _OF_LOOP = {"color": "#777777", "marker": "x", "markersize": 5, "linewidth": 0.9}
 _OF_LOOP |= {"linestyle": (0, (2, 2))}
 _UNKNOWN_HATCH = {"hatch": "....", "edgecolor": "#777777", "linewidth": 0}
-_SAME_PERCENT = 0.05
 _NO_UTILISATION = "not known of an epoch of one step"
 _DIVIDED = (
     "Stall is what storage costs, the difference of pairs of runs. Hatched parts "
@@ -125,7 +125,7 @@ def plot_stalls(
     parts = divide_execution_time(table, stalls)
     has_utilisation = table["utilisation_percent"].notna().any()
     figure, rows = _new_figure(len(scenarios), has_utilisation)
-    phase = "run" if provenance.is_whole_run else "epoch"
+    phase = provenance.phase
     title = f"What the {phase}'s time is, {provenance.epoch_words(epoch)}"
     notes = [f"Source: {provenance}", *sentences, *_notes(parts), *least_notes(table)]
     write_around(figure, titled(title, table, provenance), notes)
@@ -199,19 +199,13 @@ def _draw_utilisation(
     ax.plot(used.index, used.where(is_least), **_LEAST)
     if half.notna().any():
         ax.errorbar(used.index, used, half, color="#222222", ls="", **ERROR_BARS)
-    if _has_other_loop(panel):
+    if panel.apply(has_other_loop, axis=1).any():
         ax.plot(used.index, points["loop_utilisation_percent"], **_OF_LOOP)
     if used.isna().all():
         ax.text(0.5, 0.5, _NO_UTILISATION, ha="center", transform=ax.transAxes)
     if goal_percent is not None:
         ax.axhline(goal_percent, **GOAL_LINE)
     ax.set(ylabel="AU (%)", ylim=(0, 105))
-
-
-def _has_other_loop(table: pd.DataFrame) -> bool:
-    """Return whether the loops saw another utilisation than the devices had."""
-    apart = table["loop_utilisation_percent"] - table["utilisation_percent"]
-    return bool((apart.abs() > _SAME_PERCENT).any())
 
 
 def _notes(parts: pd.DataFrame) -> list[str]:
@@ -249,7 +243,7 @@ def _utilisation_handles(
         handles.append(Line2D([], [], **_UTILISATION, label=label))
     if is_least.any():
         handles.append(Line2D([], [], **_LEAST, label="AU is at least this"))
-    if _has_other_loop(known):
+    if known.apply(has_other_loop, axis=1).any():
         handles.append(Line2D([], [], **_OF_LOOP, label="AU as the loop sees it"))
     if goal_percent is not None:
         label = f"goal: {goal_percent:g} % AU"
