@@ -18,7 +18,9 @@ from tierscope.core.tables import check_table
 
 T_OF_ONE = 12.7062  # t of one degree of freedom
 # What no loader of ours tells.
-STEPS = dict.fromkeys(("warmup_s", "loader_end_s", "loop_utilisation_percent"), math.nan)
+STEPS = dict.fromkeys(
+    ("warmup_s", "loader_end_s", "loop_utilisation_percent"), math.nan
+)
 STEPS |= {"least_because": ""}
 SCENARIO = {
     "source": "measured",
@@ -82,6 +84,7 @@ def row(**values):
         **SCENARIO,
         "cache_rate_percent": 0,
         "epoch": 0,
+        "n_repetitions": 3,
         "execution_time_s": 41.2,
         "compute_time_s": 0.0,
         "ideal_time_s": 28.7,

@@ -157,7 +157,6 @@ def report_context(
     has_peers = breakdown["io_class"].eq(NET_READ).any()
     warming = warming_policies(background, epoch)
     further = {"estimates": estimates, "is_warming": bool(warming)}
-    further["phase"] = provenance.phase
     beside = None
     if statements is None and not is_plain(limits):
         beside = times_beside_stalls(breakdown, stalls, limits, titles, epoch)

@@ -53,7 +53,6 @@ def summary_table(
     estimates: pd.DataFrame | None = None,
     *,
     is_warming: bool = False,
-    phase: str = "epoch",
 ) -> pd.DataFrame:
     """Return the answers of an epoch, one row per scenario.
 
@@ -71,8 +70,6 @@ def summary_table(
         Table ``estimates`` by the model.
     is_warming : bool
         Whether the I/O time of the last epoch is a column, too.
-    phase : {"epoch", "run"}, optional
-        What a program without epochs has is a run.
     """
     last_epoch = select_epoch(breakdown, breakdown["epoch"].max())
     point_keys = [*SCENARIO, "cache_rate_percent"]
@@ -106,7 +103,7 @@ def summary_table(
             | _advised(
                 _purchase(goals, combinations, keys, epoch)
                 | _purchase_by_model(goals, combinations, keys, epoch, estimates),
-                advice_on(limits_of(limits, scenario), phase),
+                advice_on(limits_of(limits, scenario)),
             )
         )
     summary = pd.DataFrame(rows)
