@@ -297,24 +297,27 @@ def limit_notes(limits: pd.DataFrame, scenarios: pd.DataFrame) -> list[str]:
     """
     if is_plain(limits):
         return []
-    notes = ["Computation may hide I/O time, so the class with the most need not limit"]
-    if limits["named_by"].eq(BY_STALL).any():
-        notes[0] += ", but that with the largest stall by the model"
-    notes = [f"{notes[0]}. {METHOD}."]
+    notes = [f"Computation may hide I/O time. {limits_method(limits)}."]
     for scenario in scenarios.to_dict("records"):
         words = limit_words(limits_of(limits, scenario)).replace("\n", ", ")
         notes.append(f"{scenario['title']}: {words}.")
     return notes
 
 
+def ideal_notes(limits: pd.DataFrame) -> list[str]:
+    """Return a sentence if only ideal runs tell whether storage limits some point."""
+    rows = limits[limits["why"] == NO_IDEAL]
+    return [limit_sentence(row) for row in rows.head(1).to_dict("records")]
+
+
 def limits_method(limits: pd.DataFrame) -> str:
     """Return in sentences how it is decided what limits, for the reader of a table."""
     if is_plain(limits):
         return ""
-    named = "the most I/O time"
+    named = "most I/O time"
     if limits["named_by"].eq(BY_STALL).any():
-        named = "the largest stall by the model, or several together"
-    return f"{METHOD}. Then the class with {named} is named"
+        named = "the largest stall by the model"
+    return f"{METHOD}. If it limits, it is by the class with {named}"
 
 
 def advice_on(rows: pd.DataFrame, phase: str = "epoch") -> Advice:

@@ -14,7 +14,7 @@ from tierscope.analysis.comparing.policies import warming_policies
 from tierscope.analysis.comparing.savings import best_policy_words
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.scorecard import scorecard_title
-from tierscope.analysis.training.limit import is_plain, limits_method
+from tierscope.analysis.training.limit import ideal_notes, is_plain, limits_method
 from tierscope.analysis.training.other_io import MOUNT_NAMES
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin, source_note
@@ -184,10 +184,12 @@ def report_context(
         "knows_stalls": stalls is not None,
         "best_policy": best_policy_words(policy_summary),
         "is_measured": keys["source"].eq("measured").all(),
+        "has_ideal": storage_time is not None,
         "storage": [
             MOUNT_NAMES.sub("", sentence) if anonymous else sentence
-            for sentence in storage_sentences(
-                storage_time, epoch, provenance, dataset_titles
+            for sentence in (
+                storage_sentences(storage_time, epoch, provenance, dataset_titles)
+                or ideal_notes(limits)
             )
         ],
         "best_method": BEST_METHOD,
