@@ -17,6 +17,11 @@ from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table
 
 T_OF_ONE = 12.7062  # t of one degree of freedom
+# What no loader of ours tells.
+STEPS = dict.fromkeys(
+    ("warmup_s", "loader_end_s", "loop_utilisation_percent"), math.nan
+)
+STEPS |= {"least_because": ""}
 SCENARIO = {
     "source": "measured",
     "system": "small",
@@ -41,10 +46,31 @@ def epochs(times_s, rate=0, **scenario):
             "compute_time_s": 1.0 + rank,
             "utilisation_percent": 50.0 + 10 * repetition,
         }
+        | STEPS
         for repetition, of_ranks in enumerate(times_s)
         for rank, time_s in enumerate(of_ranks)
     ]
     return pd.DataFrame(rows)
+
+
+def test_storage_is_without_what_warm_up_differs_by_where_both_runs_know_it():
+    steps = {"warmup_s": 4.0, "loader_end_s": 0.5, "loop_utilisation_percent": 30.0}
+    real = epochs([(9, 10), (11, 12)]).assign(**steps)
+    (known,) = storage_time(real, ideal([(5, 6), (7, 6)]).assign(warmup_s=1.0)).to_dict(
+        "records"
+    )
+    assert known["storage_s"] == 4.5 - 3.0
+    assert (known["warmup_s"], known["ideal_warmup_s"]) == (4.0, 1.0)
+    assert known["loader_end_s"] == 0.5
+    assert known["loop_utilisation_percent"] == 30.0
+    assert storage_time(real, ideal([(5, 6), (7, 6)]))["storage_s"].tolist() == [4.5]
+
+
+def test_one_process_whose_computation_is_a_least_makes_that_of_the_point_one():
+    real = epochs([(9, 10), (11, 12)])
+    real.loc[2, "least_because"] = "no events"
+    table = storage_time(real, ideal([(5, 6), (7, 6)]))
+    assert table["least_because"].tolist() == ["no events"]
 
 
 def ideal(times_s, **scenario):
@@ -58,6 +84,7 @@ def row(**values):
         **SCENARIO,
         "cache_rate_percent": 0,
         "epoch": 0,
+        "n_repetitions": 3,
         "execution_time_s": 41.2,
         "compute_time_s": 0.0,
         "ideal_time_s": 28.7,
@@ -70,6 +97,8 @@ def row(**values):
         "storage_interval_s": 0.8,
         "utilisation_percent": math.nan,
         "ideal_utilisation_percent": math.nan,
+        "ideal_warmup_s": math.nan,
+        **STEPS,
         **values,
     }
 
@@ -449,3 +478,40 @@ def test_sentences_are_of_the_lowest_rate_and_of_the_shortest_epoch():
         "tiny dataset, posix, none",
         "tiny dataset, tensorflow, pinning",
     ]
+
+
+def test_warm_up_and_the_end_of_the_loader_are_said_if_they_count():
+    words = storage_sentence(row(warmup_s=4.0, loader_end_s=0.5))
+    assert "Warm-up takes 4.0 s: so much longer does the first step compute" in words
+    assert "The end of the loader takes 0.5 s." in words
+    little = storage_sentence(row(warmup_s=0.4, loader_end_s=0.4))  # of 41.2 s
+    assert "arm-up" not in little
+    assert "loader" not in little
+
+
+def test_a_utilisation_that_is_a_least_is_said_as_one_with_the_reason():
+    used = {"compute_time_s": 9.0, "utilisation_percent": 32.0}
+    used |= {"ideal_utilisation_percent": 60.0}
+    words = storage_sentence(row(**used, least_because="no events"))
+    assert "are used at least 32 % of the time (AU). The device has no events" in words
+    assert "60 %" not in words
+    exact = storage_sentence(row(**used, loop_utilisation_percent=20.0))
+    assert "used 32 % of the time (AU) (as the loop sees it 20 %), with sto" in exact
+
+
+def test_what_limits_is_the_first_line_unless_storage_does():
+    near = {"storage_s": 0.2, "storage_interval_s": 0.3, "compute_time_s": 30.0}
+    table = pd.DataFrame([row(), row(cache_rate_percent=50, **near)])
+    table.loc[1, "execution_time_s"] = 40.0
+    first, *others = storage_sentences(table, 0)
+    assert first == (
+        "Computation limits at cache rate 50 %: no faster storage of the dataset saves "
+        "more than 0.500 s (1.2\N{NO-BREAK SPACE}%) of the epoch."
+    )
+    assert [one.partition(",")[0] for one in others] == [
+        "Of 41.2 s an epoch at cache rate 0 %",
+        "Of 40.0 s an epoch at cache rate 50 %",
+    ]
+    assert len(storage_sentences(table[:1], 0)) == 1
+    (run, _) = storage_sentences(table[1:], 0, Origin("", is_whole_run=True))
+    assert run.endswith(" of the run.")
