@@ -103,6 +103,39 @@ def test_inside_keras_only_keras_says_what_begins(begin, marks, notes):
     assert [one["evaluation"] for one in found] == [False, True, False, True, False]
 
 
+def test_what_follows_all_loops_is_of_none_until_the_next_one_begins(begin, marks):
+    train, held = Batches(), Batches()
+    assert begin(train) == 0
+    begin.loops.end()
+    begin.loops.end()
+    assert begin(held, evaluation=True) == 0
+    begin.loops.end()
+    assert begin(train) == 1
+    assert begin(held) == 1  # a second loop in this epoch
+    begin.loops.end()
+    assert marks == [0, "end", 0, "end", 1, "end"]
+
+
+def test_loop_that_ends_in_another_one_ends_nothing(begin, marks):
+    train, held, iterator = Batches(), Batches(), Batches()
+    of = Loader(train, kind=(), size=None, source=lambda one: None)
+    begin.loops.begin("pytorch", of, Place(("line",)), {})[1].follow(iterator)
+    begin(held, evaluation=True)
+    begin.loops.end()
+    assert marks == [0]
+    del iterator
+    begin.loops.end()
+    assert marks == [0, "end"]
+
+
+def test_evaluation_of_a_process_that_trains_nothing_ends_in_this_one(begin, marks):
+    held = Batches()
+    begin(held, evaluation=True)
+    begin.loops.end()
+    begin(held, evaluation=True)
+    assert marks == ["end", -1]
+
+
 def test_loader_is_noted_once_with_what_it_is_set_to(begin, notes, monkeypatch):
     for name in loops.RANKS:
         monkeypatch.delenv(name, raising=False)

@@ -87,7 +87,8 @@ class Loops:
     The k-th iteration of a stream begins epoch k, counted from the first epoch of this
     process: the library knows which programs have run before. An evaluation begins
     none, and does not count. No mark goes back: an iteration is of the epoch under way
-    if that is later.
+    if that is later. Once all loops have ended, what follows is of none, until another
+    one begins.
     """
 
     def __init__(self, call: Callable[..., int] = call_library) -> None:
@@ -98,6 +99,7 @@ class Loops:
         """Begin anew: a forked child has loops of its own."""
         self._streams, self._epoch, self._first = Streams(), -1, 0
         self._named: dict[str, Stream] = {}
+        self._have_ended = False
 
     def begin(
         self,
@@ -134,14 +136,32 @@ class Loops:
 
     def _told_by(self, name: str) -> Stream:
         stream = self._named.get(name) or self._streams.new()
-        self._named[name] = stream
+        self._named[name], stream.is_told = stream, True
         return stream
+
+    def end_told(self, framework: str, is_evaluation: bool = False) -> None:
+        """Note that training, or an evaluation, of such a framework has ended."""
+        name = f"{framework} evaluation" if is_evaluation else framework
+        if name in self._named:
+            self._named[name].is_told = False
+            self.end()
+
+    def end(self) -> None:
+        """Note that a loop has ended; what follows is of none if no other goes on."""
+        told = any(one.is_told for one in self._named.values())
+        if told or self._streams.under_way() or self._have_ended:
+            return
+        self._have_ended = True
+        self._call("tierscope_loops_ended")
 
     def _enter(self, stream: Stream, wanted: int, is_evaluation: bool) -> int:
         is_begin = not is_evaluation and wanted > self._epoch
         now_ns = time.monotonic_ns()
         if is_begin:
             self._tell(wanted)
+        elif self._have_ended:
+            self._go_on()
+        self._have_ended = False
         epoch = stream.epoch = self._under_way()
         stream.is_evaluation = is_evaluation
         note(
@@ -161,6 +181,13 @@ class Loops:
             self._first = self._call("tierscope_first_epoch")
         self._epoch = epoch
         self._call("tierscope_epoch", self._first + epoch)
+
+    def _go_on(self) -> None:
+        """Let the epoch under way go on that a loop begins in."""
+        if self._epoch < 0:
+            self._call("tierscope_epoch_here", -1)  # it has ended in this process only
+        else:
+            self._call("tierscope_epoch", self._first + self._epoch)
 
     def _under_way(self) -> int:
         """Return the epoch of the run; before the first loop another process tells."""
@@ -190,6 +217,7 @@ def take(stream: Stream, next_batch: Callable, iterator: object) -> object:
         batch = next_batch(iterator)
     except StopIteration:
         _note_times(stream, stream.end(asked_ns))
+        _end()
         raise
     stream.give(asked_ns)
     return batch
@@ -207,6 +235,11 @@ def _note_times(stream: Stream, times: dict | None) -> None:
             rank=rank(),
             **times,
         )
+
+
+@safely
+def _end() -> None:
+    LOOPS.end()
 
 
 class Fetches:

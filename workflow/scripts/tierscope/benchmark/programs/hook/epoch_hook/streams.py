@@ -21,6 +21,7 @@ class Stream:
         self.number = number
         self.epoch, self.is_evaluation = 0, False  # of the last iteration
         self.facts: list[dict] = []  # of its loaders, as they were noted
+        self.is_told = False  # whether it is under way, as a framework says itself
         self._last = _Iteration((), counts=False)
         self._n_counted = 0
 
