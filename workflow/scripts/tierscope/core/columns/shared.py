@@ -34,6 +34,12 @@ CACHE_RATE = whole_percent(
 REPETITION = count("Number of the repetition, counted from 0.")
 N_REPETITIONS = count("Number of repetitions that the row rests on.")
 EPOCH = count("Number of the epoch, counted from 0.")
+AFTER_TRAINING = -1  # in place of an epoch
+EPOCH_OR_AFTER = count(
+    "Number of the epoch, counted from 0; -1 for what followed the last loop of a "
+    "program until it ended, which is no training.",
+    least=AFTER_TRAINING,
+)
 RANK = count("MPI rank of the process.")
 NODE = count("Number of the node, counted from 0.")
 FILE_ID = count("Number of the file in its dataset.")
