@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import sessions
 from tierscope.benchmark.programs.table import (
-    AFTER,
     CLOSED,
     MARKED,
     OPENED_GFS,
@@ -17,6 +16,7 @@ from tierscope.benchmark.programs.table import (
     NodeTable,
     own_counts,
 )
+from tierscope.core.columns import AFTER
 
 MARK = """
 def mark(epoch):

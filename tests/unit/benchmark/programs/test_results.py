@@ -21,7 +21,7 @@ from tierscope.benchmark.programs.results import (
     read_notes,
     with_steps,
 )
-from tierscope.benchmark.programs.table import AFTER
+from tierscope.core.columns import AFTER
 from tierscope.core.tables import check_table
 
 S = 10**9

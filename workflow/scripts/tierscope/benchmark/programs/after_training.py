@@ -8,8 +8,7 @@ another one of its group does in the same epoch.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tierscope.benchmark.programs.table import AFTER
-from tierscope.core.columns import AFTER_TRAINING
+from tierscope.core.columns import AFTER, AFTER_TRAINING
 
 
 class LoopEnd(NamedTuple):

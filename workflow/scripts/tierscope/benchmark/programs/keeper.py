@@ -20,7 +20,6 @@ from tierscope.benchmark.programs.page_cache import drop_file, look_at_epoch
 from tierscope.benchmark.programs.placing import Placer
 from tierscope.benchmark.programs.reads import OpenReads, Read
 from tierscope.benchmark.programs.table import (
-    AFTER,
     ALTERED,
     CHANGES,
     CLOSED,
@@ -34,6 +33,7 @@ from tierscope.benchmark.programs.table import (
     NodeTable,
     own_counts,
 )
+from tierscope.core.columns import AFTER
 from tierscope.core.processes.times import start_time
 
 _POLL_S = 0.002

@@ -11,7 +11,8 @@ from typing import Any
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.copier import Copier, Ended
 from tierscope.benchmark.programs.reads import Read
-from tierscope.benchmark.programs.table import AFTER, NodeTable
+from tierscope.benchmark.programs.table import NodeTable
+from tierscope.core.columns import AFTER
 from tierscope.policies.decisions import LATE, UNSEEN, Decisions
 from tierscope.policies.node import Action, Evict, NodePolicy, Place
 

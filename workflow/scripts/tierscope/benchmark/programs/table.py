@@ -43,7 +43,6 @@ COUNTS = (
     "spawned",
     "loop_ends",
 )
-AFTER = 1 << 30  # numbers of epochs from here on are of what follows a loop
 IO_COUNTS = ("rchar", "wchar", "read_bytes", "write_bytes")
 _WITH_CHILDREN = ("rchar", "wchar")  # as the library notes them
 N_EVENTS = 1 << 18

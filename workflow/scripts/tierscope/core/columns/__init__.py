@@ -40,6 +40,7 @@ from tierscope.core.columns.logs import (
     OPERATIONS,
 )
 from tierscope.core.columns.shared import (
+    AFTER,
     AFTER_TRAINING,
     MODEL,
     NOT_STORAGE,
@@ -49,6 +50,7 @@ from tierscope.core.columns.shared import (
 from tierscope.core.io_class import IOClass
 
 __all__ = [
+    "AFTER",
     "AFTER_TRAINING",
     "BOUNDS",
     "CLASSES",

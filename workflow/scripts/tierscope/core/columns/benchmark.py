@@ -233,6 +233,7 @@ _STATEMENTS: Columns = {
             "copies",
             "in time",
             "epochs",
+            "after",
             "read only",
             "unchanged",
             "listed",
