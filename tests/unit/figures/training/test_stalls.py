@@ -33,6 +33,11 @@ def storage_time(
             "storage_interval_s": interval_s,
             "utilisation_percent": 100 * compute_s / (6 + one),
             "utilisation_interval_percent": 1.0,
+            "warmup_s": math.nan,
+            "ideal_warmup_s": math.nan,
+            "loader_end_s": math.nan,
+            "loop_utilisation_percent": math.nan,
+            "least_because": "",
         }
         for rate, one in zip((0, 50), storage_s, strict=True)
     ]
@@ -143,6 +148,53 @@ def test_what_a_loop_writes_while_it_computes_is_no_computation():
     figure = draw(storage_time(compute_s=5.0, other_s=2.0))
     assert [one[1] for one in bars(figure.axes[0], 0)] == [4, 2, 4]
     assert "below 0" not in notes(figure)
+
+
+def test_warm_up_and_the_end_of_the_loader_are_parts_and_all_add_up_to_the_epoch():
+    steps = {"warmup_s": 2.0, "ideal_warmup_s": 1.0, "loader_end_s": 0.5}
+    table = storage_time(compute_s=3.0).assign(**steps)
+    # Of 10 s, warm-up differs by one: storage is 4 s, and 0.5 s are the processor's.
+    figure = draw(table)
+    tops = [(0, 3), (3, 2), (5, 0.5), (5.5, 0.5), (6, 4)]
+    assert [one[:2] for one in bars(figure.axes[0], 0)] == tops
+    assert [one.split(":")[0] for one in legend(figure)[:4]] == [
+        "stall (not divided)",
+        "end of the loader, such as that of its workers",
+        "processor, and waits for other processes",
+        "warm-up",
+    ]
+    unknown = draw(table.assign(ideal_warmup_s=math.nan))  # so storage holds it
+    assert [one[1] for one in bars(unknown.axes[0], 0)] == [3, 2.5, 0.5, 4]
+
+
+def test_beside_computation_that_is_a_least_nothing_is_called_the_processors():
+    figure = draw(storage_time().assign(least_because="never behind"))
+    below = bars(figure.axes[0], 0)
+    assert [one[1] for one in below] == [5, 1, 4]
+    assert below[1][3] == "...."
+    assert legend(figure) == [
+        "stall (not divided)",
+        "computation or processor: not known apart",
+        "computation, at least",
+        "AU is at least this",
+    ]
+    assert "The device was never behind the program" in notes(figure)
+    exact, least = figure.axes[1].lines
+    assert np.isnan(exact.get_ydata()).all()
+    assert least.get_ydata().tolist() == pytest.approx([50, 62.5])
+    assert least.get_linestyle() == "None"
+    assert list(figure.axes[1].collections) == []  # no interval of a least
+    assert "least" not in notes(draw())
+
+
+def test_the_utilisation_that_the_loop_saw_stands_beside_that_of_the_device():
+    table = storage_time()
+    seen = table.assign(loop_utilisation_percent=table["utilisation_percent"] - 20)
+    figure = draw(seen)
+    assert figure.axes[1].lines[-1].get_ydata().tolist() == pytest.approx([30, 42.5])
+    assert legend(figure)[-1] == "AU as the loop sees it"
+    same = table.assign(loop_utilisation_percent=table["utilisation_percent"])
+    assert legend(draw(same))[-1] == "accelerator utilisation (AU)"
 
 
 @pytest.mark.parametrize(
