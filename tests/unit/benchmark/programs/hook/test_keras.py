@@ -22,10 +22,10 @@ def callbacks_of(name):
         def on_test_begin(self, logs=None):
             return logs
 
-        def on_test_end(self, logs=None):
+        def on_train_end(self, logs=None):
             return logs
 
-        def on_train_end(self, logs=None):
+        def on_test_end(self, logs=None):
             return logs
 
     CallbackList.__module__ = name
@@ -58,6 +58,19 @@ def test_training_ends_with_fit_and_an_evaluation_after_it_with_itself(marks):
     callbacks.on_test_begin()
     callbacks.on_test_end()
     assert marks == [0, 1, "end", 1, "end"]
+
+
+def test_ends_are_told_before_the_callbacks_of_a_program(marks, monkeypatch):
+    ended = []
+    monkeypatch.setattr(
+        keras.LOOPS, "end_told", lambda name, **how: ended.append((name, how))
+    )
+    module, _ = callbacks_of("keras.src.callbacks.callback_list")
+    keras.wrap(module)
+    callbacks = module.CallbackList()
+    assert callbacks.on_test_end(7) == 7
+    assert callbacks.on_train_end(8) == 8
+    assert ended == [("keras", {"is_evaluation": True}), ("keras", {})]
 
 
 def test_module_without_a_list_of_callbacks_is_left_alone(marks):

@@ -28,7 +28,7 @@ _BACKENDS = ("xpu", "hpu", "npu", "mtia", "musa", "mlu")  # of PyTorch, beside C
 _MS_PER_S, _NS_PER_S = 1e3, 1e9
 _JOINED_NS = 60_000_000_000  # so long the clocks of program and device stay together
 _DEVICES: dict[int, _Device] = {}
-_OF_PARENT: list = []  # whose events a forked child must not destroy
+_OF_PARENT: list = []  # the events of its parent, which a child must not destroy
 _n_streams_made = 0
 
 
@@ -138,7 +138,6 @@ class DeviceTimes:
             return self._is_lost or act(*given)
         except Exception as error:
             self.fault = repr(error)
-            _OF_PARENT.append(self._queues)
             self.lose()
             return True
 

@@ -329,9 +329,16 @@ class Fetches:
     def note(self) -> None:
         """Note what was added, and apart the first batch that this process fetched."""
         for epoch, (first, first_ns, n_samples, time_ns) in self._by_epoch.items():
-            told = {"samples": n_samples, "fetch_s": time_ns / 1e9}
-            told |= {"first_samples": first, "first_fetch_s": first_ns / 1e9}
-            note(kind="fetch", epoch=epoch, pid=os.getpid(), rank=rank(), **told)
+            note(
+                kind="fetch",
+                epoch=epoch,
+                pid=os.getpid(),
+                rank=rank(),
+                samples=n_samples,
+                fetch_s=time_ns / 1e9,
+                first_samples=first,
+                first_fetch_s=first_ns / 1e9,
+            )
 
 
 LOOPS = Loops()
