@@ -42,8 +42,9 @@ enum event_kind {
 
 #define NO_SLOT UINT32_MAX
 /*
- * Numbers of epochs from AFTER on are of what follows loops that have ended, each end has
- * its own: whether another loop follows, and so of which epoch it is, is known later.
+ * Numbers of epochs from AFTER on are of what follows loops that have ended, each end
+ * has its own: whether another loop follows, and so of which epoch it is, is known
+ * later.
  */
 #define AFTER (1 << 30)
 #define LAST_EPOCH (AFTER - 1)
@@ -79,7 +80,7 @@ struct group {
   int32_t pid;   /* of the first that marked; 0: nobody did */
   int32_t epoch; /* that began last */
   uint32_t n_marks;
-  uint32_t rank; /* + 1, of a group with the key of a process; 0: that has none */
+  uint32_t rank;    /* + 1, of a group with the key of a process; 0: that has none */
   int64_t ended_ns; /* when its loops have ended last */
   int32_t after;    /* the number of what follows them; 0: a loop is under way */
   uint32_t unused;

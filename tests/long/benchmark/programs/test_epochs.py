@@ -87,7 +87,9 @@ assert libc.tierscope_epoch_under_way() == 0
 libc.tierscope_epoch(1); read()
 """
     node.run(code)
-    found = [(kind == MARKED, epoch) for kind, _, epoch in node.events(*TO_EPOCH, MARKED)]
+    found = [
+        (kind == MARKED, epoch) for kind, _, epoch in node.events(*TO_EPOCH, MARKED)
+    ]
     assert [epoch for is_mark, epoch in found if is_mark] == [
         *[0, AFTER, 0, AFTER + 1, 1]
     ]

@@ -103,9 +103,8 @@ def test_last_epoch_ends_with_the_last_loop_and_what_follows_is_a_row_of_its_own
         mark(8, AFTER + 2, device_bytes=60),
     ]
     further = [loop(1, 1, 7)]
-    opens = [
-        (1, number, 0, 1, 1) for number in (0, AFTER, 1, AFTER + 1, AFTER + 2, AFTER + 2)
-    ]
+    numbers = [0, AFTER, 1, AFTER + 1, AFTER + 2, AFTER + 2]
+    opens = [(1, number, 0, 1, 1) for number in numbers]
     node = notes(0, [0], opens, marks, [process(1, 0, 9, 1)], further)
     assert phases(node) == [
         [EPOCH, 0, 1, 1.0, 4.0, 15.0],
@@ -114,7 +113,9 @@ def test_last_epoch_ends_with_the_last_loop_and_what_follows_is_a_row_of_its_own
     ]
     table = opens_table([node])
     assert table.groupby("epoch")["opens"].sum().to_dict() == {-1: 2, 0: 2, 1: 2}
-    epochs = epochs_table(table, marks_table([node], {0: 9 * S}), SIZES, {0: {"time_s": 0.5}})
+    epochs = epochs_table(
+        table, marks_table([node], {0: 9 * S}), SIZES, {0: {"time_s": 0.5}}
+    )
     after = epochs.set_index("epoch").loc[-1]
     assert (after["execution_time_s"], after["samples"], after["bytes"]) == (1, 2, 40)
 

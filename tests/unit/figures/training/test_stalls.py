@@ -254,7 +254,9 @@ def test_what_follows_training_is_beside_the_epoch_with_its_time():
     figure = draw(after_s=after(1.5, 100.0))
     axes = figure.axes[0]
     assert {"1.50 s", "100 s"} <= {one.get_text() for one in axes.texts}
-    heights = [one.get_height() for one in axes.patches if to_hex(one.get_fc()) == "#ffffff"]
+    heights = [
+        one.get_height() for one in axes.patches if to_hex(one.get_fc()) == "#ffffff"
+    ]
     assert heights[0] == 1.5
     assert 10 <= heights[1] < axes.get_ylim()[1]
     labels = [one.get_text() for one in figure.legends[0].get_texts()]

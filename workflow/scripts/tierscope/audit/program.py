@@ -80,7 +80,7 @@ class ProgramEvidence:
     decisions: pd.DataFrame | None = None
     marks: pd.DataFrame | None = None
     opens_to_write: pd.DataFrame = field(default_factory=partial(empty_table, "opens"))
-    loop_ends: LoopEnds = LoopEnds()
+    loop_ends: LoopEnds = field(default_factory=LoopEnds)
 
     @cached_property
     def other_time(self) -> pd.DataFrame:
@@ -447,7 +447,8 @@ def _after_training(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
         return
     last = evidence.epochs["epoch"] == evidence.epochs["epoch"].max()
     time_s, epoch_s = (
-        evidence.epochs.loc[which, "execution_time_s"].max() for which in (is_after, last)
+        evidence.epochs.loc[which, "execution_time_s"].max()
+        for which in (is_after, last)
     )
     opens = evidence.opens[evidence.opens["epoch"] == AFTER_TRAINING]
     least_s = epoch_s * LEAST_PERCENT / 100

@@ -34,8 +34,8 @@ def sum_background(
     """Return the copies of each node and epoch, with their bytes and times.
 
     Times are sums over copies, which overlap if there are several copy threads. A copy
-    counts in the epoch in which it began. A node with reads after training has a row for
-    copies that began then; it waits for these after the last epoch, too.
+    counts in the epoch in which it began. A node with reads after training has a row
+    for copies that began then; it waits for these after the last epoch, too.
 
     Parameters
     ----------

@@ -216,7 +216,9 @@ class _Reader:
             raise LogError(log.path, f"has lost records of {', '.join(lost)}.")
         self._sums.append(sums_of(log, rank))
         places = [self._place(log, i, rank) for i in range(len(log.names.ids))]
-        epochs = {p.epoch for p in places if p.epoch is not None and not p.in_background}
+        epochs = {
+            p.epoch for p in places if p.epoch is not None and not p.in_background
+        }
         self._readers.update((rank, epoch) for epoch in epochs)
         for interface in _INTERFACES:
             records = log.records.get(interface)

@@ -1,8 +1,8 @@
 """What the nodes of a program's run have noted, as the tables of the run.
 
 Groups of processes have a rank of the program, and begin epochs. A rank's epoch lasts
-from its beginning to that of the next one, or to the end of the last loop of the process
-that began it, and of programs after that which only evaluate. If the end of that loop is
+from its beginning to that of the next one, or to the end of the last loop of the
+process that began it, and of programs after that which only evaluate. If that end is
 not known, it lasts to the end of the process.
 What a program reads before its first mark counts to epoch 0, and its time does not.
 """
@@ -19,7 +19,7 @@ import pandas as pd
 
 from tierscope.benchmark.programs.after_training import LoopEnd, begins_of, loop_ends
 from tierscope.benchmark.programs.keeper import IO_COUNTS, TIERS
-from tierscope.core.columns import AFTER_TRAINING, TABLES
+from tierscope.core.columns import AFTER, AFTER_TRAINING, TABLES
 from tierscope.core.columns.benchmark import STEPS
 from tierscope.data.steps import warmup_s
 from tierscope.policies.decisions import columns_of
@@ -59,10 +59,13 @@ class NodeNotes:
         return loop_ends(facts["marks"], facts["notes"], facts["processes"])
 
     def epochs(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the epochs of opens or decisions, in place of the library's numbers."""
-        epochs = numbers.copy()
-        for end in self.loop_ends:
-            epochs[numbers == end.number] = end.epoch
+        """Return the epochs of opens or decisions, of which the library has numbers."""
+        epoch_of = {end.number: end.epoch for end in self.loop_ends}
+        epochs, is_after = numbers.copy(), numbers >= AFTER
+        epochs[is_after] = [
+            epoch_of.get(number, AFTER_TRAINING)
+            for number in numbers[is_after].tolist()
+        ]
         return epochs
 
     def reading_ranks(self) -> set[int]:

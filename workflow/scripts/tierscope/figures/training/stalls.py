@@ -139,7 +139,12 @@ def plot_stalls(
     figure, rows = _new_figure(len(scenarios), has_utilisation)
     phase = provenance.phase
     title = f"What the {phase}'s time is, {provenance.epoch_words(epoch)}"
-    notes = [f"Source: {provenance}", *sentences, *_notes(parts, after_s), *least_notes(table)]
+    notes = [
+        f"Source: {provenance}",
+        *sentences,
+        *_notes(parts, after_s),
+        *least_notes(table),
+    ]
     write_around(figure, titled(title, table, provenance), notes)
     for axes, (title, panel) in zip(rows, panels(table, scenarios), strict=True):
         shown = parts.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
