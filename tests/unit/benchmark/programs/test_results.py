@@ -147,6 +147,25 @@ def test_each_program_of_a_script_has_a_time_after_its_last_loop():
     ]
 
 
+def test_evaluation_that_a_program_starts_after_its_training_is_of_the_last_epoch():
+    marks = [mark(1, 0, pid=5), mark(2, AFTER, pid=5), mark(4, AFTER + 1, pid=7)]
+    processes = [process(5, 0, 9, 1), process(7, 2, 5, 1)]
+    opens = [(1, AFTER, 0, 1, 1), (1, 0, 0, 1, 1), (1, AFTER + 1, 0, 1, 1)]
+    node = notes(0, [0], opens, marks, processes, [loop(7, 0, 3)])
+    assert [row[:5] for row in phases(node)] == [
+        [EPOCH, 0, 5, 1.0, 4.0],
+        [AFTER_LOOPS, -1, 5, 2.0, 9.0],
+        [AFTER_LOOPS, -1, 7, 4.0, 5.0],
+    ]
+    assert opens_table([node]).groupby("epoch")["opens"].sum().to_dict() == {
+        -1: 2,
+        0: 1,
+    }
+    marks = marks_table([node], {0: 9 * S})
+    epochs = epochs_table(opens_table([node]), marks, SIZES, {0: {"time_s": 0.5}})
+    assert epochs.set_index("epoch").loc[-1, "execution_time_s"] == 7.0
+
+
 def test_process_that_is_killed_in_a_loop_has_nothing_after_it():
     marks = [mark(1, 0), mark(2, AFTER), mark(3, 1)]
     node = notes(0, [0], (), marks, [process(1, 0, 0, 1) | {"seen_ns": 5 * S}])

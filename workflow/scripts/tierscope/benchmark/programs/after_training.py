@@ -1,8 +1,8 @@
 """What follows loops of a program: the rest of an epoch, or no training any more.
 
 Each end of all loops of a process has a number (`table.AFTER`), which stands in place
-of the epoch from then on. The epoch goes on if this process begins another loop, or
-another one of its group does in the same epoch.
+of the epoch from then on. The epoch goes on if this process begins another loop, or if
+it ends and another one of its group then begins a loop in the same epoch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,14 +73,18 @@ def loop_ends(
         later.append(LoopEnd(*where, last, AFTER_TRAINING))
     later += _evaluations(notes, processes)
     later.sort(key=lambda one: one.time_ns, reverse=True)
-    ends, found = [], set()  # processes, and epochs of groups, that begin a loop later
+    ended_ns = {one["pid"]: one["end_ns"] for one in processes}
+    ends: list[LoopEnd] = []
+    begins: set[int] = set()  # processes that begin a loop later
+    last_ns: dict[tuple[int, int], int] = {}  # such loops, by group and epoch
     for one in later:
         if isinstance(one, _Loop):
-            found |= {one.pid, (one.group, one.epoch)}
-        elif found & {one.pid, (one.group, one.under_way)}:
-            ends.append(one._replace(epoch=one.under_way))
-        else:
-            ends.append(one)
+            begins.add(one.pid)
+            last_ns.setdefault((one.group, one.epoch), one.time_ns)
+            continue
+        follows_ns = last_ns.get((one.group, one.under_way), 0)
+        goes_on = one.pid in begins or 0 < ended_ns.get(one.pid, 0) < follows_ns
+        ends.append(one._replace(epoch=one.under_way) if goes_on else one)
     return ends
 
 
