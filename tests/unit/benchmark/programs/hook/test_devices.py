@@ -1,7 +1,5 @@
 """Times of devices in a loop, beside the account that a stand-in for one keeps."""
 
-import json
-import os
 import random
 import statistics
 import sys
@@ -52,17 +50,6 @@ class Training:
             queue.launch(work_s / (1 + i), launch_s if is_last else 0.0)
         if self.is_synchronised:
             self.queues[0].synchronise()
-
-
-@pytest.fixture
-def notes(tmp_path, monkeypatch):
-    """Return a function that gives the notes of loops so far."""
-    monkeypatch.setenv("TIERSCOPE_HOOK_NOTES", str(tmp_path))
-    path = tmp_path / f"{os.getpid()}.jsonl"
-    return lambda: [
-        json.loads(line)
-        for line in (path.read_text().splitlines() if path.exists() else ())
-    ]
 
 
 @pytest.fixture

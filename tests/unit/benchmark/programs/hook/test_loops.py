@@ -12,14 +12,6 @@ class Batches:
 
 
 @pytest.fixture
-def notes(tmp_path, monkeypatch):
-    """Return a function that gives the notes of this process so far."""
-    monkeypatch.setenv("TIERSCOPE_HOOK_NOTES", str(tmp_path))
-    path = tmp_path / f"{os.getpid()}.jsonl"
-    return lambda: list(map(json.loads, path.read_text().splitlines()))
-
-
-@pytest.fixture
 def begin(made_loops):
     """Return a function that begins an iteration and returns its epoch."""
 

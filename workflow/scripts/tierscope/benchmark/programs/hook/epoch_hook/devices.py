@@ -38,9 +38,9 @@ def wrap_streams(module: ModuleType) -> None:
 
     def __new__(cls: type, *arguments: object, **named: object) -> object:
         global _n_streams_made
-        if "stream_id" not in named:
-            _n_streams_made += 1
-        return original(cls, *arguments, **named)
+        stream = original(cls, *arguments, **named)
+        _n_streams_made += "stream_id" not in named
+        return stream
 
     module.Stream.__new__ = __new__
 
