@@ -225,8 +225,9 @@ class Loops:
         }
 
     def others(self, stream: Stream) -> list[Times]:
-        """Return the times of the loops under way over other loaders."""
-        return [one.times for one in self._streams.under_way() if one is not stream]
+        """Return the times of this thread's loops under way over other loaders."""
+        others = (one for one in self._streams.under_way() if one is not stream)
+        return [one.times for one in others if one.times.is_here]
 
     def _told_by(self, name: str) -> Stream:
         stream = self._named.get(name) or self._streams.new()
