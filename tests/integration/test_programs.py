@@ -191,7 +191,7 @@ def test_what_follows_the_last_loop_is_in_no_epoch(one):
     assert marks["ended_s"].iloc[-1] == processes["ended_s"].max()
     answer, words = run.said()["after"]
     assert answer == "no"
-    assert "It opened 4 files of the dataset, 4 times in all." in words
+    assert "The program opened 4 files of the dataset, 4 times in all." in words
 
 
 def test_all_ways_to_a_file_are_seen_and_a_program_without_marks_is_one_phase(one):

@@ -462,13 +462,13 @@ def _after_training(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
         )
         return
     words = (
-        f"After training, from the end of the last loop to its own, the program took "
-        f"{in_seconds(time_s)}, where the last epoch took {in_seconds(epoch_s)}."
+        "After training, between the end of the last loop and that of the program, "
+        f"{in_seconds(time_s)} passed; the last epoch took {in_seconds(epoch_s)}."
     )
     if len(opens):
         n_files = count_words(opens["file_id"].nunique(), "file", separator=",")
         n_opens = count_words(int(opens["opens"].sum()), "time", separator=",")
-        words += f" It opened {n_files} of the dataset, {n_opens} in all."
+        words += f" The program opened {n_files} of the dataset, {n_opens} in all."
     other = evidence.other_time[evidence.other_time["epoch"] == AFTER_TRAINING]
     calls = slowest_rows(other, in_loop=True)
     if calls["time_s"].sum() >= least_s:
