@@ -558,7 +558,7 @@ def after_training(time_s, opened=(), sums=()):
         found,
         epochs=pd.concat([found.epochs, pd.DataFrame([row])]),
         opens=pd.concat([found.opens, pd.DataFrame(rows)]),
-        loop_ends=LoopEnds({(0, AFTER): AFTER_TRAINING}, {0: 0}),
+        loop_ends=LoopEnds({0: [AFTER_TRAINING]}, {0: 0}),
     )
 
 

@@ -58,15 +58,18 @@ class NodeNotes:
         facts = self.facts
         return loop_ends(facts["marks"], facts["notes"], facts["processes"])
 
+    @cached_property
+    def epochs_after(self) -> list[int]:
+        """Return the epoch of each number from `AFTER` on."""
+        epoch_of = {end.number: end.epoch for end in self.loop_ends}
+        numbers = range(AFTER, max(epoch_of, default=AFTER - 1) + 1)
+        return [epoch_of.get(number, AFTER_TRAINING) for number in numbers]
+
     def epochs(self, numbers: np.ndarray) -> np.ndarray:
         """Return the epochs of opens or decisions, of which the library has numbers."""
-        epoch_of = {end.number: end.epoch for end in self.loop_ends}
-        epochs, is_after = numbers.copy(), numbers >= AFTER
-        epochs[is_after] = [
-            epoch_of.get(number, AFTER_TRAINING)
-            for number in numbers[is_after].tolist()
-        ]
-        return epochs
+        known = np.array([*self.epochs_after, AFTER_TRAINING])
+        places = np.clip(numbers - AFTER, 0, len(known) - 1)
+        return np.where(numbers < AFTER, numbers, known[places])
 
     def reading_ranks(self) -> set[int]:
         """Return the ranks that have opened files on this node."""
