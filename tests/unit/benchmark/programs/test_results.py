@@ -135,12 +135,9 @@ def test_each_program_of_a_script_has_a_time_after_its_last_loop():
     marks = marks_table([node], {0: 9 * S})
     epochs = epochs_table(opens_table([node]), marks, SIZES, {0: {"time_s": 0.5}})
     assert epochs.set_index("epoch").loc[-1, "execution_time_s"] == 1.5
-    evaluated = notes(
-        *(0, [0], ()),
-        [mark(1, 0, pid=5), mark(2, AFTER, pid=5), mark(6, AFTER + 1, pid=7)],
-        [process(5, 0, 3, 1), process(7, 4, 9, 1)],
-        [loop(7, 0, 5)],
-    )
+    marks = [mark(1, 0, pid=5), mark(2, AFTER, pid=5), mark(6, AFTER + 1, pid=7)]
+    processes = [process(5, 0, 3, 1), process(7, 4, 9, 1)]
+    evaluated = notes(0, [0], (), marks, processes, [loop(7, 0, 5)])
     assert [row[:5] for row in phases(evaluated)] == [
         [EPOCH, 0, 5, 1.0, 6.0],
         [AFTER_LOOPS, -1, 7, 6.0, 9.0],
