@@ -82,6 +82,7 @@ def plain(words):
         (0.5, 0.5, "undecided", 4),  # holds 0, and reaches 10 %
         (2.0, 2.1, "undecided", 4),
         (0.1, 3.0, "undecided", 10),  # half the interval must fall below 0.9 s
+        (1.0, 20.0, "undecided", 252),  # wider than the epoch itself
         (0.5, 0.45, "does not limit", None),
         (0.6, 0.5, "limits", None),  # 0.1 to 1.1 s
         (5.0, 0.1, "limits", None),
@@ -91,7 +92,7 @@ def test_the_interval_of_storages_part_decides(mean_s, half_s, storage, n_decidi
     row = {"execution_time_s": 10.0, "storage_s": mean_s, "n_repetitions": 3}
     found = decide(row | {"storage_interval_s": half_s}, may_hide=True)
     assert found.storage == storage
-    assert found.most_s == pytest.approx(max(0.0, mean_s + half_s))
+    assert found.most_s == pytest.approx(min(max(0.0, mean_s + half_s), 10.0))
     assert found.most_percent == pytest.approx(10 * found.most_s)
     if n_deciding is None:
         assert math.isnan(found.n_deciding)

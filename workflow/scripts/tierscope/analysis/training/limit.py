@@ -66,8 +66,8 @@ class Decision(NamedTuple):
     why : str
         What leaves it open, or that nothing hides I/O time; else empty.
     most_s, most_percent : float
-        Upper end of storage's part, and this in percent of the epoch; missing if there
-        is no interval.
+        Upper end of storage's part, at most the epoch, and this in percent of the
+        epoch; missing if there is no interval.
     n_deciding : float
         About how many repetitions decide; missing if it is decided, if no spread is
         known, and if `MOST_REPETITIONS` do not.
@@ -103,7 +103,7 @@ def decide(row: Mapping[str, Any] | None, may_hide: bool) -> Decision:
             return Decision(LIMITS, NOTHING_HIDES)
         return Decision(UNDECIDED, NO_IDEAL if row is None else ONCE)
     mean_s, whole_s = row["storage_s"], row["execution_time_s"]
-    most_s = max(0.0, mean_s + half_s)
+    most_s = min(max(0.0, mean_s + half_s), whole_s)
     least_s = whole_s * LEAST_STORAGE_PERCENT / 100
     most = most_s, 100 * most_s / whole_s if whole_s > 0 else 0.0
     if most_s < least_s or not most_s > 0:

@@ -266,8 +266,8 @@ _LIMITS: Columns = {
         "where both are not known apart."
     ),
     "most_s": seconds(
-        "Upper end of the interval of storage's part of the epoch: what faster storage "
-        "can save at most; missing if there is none.",
+        "Upper end of the interval of storage's part, at most the epoch: what faster "
+        "storage can save at most; missing if there is none.",
         may_be_missing=True,
     ),
     "most_percent": percent(
