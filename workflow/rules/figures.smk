@@ -176,6 +176,7 @@ rule plot_cheapest_combination:
 rule plot_stalls:
     input:
         storage_time=f"{TABLES}/storage_time.parquet",
+        epochs=f"{TABLES}/epochs.parquet",
         stalls=STALLS,
         observations=observations(),
         library=library("plot_stalls"),

@@ -56,6 +56,13 @@ def class_stalls(parts=(1, 3, 0, 0, 4), **keys):
     return pd.DataFrame(rows).assign(execution_time_s=20.0, first_wait_s=0.0)
 
 
+def after(*times_s):
+    """Return what follows training at both points."""
+    points = pd.DataFrame([SCENARIO | {"cache_rate_percent": r} for r in (0, 50)])
+    index = pd.MultiIndex.from_frame(points)
+    return pd.Series(times_s, index[: len(times_s)], name="time_s")
+
+
 def draw(table=None, stalls=None, **options):
     table = storage_time() if table is None else table
     return plot_stalls(table, stalls, 1, provenance=Origin("made up"), **options)
@@ -251,3 +258,26 @@ def test_title_names_the_source_and_the_notes_hold_the_sentence():
     figure = draw(sentences=["Of 10 s an epoch, 4 s are storage."])
     assert figure.get_suptitle().endswith("second epoch (simulated)")
     assert "Of 10 s an epoch, 4 s are storage." in notes(figure)
+
+
+def test_what_follows_training_is_beside_the_epoch_with_its_time():
+    figure = draw(after_s=after(1.5, 100.0))
+    axes = figure.axes[0]
+    assert {"1.50 s", "100 s"} <= {one.get_text() for one in axes.texts}
+    heights = [
+        one.get_height() for one in axes.patches if to_hex(one.get_fc()) == "#ffffff"
+    ]
+    assert heights[0] == 1.5
+    assert 10 <= heights[1] < axes.get_ylim()[1]
+    labels = [one.get_text() for one in figure.legends[0].get_texts()]
+    assert labels[0] == "after training,\nin no epoch"
+    assert "After training" in words_of(figure)
+
+
+def test_figure_says_nothing_of_what_follows_training_where_nothing_does():
+    assert "After training" not in words_of(draw())
+
+
+def words_of(figure):
+    """Return the words around the panels of a figure."""
+    return " ".join(one.get_text().replace("\n", " ") for one in figure.texts)

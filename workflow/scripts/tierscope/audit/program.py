@@ -13,13 +13,14 @@ from functools import cached_property, partial
 import numpy as np
 import pandas as pd
 
+from tierscope.analysis.training.after_training import is_worth_telling
 from tierscope.analysis.training.other_io import other_words, slowest_rows
 from tierscope.analysis.training.stalls import LEAST_PERCENT
 from tierscope.audit.check import Check, equal
 from tierscope.audit.copies import copies_in_time, copies_made
 from tierscope.audit.decisions import Room, check_again, check_traffic
 from tierscope.core.certificate import NO, NOT_MEASURED, YES
-from tierscope.core.columns import TABLES
+from tierscope.core.columns import AFTER_TRAINING, TABLES
 from tierscope.core.description import Run
 from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import count_words, in_seconds, number_words, size_words
@@ -40,6 +41,7 @@ from tierscope.trace.program_records import (
     BELOW,
     HANDED_EPOCH,
     WRITTEN,
+    LoopEnds,
     ProgramRecords,
 )
 
@@ -67,6 +69,8 @@ class ProgramEvidence:
         Table `marks`.
     opens_to_write : DataFrame
         Table `opens` of the opens for writing, which `opens` is without.
+    loop_ends : LoopEnds
+        The ends of the program's loops.
     """
 
     run: Run
@@ -77,6 +81,7 @@ class ProgramEvidence:
     decisions: pd.DataFrame | None = None
     marks: pd.DataFrame | None = None
     opens_to_write: pd.DataFrame = field(default_factory=partial(empty_table, "opens"))
+    loop_ends: LoopEnds = field(default_factory=LoopEnds)
 
     @cached_property
     def other_time(self) -> pd.DataFrame:
@@ -87,7 +92,9 @@ class ProgramEvidence:
         points = {
             tier: {one[tier].get("point") for one in mounts} for tier in ("gfs", "lfs")
         }
-        return other_time(self.records.sums, self.marks, points)
+        return other_time(
+            self.records.sums, self.marks, points, self.loop_ends.epoch_of
+        )
 
     @property
     def sizes(self) -> np.ndarray:
@@ -405,6 +412,7 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
     if evidence.decisions is not None:
         yield _said("copies", *copies_made(evidence.decisions, evidence.sizes))
         yield _said("in time", *copies_in_time(evidence.decisions))
+    yield from _after_training(evidence)
     faults = observed["hook_faults"]
     is_told = observed["epochs_by"] != "nobody" and not faults
     words = " ".join([by[observed["epochs_by"]], *faults])
@@ -431,6 +439,44 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
             "dropped the pages of the file in the same epoch, as epochs are cold: the "
             "device served the file again.",
         )
+
+
+def _after_training(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
+    """Yield whether anything follows the last loop, if its end was seen."""
+    epochs = evidence.epochs.groupby("epoch")["execution_time_s"].max()
+    if AFTER_TRAINING not in epochs:
+        return
+    time_s, epoch_s = epochs[AFTER_TRAINING], epochs.iloc[-1]
+    opens = evidence.opens[evidence.opens["epoch"] == AFTER_TRAINING]
+    if is_worth_telling(time_s, epoch_s, len(opens)):
+        yield _said("after", NO, _after_words(evidence, opens, time_s, epoch_s))
+        return
+    yield _said(
+        "after",
+        YES,
+        f"Less than {LEAST_PERCENT} % of the last epoch's time passed between the end "
+        "of the last loop and that of the program, which opened no file of the dataset "
+        "then.",
+    )
+
+
+def _after_words(
+    evidence: ProgramEvidence, opens: pd.DataFrame, time_s: float, epoch_s: float
+) -> str:
+    """Return what a program does after its training, and how long."""
+    words = (
+        "After training, between the end of the last loop and that of the program, "
+        f"{in_seconds(time_s)} passed; the last epoch took {in_seconds(epoch_s)}."
+    )
+    if len(opens):
+        n_files = count_words(opens["file_id"].nunique(), "file", separator=",")
+        n_opens = count_words(int(opens["opens"].sum()), "time", separator=",")
+        words += f" The program opened {n_files} of the dataset, {n_opens} in all."
+    other = evidence.other_time[evidence.other_time["epoch"] == AFTER_TRAINING]
+    calls = slowest_rows(other, in_loop=True)
+    if is_worth_telling(calls["time_s"].sum(), epoch_s):
+        words += f" Calls on {_other_files(evidence)}: {other_words(calls)}."
+    return f"{words} None of it is in an epoch."
 
 
 def _read_only_words(evidence: ProgramEvidence) -> str:
@@ -550,7 +596,8 @@ def _other_files(evidence: ProgramEvidence) -> str:
 def _mapped_words(evidence: ProgramEvidence, epoch: int) -> str:
     """Return how much of other files the loop has mapped so far; empty if nothing."""
     other = evidence.other_time
-    is_map = (other["call"] == MAP) & other["in_loop"] & (other["epoch"] <= epoch)
+    is_map = (other["call"] == MAP) & other["in_loop"]
+    is_map &= other["epoch"].between(0, epoch)
     if not is_map.any():
         return ""
     size = size_words(int(other.loc[is_map, "bytes"].sum()))

@@ -19,6 +19,7 @@ from tierscope.core.columns.shared import (
     CLASS_TIMES,
     CV,
     EPOCH,
+    EPOCH_OR_AFTER,
     IMPROVEMENTS,
     IO_CLASS,
     METHOD,
@@ -59,7 +60,7 @@ _BEST_UTILISATION = percent(
 )
 
 _IO_TIME: Columns = {
-    "epoch": EPOCH,
+    "epoch": EPOCH_OR_AFTER,
     "rank": RANK,
     "io_class": IO_CLASS,
     "time_s": seconds("Time that the process spent in this class."),

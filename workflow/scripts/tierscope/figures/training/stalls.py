@@ -29,7 +29,7 @@ from tierscope.analysis.training.stalls import (
 from tierscope.core.columns import SCENARIO, TOGETHER
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin
-from tierscope.core.words import scenario_titles
+from tierscope.core.words import in_seconds, scenario_titles
 from tierscope.figures.before_after import GOAL_LINE
 from tierscope.figures.style import (
     ERROR_BARS,
@@ -75,10 +75,17 @@ _LEAST = _UTILISATION | {"marker": CARETUPBASE, "markersize": 7, "ls": ""}
 _OF_LOOP = {"color": "#777777", "marker": "x", "markersize": 5, "linewidth": 0.9}
 _OF_LOOP |= {"linestyle": (0, (2, 2))}
 _UNKNOWN_HATCH = {"hatch": "....", "edgecolor": "#777777", "linewidth": 0}
+_AFTER = {"facecolor": "#FFFFFF", "edgecolor": "#222222", "linewidth": 0.8}
+_AFTER |= {"clip_on": False}  # beside the last bar, too
+_AFTER_TEXT = {"ha": "center", "va": "bottom", "fontsize": 6}
 _NO_UTILISATION = "not known of an epoch of one step"
 _DIVIDED = (
     "Stall is what storage costs, the difference of pairs of runs. Hatched parts "
     "divide it by the model: what would go if the devices of a class cost nothing"
+)
+_FOLLOWS = (
+    "After training, from the end of the last loop to that of the program, is in no "
+    "epoch: white bars with their times, cut where they would be higher than the panel"
 )
 _NEGATIVE = (
     "\N{WARNING SIGN} Parts that came out below 0 are drawn as 0, so that their bars "
@@ -96,6 +103,7 @@ def plot_stalls(
     sentences: Sequence[str] = (),
     goal_percent: float | None = None,
     dataset_titles: Mapping[str, str] | None = None,
+    after_s: pd.Series | None = None,
 ) -> Figure:
     """Draw computation, processor and stall of an epoch over the cache rate (Fig. 6).
 
@@ -113,27 +121,32 @@ def plot_stalls(
         What storage costs in words, below the panels.
     goal_percent : float, optional
         Goal of the utilisation.
+    after_s : Series, optional
+        What `times_after_training` returns.
 
     Returns
     -------
     Figure
         Bars at their true cache rate are stacked; hatched parts are the model's
-        division of the stall. Whiskers are the intervals of what storage costs. Below
+        division of the stall. Whiskers are the intervals of what storage costs. Beside
+        a bar is what follows training, cut at the height of the panel. Below
         each panel is the utilisation, if it is known: an arrow up is a least.
     """
     table = select_epoch(storage_time, epoch)
+    after_s = pd.Series(dtype=float) if after_s is None else after_s
     scenarios = scenario_titles(table, dataset_titles)
     parts = divide_execution_time(table, stalls)
     has_utilisation = table["utilisation_percent"].notna().any()
     figure, rows = _new_figure(len(scenarios), has_utilisation)
     phase = provenance.phase
     title = f"What the {phase}'s time is, {provenance.epoch_words(epoch)}"
-    notes = [f"Source: {provenance}", *sentences, *_notes(parts)]
+    notes = [f"Source: {provenance}", *sentences, *_notes(parts, after_s)]
     notes += [one for one in least_notes(table) if one not in " ".join(sentences)]
     write_around(figure, titled(title, table, provenance), notes)
     for axes, (title, panel) in zip(rows, panels(table, scenarios), strict=True):
         shown = parts.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
         _draw_parts(axes[0], shown, panel)
+        _draw_after(axes[0], after_s, panel)
         axes[0].set(title=title, ylabel=f"Time of the {phase} (s)")
         for ax in axes:
             set_cache_rate_axis(ax, table["cache_rate_percent"], provenance)
@@ -143,6 +156,8 @@ def plot_stalls(
             _draw_utilisation(ax, panel, goal_percent)
     goal = goal_percent if has_utilisation else None
     handles = [*_part_handles(parts, table), *_utilisation_handles(table, goal)]
+    if len(after_s):
+        handles.insert(0, Patch(**_AFTER, label="after training,\nin no epoch"))
     draw_legend(figure, handles)
     return figure
 
@@ -183,6 +198,19 @@ def _draw_parts(ax: Axes, parts: pd.DataFrame, panel: pd.DataFrame) -> None:
     ax.set_ylim(top=1.08 * (top_s + half_s.fillna(0).to_numpy()).max() or 1)
 
 
+def _draw_after(ax: Axes, after_s: pd.Series, panel: pd.DataFrame) -> None:
+    """Draw what follows training as narrow bars with numbers beside those of epochs."""
+    points = pd.MultiIndex.from_frame(panel[[*SCENARIO, "cache_rate_percent"]])
+    rates = panel["cache_rate_percent"].to_numpy()
+    width, top_s = bar_width(rates), ax.get_ylim()[1]
+    for rate, time_s in zip(rates, after_s.reindex(points), strict=True):
+        if np.isnan(time_s):
+            continue
+        left, height_s = rate + width / 2, min(time_s, top_s / 1.08)
+        ax.bar(left, height_s, width / 4, align="edge", **_AFTER)
+        ax.text(left + width / 8, height_s, in_seconds(time_s), **_AFTER_TEXT)
+
+
 def _look(part: str) -> dict[str, object]:
     """Return how a part is filled: what the model divides, or nobody, is hatched."""
     hatch = MODEL_HATCH if part in STALL_PARTS else {}
@@ -210,9 +238,10 @@ def _draw_utilisation(
     ax.set(ylabel="AU (%)", ylim=(0, 105))
 
 
-def _notes(parts: pd.DataFrame) -> list[str]:
-    """Return how the stall was divided, and whether noise made a part negative."""
+def _notes(parts: pd.DataFrame, after_s: pd.Series) -> list[str]:
+    """Return how the stall was divided, what noise made negative, and what follows."""
     said = {
+        _FOLLOWS: len(after_s) > 0,
         _DIVIDED: parts["part"].isin(STALL_PARTS).any(),
         _NEGATIVE: parts["is_negative"].any(),
     }
