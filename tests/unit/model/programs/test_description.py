@@ -64,12 +64,13 @@ def test_times_come_from_ideal_runs(made):
     # A fetch takes 0.03 s a sample, of which 0.01 s are I/O time.
     processor = modelled.description.system.devices["processor"]
     assert processor == {"sample_s": pytest.approx(0.02)}
+    assert modelled.warmup_s == pytest.approx((0.0, 0.0))
     assert modelled.rest_s == pytest.approx((1.0, 1.0))
     assert modelled.words == (
         "The program loads as pytorch: batches of 2, 2 workers a rank, 2 batches "
-        "ahead, 1 rank, 2 epochs. By its ideal runs it computes for 0.100 s a step, "
-        "takes 0.0200 s of processor time a sample (from its fetches), and 1.00 s an "
-        "epoch for the rest."
+        "ahead, 1 rank, 2 epochs. By its ideal runs it computes for 0.100 s a usual "
+        "step, takes 0.0200 s of processor time a sample (from its fetches), and 1.00 "
+        "s an epoch for the rest."
     )
 
 

@@ -2,12 +2,14 @@
 
 The order of a program's files is not known in advance, so the models draw one from the
 seed. All files have the mean size, and lie on all OSTs that the system's devices have.
-What else a run takes its time for comes from ideal
-runs, whose files are all in memory:
+What else a run takes its time for comes from ideal runs, whose files are all in memory:
 
-- computation a step: from when the program got a batch to when it asked for the next;
+- computation a step: from when the program got a batch to when it asked for the next,
+  or the time of its device, if that was seen; without the first step;
 - processor time a sample: fetching a batch as PyTorch's `DataLoader` does it, less its
-  I/O time; or from the open of a file to the next open, less the I/O time between;
+  I/O time, without the first fetch of each process; or from the open of a file to the
+  next open, less the I/O time between;
+- the warm-up of an epoch: what its first step takes longer than a usual one;
 - the rest of an epoch: what passes outside of the loop, such as validation, and what
   the first batch takes longer than its samples, such as the start of workers.
 """
@@ -30,17 +32,17 @@ from tierscope.core.description import (
 )
 from tierscope.core.machine import Machine
 from tierscope.core.scenario import Dataset
-from tierscope.core.words import in_seconds, size_words
+from tierscope.core.words import size_words
 from tierscope.model.programs.facts import (
     ProgramFacts,
     SeenRun,
     program_facts,
     refuse,
 )
+from tierscope.model.programs.ideal_times import ideal_times
 from tierscope.storage.probes import choose_files, why_not_probed
 from tierscope.storage.queueing_network import ModelError
 
-_TOLD = 0.9  # of the samples, whose fetches must have been timed
 _VARY_PERCENT = 10  # sizes that differ less are not worth a sentence
 
 
@@ -52,13 +54,14 @@ class ModelledProgram:
     ----------
     description : RunDescription
         Settings of its runs, with the loader of ours that loads alike.
-    rest_s : tuple of float
+    warmup_s, rest_s : tuple of float
         What each epoch takes in addition to what is simulated, in seconds.
     words : str
         What the models take it for.
     """
 
     description: RunDescription
+    warmup_s: tuple[float, ...]
     rest_s: tuple[float, ...]
     words: str
 
@@ -68,6 +71,7 @@ class ModelledProgram:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         return cls(
             RunDescription.from_json(content["description"]),
+            tuple(content["warmup_s"]),
             tuple(content["rest_s"]),
             content["words"],
         )
@@ -76,6 +80,7 @@ class ModelledProgram:
         """Return the content of a file, ready for JSON."""
         return {
             "description": self.description.as_json(),
+            "warmup_s": self.warmup_s,
             "rest_s": self.rest_s,
             "words": self.words,
         }
@@ -114,12 +119,11 @@ def model_program(
         If the models do not know how the program loads, or a time is not known.
     """
     facts = program_facts([*runs, *ideal], sizes)
-    compute_s = _compute_s(ideal)
-    sample_s, told_by = _sample_s(ideal, between_s)
+    times = ideal_times(ideal, between_s, facts.batch_size)
     dataset = Dataset(
         described.dataset.name, len(sizes), round(sizes.mean()), facts.batch_size
     )
-    system = _machine(described.system, facts, sample_s, ideal[0])
+    system = _machine(described.system, facts, times.sample_s, ideal[0])
     probed, not_probed = _probed(described, sizes)
     n_osts = system.devices["gfs"]["n_osts"]
     description = replace(
@@ -131,7 +135,7 @@ def model_program(
             described.training,
             epochs=facts.n_epochs,
             shuffle="global",
-            compute_time_s=compute_s,
+            compute_time_s=times.compute_s,
             synchronise=STEP if facts.in_steps and facts.n_ranks > 1 else EPOCH,
         ),
         loader=LoaderSettings(
@@ -142,14 +146,8 @@ def model_program(
         program=None,
         probed=probed,
     )
-    rest_s = _rest_s(ideal, facts.batch_size, sample_s)
-    words = (
-        f"The program {facts.words}. By its ideal runs it computes for "
-        f"{in_seconds(compute_s)} a step, takes {in_seconds(sample_s)} of processor "
-        f"time a sample ({told_by}), and {in_seconds(float(np.mean(rest_s)))} an epoch "
-        f"for the rest.{_size_words(sizes)}{not_probed}"
-    )
-    return ModelledProgram(description, rest_s, words)
+    words = f"The program {facts.words}. {times.words}{_size_words(sizes)}{not_probed}"
+    return ModelledProgram(description, times.warmup_s, times.rest_s, words)
 
 
 def _machine(
@@ -183,48 +181,6 @@ def _probed(
         return None, f" The storage is not probed: {reason}."
     in_group = system.devices["lfs"]["processes_per_server"]
     return ProbedStorage(chosen.dataset, system.processes_per_node, in_group), ""
-
-
-def _compute_s(ideal: Sequence[SeenRun]) -> float:
-    """Return the computation of a step."""
-    loops = [loop for seen in ideal for loop in seen.loops]
-    return sum(one["use_s"] for one in loops) / sum(one["batches"] for one in loops)
-
-
-def _sample_s(ideal: Sequence[SeenRun], between_s: np.ndarray) -> tuple[float, str]:
-    """Return the processor time of a sample, and what told it."""
-    fetches = [one for seen in ideal for one in seen.run.observed["fetches"]]
-    n_fetched = sum(one["samples"] for one in fetches)
-    n_samples = sum(int(seen.epochs["samples"].sum()) for seen in ideal)
-    if n_fetched > _TOLD * n_samples:
-        fetch_s = sum(one["fetch_s"] for one in fetches)
-        io_s = sum(seen.io_time_s for seen in ideal)
-        return max(fetch_s / n_fetched - io_s / n_samples, 0.0), "from its fetches"
-    if not len(between_s):
-        refuse(ideal[0], "no times between reads", "calls of open, read and close")
-    return float(between_s.mean()), "between its reads"
-
-
-def _rest_s(
-    ideal: Sequence[SeenRun], batch_size: int, sample_s: float
-) -> tuple[float, ...]:
-    """Return what each epoch of the ideal runs takes that no simulation knows.
-
-    That is what passes outside of the loop, and what the first batch takes longer than
-    its samples.
-    """
-    n_samples = sum(int(seen.epochs["samples"].sum()) for seen in ideal)
-    read_s = sum(seen.io_time_s for seen in ideal) / n_samples
-    first_s = batch_size * (sample_s + read_s)
-    by_epoch: dict[int, list[float]] = {}
-    for seen in ideal:
-        execution_s = seen.epochs.set_index(["rank", "epoch"])["execution_time_s"]
-        for one in seen.loops:
-            outside_s = execution_s[one["rank"], one["epoch"]]
-            outside_s -= one["wait_s"] + one["use_s"]
-            start_s = max(one["first_wait_s"] - first_s, 0.0)
-            by_epoch.setdefault(one["epoch"], []).append(float(outside_s + start_s))
-    return tuple(float(np.mean(by_epoch[epoch])) for epoch in sorted(by_epoch))
 
 
 def _size_words(sizes: np.ndarray) -> str:
