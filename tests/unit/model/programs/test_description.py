@@ -59,12 +59,12 @@ def test_times_come_from_ideal_runs(made):
     """
     modelled = model_program(described(), [made()], [made()], sizes(), NO_TIMES)
     training = modelled.description.training
-    assert training.compute_time_s == pytest.approx(0.1)
+    assert training.compute_time.mean_s == pytest.approx(0.1)
     assert (training.epochs, training.seed, training.in_steps) == (2, 1, False)
     # A fetch takes 0.03 s a sample, of which 0.01 s are I/O time.
     processor = modelled.description.system.devices["processor"]
     assert processor == {"sample_s": pytest.approx(0.02)}
-    assert modelled.warmup_s == pytest.approx((0.0, 0.0))
+    assert training.compute_time.warmup_s == pytest.approx((0.0, 0.0))
     assert modelled.rest_s == pytest.approx((1.0, 1.0))
     assert modelled.words == (
         "The program loads as pytorch: batches of 2, 2 workers a rank, 2 batches "

@@ -54,14 +54,13 @@ class ModelledProgram:
     ----------
     description : RunDescription
         Settings of its runs, with the loader of ours that loads alike.
-    warmup_s, rest_s : tuple of float
+    rest_s : tuple of float
         What each epoch takes in addition to what is simulated, in seconds.
     words : str
         What the models take it for.
     """
 
     description: RunDescription
-    warmup_s: tuple[float, ...]
     rest_s: tuple[float, ...]
     words: str
 
@@ -71,7 +70,6 @@ class ModelledProgram:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         return cls(
             RunDescription.from_json(content["description"]),
-            tuple(content["warmup_s"]),
             tuple(content["rest_s"]),
             content["words"],
         )
@@ -80,7 +78,6 @@ class ModelledProgram:
         """Return the content of a file, ready for JSON."""
         return {
             "description": self.description.as_json(),
-            "warmup_s": self.warmup_s,
             "rest_s": self.rest_s,
             "words": self.words,
         }
@@ -135,7 +132,7 @@ def model_program(
             described.training,
             epochs=facts.n_epochs,
             shuffle="global",
-            compute_time_s=times.compute_s,
+            compute_time_s=times.compute_time,
             synchronise=STEP if facts.in_steps and facts.n_ranks > 1 else EPOCH,
         ),
         loader=LoaderSettings(
@@ -147,7 +144,7 @@ def model_program(
         probed=probed,
     )
     words = f"The program {facts.words}. {times.words}{_size_words(sizes)}{not_probed}"
-    return ModelledProgram(description, times.warmup_s, times.rest_s, words)
+    return ModelledProgram(description, times.rest_s, words)
 
 
 def _machine(

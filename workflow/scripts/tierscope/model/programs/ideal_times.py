@@ -43,6 +43,11 @@ class IdealTimes:
     least_because: str
 
     @property
+    def compute_time(self) -> dict[str, Any]:
+        """Return the fields of a `ComputeTime`."""
+        return {"mean_s": self.compute_s, "warmup_s": [*self.warmup_s]}
+
+    @property
     def words(self) -> str:
         """Return the times in one to three sentences."""
         least, known = "", ""
