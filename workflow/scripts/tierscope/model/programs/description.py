@@ -82,6 +82,21 @@ class ModelledProgram:
             "words": self.words,
         }
 
+    def whole_epochs(self, predicted: pd.DataFrame) -> pd.DataFrame:
+        """Return predictions with the rest of each epoch, and with its warm-up.
+
+        `predicted` is what `tierscope.model.predict.predict` returns.
+        """
+        warmup_s = self.description.training.compute_time.warmup_s
+        rest_s, warmup_s = (
+            predicted["epoch"].map(dict(enumerate(times_s)))
+            for times_s in (self.rest_s, warmup_s)
+        )
+        execution_s = predicted["execution_time_s"] + rest_s
+        return predicted.assign(
+            execution_time_s=execution_s, warmup_s=warmup_s.where(execution_s.notna())
+        )
+
     def measured(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table of runs or probes, as of the loader that loads alike."""
         keys = self.description.scenario.keys
