@@ -163,6 +163,18 @@ def _largest(
     return {f"{name}_{unit}": largest, f"{name}_at": words}
 
 
+def worst_words(row: Mapping[str, Any]) -> str:
+    """Return the largest errors of an epoch: of a row of ``prediction_errors``."""
+    worst = {"I/O time": "epoch", "execution time": "execution"}
+    found = [
+        f"{of} {row[f'{name}_largest_error_percent']:.1f} % "
+        f"{row[f'{name}_largest_error_at']}"
+        for of, name in worst.items()
+        if row[f"{name}_largest_error_at"]
+    ]
+    return f"worst epoch of the {row['model']}: {', '.join(found)}"
+
+
 def execution_words(row: Mapping[str, Any]) -> str:
     """Return the errors of the execution time: of a row of ``prediction_errors``."""
     words = (
