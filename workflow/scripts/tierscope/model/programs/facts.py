@@ -168,7 +168,7 @@ def _check_loops(seen: SeenRun) -> None:
         if (rank, epoch) not in n_loops:
             refuse(seen, f"a loop {where}", "loops in epochs in which this rank read")
         if one.get("left"):  # older notes have no such loops
-            got = f"a loop {where} that was left by break"
+            got = f"a loop {where} that was left before its end"
             refuse(seen, got, "loops that take all batches")
         n_loops[rank, epoch] += 1
     for (rank, epoch), n in n_loops.items():
