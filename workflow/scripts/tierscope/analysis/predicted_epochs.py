@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import SCENARIO_KEYS, TABLES
+from tierscope.core.studies import WORST_FACTOR
 
-# The worst of several epochs errs by chance more than their mean: so much more it may.
-WORST_FACTOR = 2
 _EPOCH = ["cache_rate_percent", "epoch"]
-_RUN_EPOCH = ["cache_rate_percent", "repetition", "epoch"]
+RUN_EPOCH = ["cache_rate_percent", "repetition", "epoch"]
 
 
 def compare_epochs(
@@ -39,17 +38,17 @@ def compare_epochs(
     DataFrame, shape (n_cache_rates * n_epochs, 18)
         Table ``predicted_epochs``.
     """
-    times_s = _io_times(breakdown)
+    times_s = io_times(breakdown)
     rows = pd.DataFrame(
         {
-            "predicted_s": _io_times(predicted).groupby(_EPOCH).mean(),
+            "predicted_s": io_times(predicted).groupby(_EPOCH).mean(),
             "measured_s": times_s.groupby(_EPOCH).mean(),
             "repeat_cv_percent": _cv_percent(times_s),
-            "execution_repeat_cv_percent": _cv_percent(_execution_times(epochs)),
+            "execution_repeat_cv_percent": _cv_percent(execution_times(epochs)),
         }
     )
     for whose, frame in (("predicted", predicted), ("measured", epochs)):
-        rows[f"{whose}_execution_s"] = _execution_times(frame).groupby(_EPOCH).mean()
+        rows[f"{whose}_execution_s"] = execution_times(frame).groupby(_EPOCH).mean()
         rows[f"{whose}_warmup_s"] = _mean(frame, "warmup_s")
         used = _mean(frame, "utilisation_percent")
         rows[f"{whose}_utilisation_percent"] = used.where(used > 0)
@@ -61,23 +60,23 @@ def compare_epochs(
     return rows.assign(**keys, held_out=held_out)[list(TABLES["predicted_epochs"])]
 
 
-def _io_times(times: pd.DataFrame) -> pd.Series:
+def io_times(times: pd.DataFrame) -> pd.Series:
     """Return the I/O time of the slowest process by run and epoch, in seconds."""
-    return times.groupby(_RUN_EPOCH)["time_s"].sum()
+    return times.groupby(RUN_EPOCH)["time_s"].sum()
 
 
-def _execution_times(frame: pd.DataFrame | None) -> pd.Series:
+def execution_times(frame: pd.DataFrame | None) -> pd.Series:
     """Return the execution time by run and epoch; empty if it is not known.
 
     It is the longest of the processes.
     """
     if frame is None or "execution_time_s" not in frame:
-        levels = pd.MultiIndex.from_arrays([[]] * len(_RUN_EPOCH), names=_RUN_EPOCH)
+        levels = pd.MultiIndex.from_arrays([[]] * len(RUN_EPOCH), names=RUN_EPOCH)
         return pd.Series(index=levels, dtype="float64")
-    return frame.groupby(_RUN_EPOCH)["execution_time_s"].max()
+    return frame.groupby(RUN_EPOCH)["execution_time_s"].max()
 
 
-def _mean(frame: pd.DataFrame | None, name: str) -> pd.Series | float:
+def _mean(frame: pd.DataFrame | None, name: str) -> pd.Series:
     """Return the mean of a column over runs and processes by epoch, if there is one."""
     if frame is None or name not in frame:
         return pd.Series(dtype="float64")

@@ -25,8 +25,11 @@ from tierscope.analysis.intervals import (
     mean_intervals,
 )
 from tierscope.analysis.predicted_epochs import (
+    RUN_EPOCH,
     epoch_errors,
+    execution_times,
     execution_words,
+    io_times,
     largest_allowed,
     missed_epochs,
     utilisation_words,
@@ -44,7 +47,6 @@ SHARE_ERRORS = [f"{io_class}_share_error_points" for io_class in CLASSES]
 _STUDY = [*SCENARIO, "calibration", "model"]
 _POINT = [*_STUDY, "cache_rate_percent"]
 _RATE_CLASS = ["cache_rate_percent", "io_class"]
-_RUN_EPOCH = ["cache_rate_percent", "repetition", "epoch"]
 
 
 def scale_osts(io_time: pd.DataFrame, n_osts: int) -> pd.DataFrame:
@@ -157,14 +159,8 @@ def compare(
 
 
 def _execution_s(epochs: pd.DataFrame | None) -> pd.Series:
-    """Return the execution time of an epoch by cache rate, empty if it is not known.
-
-    That of an epoch of a run is the longest of its processes.
-    """
-    if epochs is None or "execution_time_s" not in epochs:
-        return pd.Series(dtype="float64")
-    of_runs_s = epochs.groupby(_RUN_EPOCH)["execution_time_s"].max()
-    return of_runs_s.groupby("cache_rate_percent").mean()
+    """Return the execution time of an epoch by cache rate, empty if it is not known."""
+    return execution_times(epochs).groupby("cache_rate_percent").mean()
 
 
 def _utilisation_percent(epochs: pd.DataFrame | None) -> pd.Series:
@@ -180,14 +176,13 @@ def _utilisation_percent(epochs: pd.DataFrame | None) -> pd.Series:
 
 def _run_totals(breakdown: pd.DataFrame) -> pd.DataFrame:
     """Return the I/O time of each run of a scenario, the mean over its epochs."""
-    totals_s = breakdown.groupby(_RUN_EPOCH)["time_s"].sum()
-    runs_s = totals_s.groupby(_RUN_EPOCH[:-1]).mean()
+    runs_s = io_times(breakdown).groupby(RUN_EPOCH[:-1]).mean()
     return runs_s.rename("io_time_s").reset_index()
 
 
 def _run_epochs(frame: pd.DataFrame) -> pd.MultiIndex:
     """Return cache rate, repetition and epoch of all rows, once and sorted."""
-    return pd.MultiIndex.from_frame(frame[_RUN_EPOCH].drop_duplicates()).sort_values()
+    return pd.MultiIndex.from_frame(frame[RUN_EPOCH].drop_duplicates()).sort_values()
 
 
 def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
