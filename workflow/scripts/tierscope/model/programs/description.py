@@ -25,6 +25,7 @@ import pandas as pd
 
 from tierscope.core.description import (
     EPOCH,
+    PYTORCH,
     STEP,
     LoaderSettings,
     ProbedStorage,
@@ -39,7 +40,7 @@ from tierscope.model.programs.facts import (
     program_facts,
     refuse,
 )
-from tierscope.model.programs.ideal_times import ideal_times
+from tierscope.model.programs.ideal_times import IdealTimes, ideal_times
 from tierscope.storage.probes import choose_files, why_not_probed
 from tierscope.storage.queueing_network import ModelError
 
@@ -132,10 +133,11 @@ def model_program(
     """
     facts = program_facts([*runs, *ideal], sizes)
     times = ideal_times(ideal, between_s, facts.batch_size)
+    loads, sample_s, overlaps = _beside_devices(facts, times)
     dataset = Dataset(
         described.dataset.name, len(sizes), round(sizes.mean()), facts.batch_size
     )
-    system = _machine(described.system, facts, times.sample_s, ideal[0])
+    system = _machine(described.system, facts, sample_s, ideal[0])
     probed, not_probed = _probed(described, sizes)
     n_osts = system.devices["gfs"]["n_osts"]
     description = replace(
@@ -151,15 +153,32 @@ def model_program(
             synchronise=STEP if facts.in_steps and facts.n_ranks > 1 else EPOCH,
         ),
         loader=LoaderSettings(
-            prefetch_batches=facts.prefetch_batches,
-            workers=facts.workers,
-            prefetch_factor=facts.prefetch_factor,
+            prefetch_batches=loads.prefetch_batches,
+            workers=loads.workers,
+            prefetch_factor=loads.prefetch_factor,
         ),
         program=None,
         probed=probed,
     )
-    words = f"The program {facts.words}. {times.words}{_size_words(sizes)}{not_probed}"
+    words = f"The program {facts.words}. {times.words}{overlaps}"
+    words += f"{_size_words(sizes)}{not_probed}"
     return ModelledProgram(description, times.rest_s, words)
+
+
+def _beside_devices(
+    facts: ProgramFacts, times: IdealTimes
+) -> tuple[ProgramFacts, float, str]:
+    """Return how a program loads, its processor time of a sample, and what it overlaps.
+
+    A program without workers fetches a batch while its devices compute the one before,
+    as one worker would. What it takes to launch a step comes before each fetch.
+    """
+    if facts.loader != PYTORCH or facts.workers or not times.launch_s:
+        return facts, times.sample_s, ""
+    words = " It fetches a batch while its device computes the one before."
+    launch_s = times.launch_s / facts.batch_size
+    alike = replace(facts, workers=1, prefetch_factor=1)
+    return alike, times.sample_s + launch_s, words
 
 
 def _machine(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tierscope.core.columns.benchmark import NEVER_BEHIND
 from tierscope.core.words import in_seconds
 from tierscope.data.steps import usual_s, warmup_s
 from tierscope.model.programs.facts import SeenRun, refuse
@@ -33,6 +34,9 @@ class IdealTimes:
         outside of the loop, with what its first batch takes longer than its samples.
     least_because : str
         Why computation is only a least; empty if it is exact.
+    launch_s : float
+        What a usual step takes the program itself, if its devices compute on while it
+        goes on; else 0.
     """
 
     compute_s: float
@@ -41,6 +45,7 @@ class IdealTimes:
     warmup_s: tuple[float, ...]
     rest_s: tuple[float, ...]
     least_because: str
+    launch_s: float = 0.0
 
     @property
     def compute_time(self) -> dict[str, Any]:
@@ -111,6 +116,7 @@ def ideal_times(
         _by_epoch((one, warmup_s(*_steps(one))) for one in loops),
         _by_epoch(rests_s),
         " and ".join(reasons),
+        float(np.mean(list(map(_launch_s, loops)))),
     )
 
 
@@ -122,6 +128,13 @@ def _steps(loop: Mapping[str, Any]) -> tuple[float, float, int]:
     if device := loop.get("device"):
         return device["first_busy_s"], device["busy_s"], loop["batches"]
     return loop["first_use_s"], loop["use_s"], loop["batches"]
+
+
+def _launch_s(loop: Mapping[str, Any]) -> float:
+    """Return the program's own part of a usual step if its devices ran behind it."""
+    if not loop.get("device") or loop.get("least_because") == NEVER_BEHIND:
+        return 0.0
+    return usual_s(loop["first_use_s"], loop["use_s"], loop["batches"])
 
 
 def _stall_s(loop: Mapping[str, Any]) -> float:
