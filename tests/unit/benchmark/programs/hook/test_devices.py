@@ -1,7 +1,5 @@
 """Times of devices in a loop, beside the account that a stand-in for one keeps."""
 
-import json
-import os
 import random
 import statistics
 import sys
@@ -9,7 +7,7 @@ import threading
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from epoch_hook import devices, loops, streams
+from epoch_hook import devices, loops, streams, unseen
 from epoch_hook.loops import Loops, take
 from stand_in import Clock, Cuda, Queue, to_ns, used_percent
 
@@ -55,23 +53,12 @@ class Training:
 
 
 @pytest.fixture
-def notes(tmp_path, monkeypatch):
-    """Return a function that gives the notes of loops so far."""
-    monkeypatch.setenv("TIERSCOPE_HOOK_NOTES", str(tmp_path))
-    path = tmp_path / f"{os.getpid()}.jsonl"
-    return lambda: [
-        json.loads(line)
-        for line in (path.read_text().splitlines() if path.exists() else ())
-    ]
-
-
-@pytest.fixture
 def made(notes, monkeypatch):
     """Return a function that makes a training on some devices."""
     clock = Clock()
     monkeypatch.setattr(streams.time, "monotonic_ns", clock.read)
     monkeypatch.setattr(loops, "LOOPS", Loops(lambda *given: 0))
-    monkeypatch.setattr(devices, "_has_open_device", lambda: True)
+    monkeypatch.setattr(unseen, "_has_open_device", lambda: True)
     monkeypatch.setattr(devices, "_DEVICES", {})
     monkeypatch.setattr(devices, "_n_streams_made", 0)
 
@@ -424,60 +411,3 @@ def test_forked_child_leaves_the_events_of_its_parent_alone(made, notes, monkeyp
     loops.LOOPS.finish()
     assert len(training.cuda.events) == asked
     assert kept
-
-
-@pytest.mark.parametrize(
-    ("path", "is_open"),
-    [
-        ("/dev/nvidia0", True),
-        ("/dev/dri/renderD128", True),
-        ("/dev/accel/accel0", True),
-        ("/dev/kfd", True),
-        ("/dev/nvidiactl", False),  # a driver that was only asked how many there are
-        ("/dev/null", False),
-        ("/home/dev/nvidia0", False),
-    ],
-)
-def test_open_files_of_devices_are_known_by_their_names(path, is_open, tmp_path):
-    (tmp_path / "3").symlink_to(path)
-    (tmp_path / "4").write_text("no link")
-    assert devices._has_open_device(str(tmp_path)) == is_open
-
-
-@pytest.fixture
-def frameworks(monkeypatch):
-    """Return a function that sets which frameworks are loaded."""
-    for name in ("torch", "tensorflow", "jax._src.xla_bridge"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    context = "tensorflow.python.eager.context"
-    monkeypatch.delitem(sys.modules, context, raising=False)
-
-    def load(*names, tensorflow_on=(), backend=None, has_file=True):
-        monkeypatch.setattr(devices, "_has_open_device", lambda: has_file)
-        for name in names:
-            monkeypatch.setitem(sys.modules, name, ModuleType(name))
-        if backend:
-            used = SimpleNamespace(is_initialized=lambda: True)
-            setattr(sys.modules["torch"], backend, used)
-        logical = [SimpleNamespace(device_type=one) for one in tensorflow_on]
-        known = SimpleNamespace(_context=SimpleNamespace(_logical_devices=logical))
-        monkeypatch.setitem(sys.modules, context, known)
-        return devices._is_used_without_events()
-
-    return load
-
-
-def test_a_device_that_no_framework_explains_is_used(frameworks):
-    assert not frameworks(has_file=False)
-    assert frameworks()
-    assert not frameworks("torch")
-
-
-@pytest.mark.parametrize("backend", ["xpu", "hpu", "npu"])
-def test_other_devices_of_pytorch_have_no_such_events(backend, frameworks):
-    assert frameworks("torch", backend=backend, has_file=False)
-
-
-def test_tensorflow_on_the_processor_of_a_machine_with_devices_is_exact(frameworks):
-    assert not frameworks("tensorflow", tensorflow_on=["CPU"])
-    assert frameworks("tensorflow", tensorflow_on=["CPU", "GPU"])

@@ -1,22 +1,15 @@
 import json
 import os
+import threading
 
 import pytest
 from epoch_hook import loops
 from epoch_hook.loops import Fetches, note_wrapped, rank, safely, take
-from epoch_hook.streams import Loader, Place, Stream
+from epoch_hook.streams import Loader, Place, Stream, Times
 
 
 class Batches:
     """A loader."""
-
-
-@pytest.fixture
-def notes(tmp_path, monkeypatch):
-    """Return a function that gives the notes of this process so far."""
-    monkeypatch.setenv("TIERSCOPE_HOOK_NOTES", str(tmp_path))
-    path = tmp_path / f"{os.getpid()}.jsonl"
-    return lambda: list(map(json.loads, path.read_text().splitlines()))
 
 
 @pytest.fixture
@@ -282,6 +275,33 @@ def test_a_program_that_waits_for_another_loader_uses_nothing(leave, clock, note
     assert (inner["wait_s"], inner["use_s"], inner["end_s"]) == (10, 14, 5)
     # 10 s of each batch of its own, and 14 s of those of the other loader.
     assert (outer["wait_s"], outer["use_s"], outer["batches"]) == (15, 34, 2)
+
+
+@pytest.mark.parametrize(("first_s", "told_s"), [(0, 40), (2, 2), (40, 40)])
+def test_first_step_of_a_loader_that_looks_ahead_is_in_its_second_use(
+    first_s, told_s, clock
+):
+    times = Times()
+    for used_s in (first_s, 40 - first_s % 40, 10, 10):
+        times.ask()
+        clock[0] += 3
+        times.give()
+        clock[0] += used_s
+    times.ask()
+    told = times.end()
+    assert told["first_use_s"] == told_s
+    assert told["use_s"] == first_s + 40 - first_s % 40 + 20
+
+
+def test_a_loop_of_another_thread_lets_nobody_wait(leave):
+    first, stream = leave(Batches()), Stream(5)
+    seen = []
+    look = threading.Thread(target=lambda: seen.append(leave.loops.others(stream)))
+    look.start()
+    look.join()
+    assert seen == [[]]
+    assert first
+    assert len(leave.loops.others(stream)) == 1
 
 
 def test_a_loop_without_batches_says_nothing(tmp_path, notes):

@@ -287,8 +287,12 @@ def with_steps(
 
 
 def _loop_of_epoch(loops: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the loop that tells of an epoch, None if several may."""
-    whole = [one for one in loops if not one.get("left")] or loops
+    """Return the loop that tells of an epoch, None if several may.
+
+    One that was left after its first batch, as a look at a sample, tells nothing.
+    """
+    used = [one for one in loops if one["batches"] > bool(one.get("left"))]
+    whole = [one for one in used if not one.get("left")] or used
     return whole[0] if len(whole) == 1 else None
 
 

@@ -7,11 +7,11 @@ is busy between the two, and idle from there to the next batch.
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 import threading
 from collections import deque
+
+from epoch_hook.unseen import may_use_unseen_devices
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -19,16 +19,10 @@ if TYPE_CHECKING:
 
 # Why the busy time is only a least; the words of the column `least_because`.
 OTHER_STREAMS, NEVER_BEHIND, NO_EVENTS = "other streams", "never behind", "no events"
-_FILES = re.compile(
-    r"/dev/(nvidia\d+|kfd|dxg|nvmap|dri/renderD\d+|accel(/accel)?\d*|davinci\d+|"
-    r"neuron\d+|hl\d+|vfio/\d+)"
-)
-_LIBRARIES = ("cupy", "numba.cuda", "paddle", "pycuda.driver", "torch_xla")
-_BACKENDS = ("xpu", "hpu", "npu", "mtia", "musa", "mlu")  # of PyTorch, beside CUDA
 _MS_PER_S, _NS_PER_S = 1e3, 1e9
 _JOINED_NS = 60_000_000_000  # so long the clocks of program and device stay together
 _DEVICES: dict[int, _Device] = {}
-_OF_PARENT: list = []  # whose events a forked child must not destroy
+_OF_PARENT: list = []  # the events of its parent, which a child must not destroy
 _n_streams_made = 0
 
 
@@ -38,9 +32,9 @@ def wrap_streams(module: ModuleType) -> None:
 
     def __new__(cls: type, *arguments: object, **named: object) -> object:
         global _n_streams_made
-        if "stream_id" not in named:
-            _n_streams_made += 1
-        return original(cls, *arguments, **named)
+        stream = original(cls, *arguments, **named)
+        _n_streams_made += "stream_id" not in named
+        return stream
 
     module.Stream.__new__ = __new__
 
@@ -93,10 +87,9 @@ class DeviceTimes:
         """Note that the program is given a batch now, of this loop or another one."""
         self._try(self._give, now_ns, is_own)
 
-    def ask(self, now_ns: int) -> None:
-        """Note that the program asks for a batch now."""
-        if self._n_given:
-            self._try(self._ask, now_ns)
+    def ask(self, now_ns: int, is_first: bool) -> None:
+        """Note that the program asks for a batch now, maybe after its first step."""
+        self._try(self._ask, now_ns, is_first)
 
     def end(self) -> None:
         """Note that the loop has ended."""
@@ -138,7 +131,6 @@ class DeviceTimes:
             return self._is_lost or act(*given)
         except Exception as error:
             self.fault = repr(error)
-            _OF_PARENT.append(self._queues)
             self.lose()
             return True
 
@@ -156,7 +148,7 @@ class DeviceTimes:
         for queue in self._queues:
             queue.give(now_ns)
 
-    def _ask(self, now_ns: int) -> None:
+    def _ask(self, now_ns: int, is_first: bool) -> None:
         cuda = _cuda()
         if cuda is None:
             return
@@ -167,20 +159,39 @@ class DeviceTimes:
                 _Queue(cuda, number, self._given_ns) for number in self._new(cuda)
             ]
         for queue in self._queues:
-            queue.ask(now_ns, is_first=self._n_given == 1)
+            queue.ask(now_ns, is_first)
 
     def _end(self) -> None:
         cuda = _cuda()
         # A thread that hands batches on does not see the work on them.
         hidden = self._queues and (_n_streams_made or self._is_aside)
         later = cuda is not None and self._new(cuda)
-        self._is_other = bool(hidden or later or _is_used_without_events())
+        self._is_other = bool(hidden or later or may_use_unseen_devices())
         for queue in self._queues:
             queue.end()
 
     def _new(self, cuda: ModuleType) -> list[int]:
         known = [queue.number for queue in self._queues]
         return [number for number in _held(cuda) if number not in known]
+
+
+class _Use:
+    """The use of a batch, between two events, and the program's clock beside these.
+
+    A device that is first seen after a batch has no event of its begin. A batch that is
+    not used, as the loop was left, has none of its end.
+    """
+
+    __slots__ = ("asked_ns", "begin", "end", "given_ns", "is_first", "was_idle")
+
+    def __init__(self, given_ns: int, begin: object = None, was_idle: bool = False):
+        self.given_ns, self.begin, self.was_idle = given_ns, begin, was_idle
+        self.end, self.asked_ns, self.is_first = None, 0, False
+
+    @property
+    def last(self) -> object:
+        """The last of its events."""
+        return self.end or self.begin
 
 
 class _Queue:
@@ -195,10 +206,8 @@ class _Queue:
         self.was_behind, self.is_elsewhere = False, False
         self._cuda, self._stream = cuda, None
         self._device = _DEVICES.setdefault(number, _Device())
-        # A device that is first seen after a batch has no event of its begin.
-        self._open: tuple | None = None if given_ns is None else (None, given_ns)
-        # (begin, when if it was idle then, end, when, whether of the first batch)
-        self._steps: deque = deque()
+        self._open = None if given_ns is None else _Use(given_ns)
+        self._unread: deque[_Use] = deque()
         self._last = None
         self._behind_s: list[float] = [0, 0.0]  # number and sum
 
@@ -211,33 +220,33 @@ class _Queue:
     def give(self, now_ns: int) -> None:
         """Record that a batch is given; an idle device passes this at once."""
         stream = self._stream = self._cuda.current_stream(self.number)
-        is_idle = stream.query()
-        self._open = self._record(stream), now_ns if is_idle else None
+        was_idle = stream.query()
+        self._open = _Use(now_ns, self._record(stream), was_idle)
 
     def ask(self, now_ns: int, is_first: bool) -> None:
-        """Record that the next batch is asked for; the one before may be the first."""
-        if self._open is None:
+        """Record that the next batch is asked for, maybe after the first step."""
+        use, self._open = self._open, None
+        if use is None:
             return
         stream = self._cuda.current_stream(self.number)
         self.was_behind |= not stream.query()
         self.is_elsewhere |= self._stream is not None and stream != self._stream
-        self._steps.append((*self._open, self._record(stream), now_ns, is_first))
-        self._open = None
+        use.end, use.asked_ns, use.is_first = self._record(stream), now_ns, is_first
+        self._unread.append(use)
         self.read()
 
     def end(self) -> None:
         """Note that no more comes; of a batch that is not used the begin counts."""
-        if self._open is not None and self._open[0] is not None:
-            self._steps.append((*self._open, None, 0, False))
-        self._open = None
+        use, self._open = self._open, None
+        if use is not None and use.begin is not None:
+            self._unread.append(use)
 
     def read(self) -> bool:
-        """Add the steps that the device has done; return whether these are all."""
-        while self._steps:
-            begin, _, end, *_ = self._steps[0]
-            if not (end or begin).query():
+        """Add what the device has done; return whether that is all."""
+        while self._unread:
+            if not self._unread[0].last.query():
                 return False
-            self._add(*self._steps.popleft())
+            self._add(self._unread.popleft())
         return True
 
     def _record(self, stream: object) -> object:
@@ -246,33 +255,28 @@ class _Queue:
         event.record(stream)
         return event
 
-    def _add(
-        self, begin: object, begun_ns: int | None, end: object, *further: int
-    ) -> None:
+    def _add(self, use: _Use) -> None:
         free = self._device.free
         if self._last is not None:
-            self.idle_s += _between_s(self._last, begin)
+            self.idle_s += _between_s(self._last, use.begin)
             free.append(self._last)
-        self._last = end
-        is_joined = begin is not None and begun_ns is not None
-        if is_joined:
-            self._device.join(begin, begun_ns)
-        if end is not None:
-            self._add_use(begin, begun_ns, end, *further)
-        if begin is not None and not is_joined:
-            free.append(begin)
+        self._last = use.end
+        if use.was_idle:
+            self._device.join(use.begin, use.given_ns)
+        if use.end is not None:
+            self._add_busy(use)
+        if use.begin is not None and not use.was_idle:
+            free.append(use.begin)
 
-    def _add_use(
-        self, begin: object, begun_ns: int, end: object, ended_ns: int, is_first: bool
-    ) -> None:
-        if begin is None:
-            used_s = (ended_ns - begun_ns) / _NS_PER_S
+    def _add_busy(self, use: _Use) -> None:
+        if use.begin is None:
+            busy_s = (use.asked_ns - use.given_ns) / _NS_PER_S
         else:
-            used_s = _between_s(begin, end)
-        self.busy_s += used_s
-        self.first_busy_s += used_s if is_first else 0.0
+            busy_s = _between_s(use.begin, use.end)
+        self.busy_s += busy_s
+        self.first_busy_s += busy_s if use.is_first else 0.0
         self.n_steps += 1
-        behind_s = self._device.behind_s(end, ended_ns)
+        behind_s = self._device.behind_s(use.end, use.asked_ns)
         if behind_s is not None:
             self._behind_s[0] += 1
             self._behind_s[1] += behind_s
@@ -299,50 +303,3 @@ def _held(cuda: ModuleType) -> list[int]:
 
 def _mean(numbers: list[float]) -> float:
     return sum(numbers) / len(numbers)
-
-
-def _is_used_without_events() -> bool:
-    """Return whether this process may use a device that has no events of PyTorch.
-
-    PyTorch and TensorFlow open files of devices to count these, and then say whether
-    they use them.
-    """
-    torch = sys.modules.get("torch")
-    if any(_is_initialized(getattr(torch, name, None)) for name in _BACKENDS):
-        return True
-    if _jax_runs() or _tensorflow_has_devices():
-        return True
-    if not _has_open_device():
-        return False
-    says = "torch" in sys.modules or "tensorflow" in sys.modules
-    return not says or any(name in sys.modules for name in _LIBRARIES)
-
-
-def _is_initialized(backend: object) -> bool:
-    ask = getattr(backend, "is_initialized", None)
-    return ask is not None and bool(ask())
-
-
-def _jax_runs() -> bool:
-    """Return whether JAX computes: its calls return early on a processor, too."""
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    return bool(getattr(bridge, "_backends", None))
-
-
-def _tensorflow_has_devices() -> bool:
-    module = sys.modules.get("tensorflow.python.eager.context")
-    context = getattr(module, "_context", None)
-    devices = getattr(context, "_logical_devices", None) or ()
-    return any("CPU" not in one.device_type for one in devices)
-
-
-def _has_open_device(folder: str = "/proc/self/fd") -> bool:
-    """Return whether this process has a device's file open."""
-    for name in os.listdir(folder):
-        try:
-            path = os.readlink(os.path.join(folder, name))
-        except OSError:  # closed since, as that of the folder itself
-            continue
-        if _FILES.fullmatch(path):
-            return True
-    return False

@@ -209,8 +209,9 @@ class Loops:
         }
 
     def others(self, stream: Stream) -> list[Times]:
-        """Return the times of the loops under way over other loaders."""
-        return [one.times for one in self._streams.under_way() if one is not stream]
+        """Return the times of this thread's loops under way over other loaders."""
+        others = (one for one in self._streams.under_way() if one is not stream)
+        return [one.times for one in others if one.times.is_here]
 
     def _told_by(self, name: str) -> Stream:
         stream = self._named.get(name) or self._streams.new()
@@ -302,9 +303,16 @@ class Fetches:
     def note(self) -> None:
         """Note what was added, and apart the first batch that this process fetched."""
         for epoch, (first, first_ns, n_samples, time_ns) in self._by_epoch.items():
-            told = {"samples": n_samples, "fetch_s": time_ns / 1e9}
-            told |= {"first_samples": first, "first_fetch_s": first_ns / 1e9}
-            note(kind="fetch", epoch=epoch, pid=os.getpid(), rank=rank(), **told)
+            note(
+                kind="fetch",
+                epoch=epoch,
+                pid=os.getpid(),
+                rank=rank(),
+                samples=n_samples,
+                fetch_s=time_ns / 1e9,
+                first_samples=first,
+                first_fetch_s=first_ns / 1e9,
+            )
 
 
 LOOPS = Loops()

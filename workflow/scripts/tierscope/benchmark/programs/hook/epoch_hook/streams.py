@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import weakref
 from contextlib import suppress
@@ -13,6 +14,7 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_LOOK = 0.05  # of the use of the second batch, to look ahead in that of the first
 KERAS = ("keras.", "tf_keras.", "tensorflow.python.keras.")
 
 
@@ -146,7 +148,12 @@ class Times:
         self._n_batches = 0
         self._wait_ns, self._use_ns = [0, 0], [0, 0]  # of the first batch, and of all
         self._given_ns, self._since_ns = 0, 0
-        self._is_used = False
+        self._is_used, self._thread = False, 0
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this thread uses the batches."""
+        return self._thread == threading.get_ident()
 
     def ask(self) -> bool:
         """Note that the program waits from now on; return whether it used a batch."""
@@ -154,12 +161,22 @@ class Times:
         was_used, self._is_used = self._is_used, False
         if was_used:
             used_ns = now_ns - self._since_ns
-            self._use_ns[0] += used_ns if self._n_batches == 1 else 0
+            is_first = self._is_of_first_step(used_ns)
+            self._use_ns[0] += used_ns if is_first else 0
             self._use_ns[1] += used_ns
-            self.devices.ask(now_ns)
+            self.devices.ask(now_ns, is_first)
         if was_used or not self._n_batches:
             self._since_ns = now_ns
         return was_used
+
+    def _is_of_first_step(self, used_ns: int) -> bool:
+        """Return whether a use is of the first step.
+
+        A loader that looks ahead, as that of Accelerate, asks for the second batch when
+        it has the first, and hands the first on when it has the second.
+        """
+        has_looked = self._n_batches == 2 and self._use_ns[0] < _LOOK * used_ns
+        return self._n_batches == 1 or has_looked
 
     def give(self, is_own: bool = True) -> None:
         """Note that it is given what it waits for, which may be another loader's."""
@@ -169,7 +186,7 @@ class Times:
         self._wait_ns[1] += waited_ns
         self._n_batches += is_own
         if is_own:
-            self._given_ns = now_ns
+            self._given_ns, self._thread = now_ns, threading.get_ident()
         self._since_ns, self._is_used = now_ns, True
         self.devices.give(now_ns, is_own)
 
