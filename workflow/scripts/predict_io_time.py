@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 from tierscope.analysis.breakdown import break_down, points_of, select_scenario
 from tierscope.analysis.origin import origin_of
-from tierscope.analysis.predicted_epochs import compare_epochs
+from tierscope.analysis.predicted_epochs import compare_by_epoch
 from tierscope.analysis.prediction import (
     SCALING,
     compare,
@@ -89,7 +89,7 @@ def predict_scenario(
             intervals=intervals,
             **calibration,
         )
-        yield predictions, compare_epochs(predicted, breakdown, predictions, here)
+        yield predictions, compare_by_epoch(predicted, breakdown, predictions, here)
     if pair.scaled_n_osts is not None:
         other = select_scenario(
             io_time, {**pair.scenario, "n_osts": pair.scaled_n_osts}
@@ -100,7 +100,7 @@ def predict_scenario(
         shared = runs[runs["cache_rate_percent"].isin(means_s["cache_rate_percent"])]
         predicted, breakdown = means_s.merge(shared), breakdown.merge(shared)
         predictions = compare(predicted, breakdown, model=SCALING, **calibration)
-        yield predictions, compare_epochs(predicted, breakdown, predictions)
+        yield predictions, compare_by_epoch(predicted, breakdown, predictions)
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tierscope.analysis.breakdown import break_down
-from tierscope.analysis.predicted_epochs import compare_epochs
+from tierscope.analysis.predicted_epochs import compare_by_epoch
 from tierscope.analysis.prediction import compare, prediction_errors, summary
 from tierscope.core.studies import Pair
 from tierscope.core.tables import check_table
@@ -35,7 +35,7 @@ def errors_of(measured, predicted, epochs, goal_percent=5):
     predictions = compare(
         predicted, breakdown, calibration="some", model="simulation", epochs=epochs
     )
-    by_epoch = compare_epochs(predicted, breakdown, predictions, epochs)
+    by_epoch = compare_by_epoch(predicted, breakdown, predictions, epochs)
     by_epoch = check_table(by_epoch, "predicted_epochs")
     pair = Pair("some", KEYS, (), goal_percent)
     errors = prediction_errors(predictions, by_epoch, breakdown, [pair])
@@ -117,13 +117,13 @@ def test_repeat_variation_compares_repetitions_of_one_epoch_only():
     slower = breakdown["epoch"] == 1
     breakdown.loc[slower, "time_s"] *= 10  # another epoch is no repetition
     predictions = compare(breakdown, breakdown, calibration="some", model="mva")
-    by_epoch = compare_epochs(breakdown, breakdown, predictions)
+    by_epoch = compare_by_epoch(breakdown, breakdown, predictions)
     # 10 and 12 s: deviation 2 / sqrt(2) of 11.
     found = by_epoch[by_epoch["cache_rate_percent"] == 0]["repeat_cv_percent"]
     assert found.tolist() == pytest.approx([100 * np.sqrt(2) / 11] * 2)
     once = break_down(io_time_of(TIMES_S))
     predictions = compare(once, once, calibration="some", model="mva")
-    assert compare_epochs(once, once, predictions)["repeat_cv_percent"].isna().all()
+    assert compare_by_epoch(once, once, predictions)["repeat_cv_percent"].isna().all()
 
 
 def test_errors_of_older_tables_are_read(measured):

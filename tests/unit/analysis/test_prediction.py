@@ -7,7 +7,7 @@ import pytest
 from matplotlib.collections import PolyCollection
 from predict_io_time import predict_scenario
 from tierscope.analysis.breakdown import break_down
-from tierscope.analysis.predicted_epochs import compare_epochs
+from tierscope.analysis.predicted_epochs import compare_by_epoch
 from tierscope.analysis.prediction import (
     SCALING,
     compare,
@@ -102,7 +102,7 @@ def errors_of(
         intervals=None if factor is None else intervals_of(predicted, factor),
     )
     predictions = check_table(predictions, "predictions")
-    by_epoch = compare_epochs(predicted, breakdown, predictions)
+    by_epoch = compare_by_epoch(predicted, breakdown, predictions)
     by_epoch = check_table(by_epoch, "predicted_epochs")
     keys = {key: breakdown[key].iloc[0] for key in KEYS}
     pair = Pair("some", keys, calibrated_percent, goal_percent)
@@ -393,7 +393,7 @@ class TestKnownTruth:
         breakdown = break_down(io_time)
         predictions = compare(predicted, breakdown, calibration=AS_WRITTEN, model=model)
         keys = breakdown[list(KEYS)].iloc[0].to_dict()
-        by_epoch = compare_epochs(predicted, breakdown, predictions)
+        by_epoch = compare_by_epoch(predicted, breakdown, predictions)
         pair = Pair(AS_WRITTEN, keys)
         errors = prediction_errors(predictions, by_epoch, breakdown, [pair])
         return errors.iloc[0]

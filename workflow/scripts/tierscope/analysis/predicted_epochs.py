@@ -18,7 +18,7 @@ _EPOCH = ["cache_rate_percent", "epoch"]
 RUN_EPOCH = ["cache_rate_percent", "repetition", "epoch"]
 
 
-def compare_epochs(
+def compare_by_epoch(
     predicted: pd.DataFrame,
     breakdown: pd.DataFrame,
     predictions: pd.DataFrame,
