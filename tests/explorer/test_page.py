@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from explorer.conftest import stalls_at
-from tierscope.analysis.breakdown import select_epoch, select_scenario
+from tierscope.analysis.breakdown import break_down, select_epoch, select_scenario
+from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.whatif import (
     best_point,
     break_down_improved,
@@ -96,13 +97,35 @@ def test_the_best_points_are_marked_with_their_numbers(explorer, io_time, improv
 
 def test_stall_stands_beside_the_class_with_most_io_time(explorer_with, io_time):
     stalls = stalls_at(io_time, 40, [0.5, 1.0, 2.0, 0.0, 0.0])
-    explorer = explorer_with(computes=True, stalls=stalls)
+    limits = decide_limits(break_down(io_time), None, stalls, 1, may_hide=True)
+    limits = limits[limits["cache_rate_percent"] == 40]
+    explorer = explorer_with(limits=limits, stalls=stalls)
     explorer.set(cache_rate_percent=40)
-    most, stall = explorer.text("looked_at_today_limit").split("; ")
+    most, stall, limit, _ = explorer.text("looked_at_today_limit").split("; ")
     assert " has most I/O time (" in most
     assert stall == "stall by the model: LFS-READ 2.00 s of 3.50 s"
+    assert limit == "what limits is undecided (LFS-READ if storage limits"
     explorer.set(cache_rate_percent=60)  # not in the table
     assert explorer.text("looked_at_today_limit").endswith("%)")
+    assert explorer.complaints() == []
+
+
+def test_no_cheapest_improvement_is_named_where_storage_does_not_limit(
+    explorer_with, io_time
+):
+    limits = decide_limits(break_down(io_time), None, None, 1, may_hide=True)
+    first = (limits[["dataset", "n_osts"]] == ["small", 60]).all(axis=1)
+    limits.loc[first, "storage"] = "does not limit"
+    limits.loc[first, ["most_s", "most_percent", "why"]] = [0.1, 2.0, ""]
+    explorer = explorer_with(limits=limits)
+    assert "heapest" not in explorer.text("combinations_text")
+    assert "combinations of" in explorer.text("combinations_text")
+    assert explorer.table("cheapest", ["x_percent"]).empty
+    assert "Star" not in explorer.signal("map_subtitle")[0]
+    limited = "limited by computation and processor (storage at most 2.0"
+    assert limited in explorer.text("looked_at_today_limit")
+    explorer.set(scenario=1)  # undecided
+    assert "The cheapest of these: " in explorer.text("combinations_text")
     assert explorer.complaints() == []
 
 

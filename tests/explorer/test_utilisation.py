@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from explorer.conftest import open_page, stalls_at, write_page
+from tierscope.analysis.breakdown import break_down
+from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.utilisation import (
     UtilisationGoal,
     mean_utilisation,
@@ -26,6 +28,8 @@ def estimates(by_model):
 
 @pytest.fixture(scope="session")
 def utilisation_page(io_time, estimates, tmp_path_factory):
+    stalls = stalls_at(io_time, 40, [0.5, 1.0, 2.0, 0.0, 4.0])
+    limits = decide_limits(break_down(io_time), None, stalls, 1, may_hide=True)
     return write_page(
         io_time,
         tmp_path_factory.mktemp("utilisation") / "explorer.html",
@@ -33,7 +37,8 @@ def utilisation_page(io_time, estimates, tmp_path_factory):
         goal=UtilisationGoal(40),
         computation="explorer_utilisation.vega.yaml",
         method="model",
-        stalls=stalls_at(io_time, 40, [0.5, 1.0, 2.0, 0.0, 4.0]),
+        stalls=stalls,
+        limits=limits[limits["cache_rate_percent"] == 40],
     )
 
 
@@ -82,9 +87,9 @@ def test_page_says_why_the_rule_is_missing_and_hides_its_column(page):
 
 def test_stall_of_the_cache_rate_is_said(page):
     page.set(cache_rate_percent=40)
-    assert page.text("looked_at_today_limit") == (
-        "stall by the model: several classes together 4.00 s of 7.50 s"
-    )
+    stall, limit, _ = page.text("looked_at_today_limit").split("; ")
+    assert stall == "stall by the model: several classes together 4.00 s of 7.50 s"
+    assert limit.startswith("what limits is undecided (several classes together if")
     page.set(cache_rate_percent=60)  # not in the table
     assert page.text("looked_at_today_limit") == ""
 

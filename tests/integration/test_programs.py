@@ -20,6 +20,7 @@ from integration.programs import HALF, N_FILES, PLACED, Programs, in_memory
 from native import advice_library
 from sessions import HANG_S
 from tierscope.analysis.comparing.staging import fills_of
+from tierscope.core.columns import AFTER_TRAINING
 from tierscope.core.description import Run
 from tierscope.core.machine import MEMORY
 from tierscope.core.tables import read_table
@@ -135,6 +136,62 @@ def test_run_is_refused_if_only_one_of_its_ranks_marks_epochs(two):
     code = "if os.environ['PMI_RANK'] == '0': mark(1)\n"
     failed = ["ranks that open files and begin no epoch, while others do"]
     assert two.run(code + READ_ALL).failed == failed
+
+
+TRAIN_AND_TEST = """
+from epoch_hook.loops import LOOPS, take
+from epoch_hook.streams import Loader, Place
+class Data: pass
+def loop(data, names, is_evaluation):
+    of = Loader(data, kind=(), size=None, source=id)
+    place = Place((id(data),))
+    stream = LOOPS.begin("made up", of, place, {}, is_evaluation)[1]
+    batches = iter(names)
+    try:
+        while True: read(take(stream, next, batches))
+    except StopIteration: pass
+def write(name, n_bytes):
+    with open(name, "wb", buffering=0) as file: file.write(bytes(n_bytes))
+train, held = Data(), Data()
+for epoch in range(2):
+    loop(train, names[:12], False)
+    write("between", 10)
+    read(names[12])
+    loop(held, names[13:16], True)
+    write("checkpoint", 500)
+for name in names[16:20]: read(name)  # the test set
+"""
+
+
+def test_what_follows_the_last_loop_is_in_no_epoch(one):
+    run = one.run(TRAIN_AND_TEST)
+    evidence = run.evidence
+    assert run.failed == []  # the logs have each open of the events, and no other
+    opened = evidence.opens.groupby("epoch")["file_id"].agg(sorted).to_dict()
+    ids = one.files.sort_values("path")["file_id"].tolist()
+    assert opened == {
+        **{epoch: sorted(ids[:16]) for epoch in (0, 1)},
+        AFTER_TRAINING: sorted(ids[16:20]),
+    }
+    sizes = one.files.set_index("file_id")["size_bytes"]
+    read = evidence.file_records.groupby("epoch")["bytes_read"].sum()
+    assert read.to_dict() == {e: sizes[some].sum() for e, some in opened.items()}
+    other = evidence.other_time
+    written = other[other["call"] == "write"].groupby(["epoch", "in_loop"])["bytes"]
+    assert written.sum().to_dict() == {
+        (0, True): 510,
+        (1, True): 10,
+        (AFTER_TRAINING, True): 500,
+    }
+    marks = pd.read_parquet(run.folder / "marks.parquet")
+    marks = marks[marks["what"] != "evaluation"]
+    assert marks["epoch"].tolist() == [0, 1, AFTER_TRAINING]
+    assert marks["began_s"].tolist()[1:] == marks["ended_s"].tolist()[:-1]
+    processes = pd.read_parquet(run.folder / "program_processes.parquet")
+    assert marks["ended_s"].iloc[-1] == processes["ended_s"].max()
+    answer, words = run.said()["after"]
+    assert answer == "no"
+    assert "It opened 4 files of the dataset, 4 times in all." in words
 
 
 def test_all_ways_to_a_file_are_seen_and_a_program_without_marks_is_one_phase(one):

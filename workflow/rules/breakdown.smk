@@ -13,7 +13,7 @@ rule break_down_io_time:
     conda:
         "../../environment.yml"
     params:
-        computes=EXPERIMENT.computes,
+        may_hide=EXPERIMENT.may_hide_io,
     message:
         "Breaking down the I/O time of the slowest process."
     script:

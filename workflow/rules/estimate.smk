@@ -18,8 +18,9 @@ if MODEL in METHODS:
     MODEL_WORDS = model_words(SETTINGS["model"]["whatif"], CALIBRATED)
 # The stall of each class by the model, where it can be told.
 STALLS = [] if EXPERIMENT.why_no_stalls else f"{TABLES}/class_stalls.parquet"
-# Those who name a bottleneck need it only where computation may hide I/O time.
+# What limits is named by it only where computation may hide I/O time.
 STALLS_OF_TRAINING = STALLS if EXPERIMENT.computes else []
+LIMITS = f"{TABLES}/limits.parquet"  # what limits each point
 ESTIMATES = {
     RULE: f"{TABLES}/estimates.parquet",
     MODEL: f"{TABLES}/estimates_model.parquet",
@@ -113,7 +114,6 @@ if STALLS:
                 }
                 for scenario in EXPERIMENT.stalling
             ],
-            computes=EXPERIMENT.computes,
             epoch=SETTINGS["figures"]["epoch"],
         message:
             "Estimating by the model how long processes wait for each class."
@@ -203,5 +203,6 @@ rule tables:
                 "estimates",
                 "goals",
                 "combinations",
+                "limits",
             ],
         ),

@@ -11,6 +11,7 @@ rule build_explorer:
         epochs=f"{TABLES}/epochs.parquet",
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
         stalls=STALLS_OF_TRAINING,
+        limits=LIMITS,
         page=from_here(WORKFLOW / "templates/explorer.html"),
         computation=from_here(WORKFLOW / "templates" / EXPLORER_COMPUTATION),
         observations=observations(),
@@ -32,7 +33,6 @@ rule build_explorer:
         goal=TIME_GOAL,
         percent=GOAL_PERCENT,
         search=SETTINGS["whatif"]["search"],
-        computes=EXPERIMENT.computes,
         provenance=PROVENANCE,
         dataset_titles=DATASET_TITLES,
     message:

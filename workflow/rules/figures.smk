@@ -64,6 +64,7 @@ rule plot_breakdown:
         breakdown=f"{TABLES}/breakdown.parquet",
         spread=f"{TABLES}/spread.parquet",
         stalls=STALLS_OF_TRAINING,
+        limits=LIMITS,
         observations=observations(),
         library=library("plot_breakdown"),
     output:
@@ -78,7 +79,6 @@ rule plot_breakdown:
         scenarios=SCENARIOS,
         provenance=PROVENANCE,
         dataset_titles=DATASET_TITLES,
-        computes=EXPERIMENT.computes,
     message:
         "Drawing figure 2, the breakdown of the slowest process."
     script:
@@ -90,6 +90,7 @@ rule plot_improvement:
         estimates=[ESTIMATES[method] for method in METHODS],
         goals=f"{TABLES}/goals.parquet" if BY_UTILISATION else [],
         spread=f"{TABLES}/spread.parquet",
+        limits=LIMITS,
         observations=observations(),
         library=library("plot_improvement"),
     output:
@@ -117,6 +118,7 @@ rule plot_sufficient_combinations:
         estimates=[ESTIMATES[method] for method in METHODS],
         goals=f"{TABLES}/goals.parquet",
         spread=f"{TABLES}/spread.parquet",
+        limits=LIMITS,
         observations=observations(),
         library=library("plot_sufficient_combinations"),
     output:
@@ -148,6 +150,7 @@ rule plot_cheapest_combination:
         combinations=f"{TABLES}/combinations.parquet",
         estimates=f"{TABLES}/estimates_cheapest.parquet" if BY_UTILISATION else [],
         spread=f"{TABLES}/spread.parquet",
+        limits=LIMITS,
         observations=observations(),
         library=library("plot_cheapest_combination"),
     output:
@@ -173,6 +176,7 @@ rule plot_cheapest_combination:
 rule plot_stalls:
     input:
         storage_time=f"{TABLES}/storage_time.parquet",
+        epochs=f"{TABLES}/epochs.parquet",
         stalls=STALLS,
         observations=observations(),
         library=library("plot_stalls"),

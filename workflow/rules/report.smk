@@ -32,6 +32,7 @@ rule build_report:
         background=background_table(),
         storage_time=STORAGE_TIME,
         stalls=STALLS_OF_TRAINING,
+        limits=LIMITS,
         runs=when_launched(if_measured(run_files("run.json"))),
         audits=if_measured(run_files("audit.json")),
         simulations=SIMULATIONS,
@@ -61,7 +62,6 @@ rule build_report:
         dataset_titles=DATASET_TITLES,
         figures=REPORT_FIGURES,
         anonymous=SETTINGS["report"]["anonymous"],
-        computes=EXPERIMENT.computes,
     message:
         "Building the report."
     script:

@@ -17,7 +17,7 @@ from tierscope.core.tables import empty_table, read_table, write_table
 from tierscope.policies import kind_of
 from tierscope.trace.background import sum_background
 from tierscope.trace.file_records import read_background_records, read_file_records
-from tierscope.trace.program_records import read_program_records
+from tierscope.trace.program_records import LoopEnds, read_program_records
 
 MOST_FAILURES = 8  # of which an error names the runs
 
@@ -53,26 +53,42 @@ def read_program_evidence(
     names = {Path(path).stem: path for path in tables}
     files = read_table(manifest, "user_manifest")
     check_list(run, files)
+    processes = read_table(names["program_processes"], "program_processes")
+    loop_ends = loop_ends_of(run, processes)
     records = read_program_records(
         Path(logs),
         run.tier_roots,
         run.observed["dataset"],
         files["path"].tolist(),
         run.observed["written"],
-        ranks_of_processes(
-            read_table(names["program_processes"], "program_processes"), run.placement
-        ),
+        ranks_of_processes(processes, run.placement),
+        loop_ends,
     )
-    opens = read_table(names["opens"], "opens")
+    opens = read_table(names["opens"], "opens", after_training=True)
     return ProgramEvidence(
         run,
         records,
         opens[~opens["for_writing"]],
-        read_table(epochs, "run_epochs"),
+        read_table(epochs, "run_epochs", after_training=True),
         files,
-        read_table(names["decisions"], "decisions") if "decisions" in names else None,
+        read_table(names["decisions"], "decisions", after_training=True)
+        if "decisions" in names
+        else None,
         read_table(names["marks"], "marks"),
         opens[opens["for_writing"]],
+        loop_ends,
+    )
+
+
+def loop_ends_of(run: Run, processes: pd.DataFrame) -> LoopEnds:
+    """Return where the loops of a program ended; old runs do not tell.
+
+    `processes` is table `program_processes`.
+    """
+    ends = run.observed.get("loop_ends", ())
+    return LoopEnds(
+        {(one["node"], one["number"]): one["epoch"] for one in ends},
+        dict(zip(processes["rank"], processes["node"], strict=True)),
     )
 
 

@@ -9,7 +9,7 @@ from tierscope.analysis.breakdown import (
     without_peers,
 )
 from tierscope.analysis.origin import origin_of
-from tierscope.analysis.training.stalls import limit_notes
+from tierscope.analysis.training.limit import advice_on, limit_notes
 from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import make_goal
 from tierscope.core.files import log_to, write_text
@@ -32,6 +32,7 @@ if __name__ == "__main__":
         goal = make_goal(shown, epochs, **params.goal)
     else:
         goal = UtilisationGoal(params.percent)
+    limits = read_table(snakemake.input.limits, "limits")
     start = Start(
         scenario=params.scenario,
         epoch=epoch,
@@ -39,11 +40,12 @@ if __name__ == "__main__":
         pair=params.pairs[0],
         method=params.method,
         origin=origin,
-        computes=params.computes,
+        limits=limits,
         **params.search,
     )
     stalls = snakemake.input.stalls
     stalls = read_table(stalls, "class_stalls") if stalls else None
+    advice = advice_on(select_scenario(limits, params.scenario), origin.phase)
     scenarios = scenario_titles(io_time, params.dataset_titles)
     explorer = build_explorer(
         io_time,
@@ -57,7 +59,7 @@ if __name__ == "__main__":
         pairs=params.pairs,
         model=params.model,
         stalls=stalls,
-        note=" ".join(limit_notes(stalls, scenarios)) if params.computes else "",
+        note=" ".join(filter(None, [advice.words, *limit_notes(limits, scenarios)])),
     )
     write_text(snakemake.output.explorer, explorer)
     print(f"{len(explorer.encode()) / 2**20:.1f} MiB")

@@ -58,7 +58,7 @@ if __name__ == "__main__":
     run_facts = None
     if given.run_facts:
         run_facts = read_table(given.run_facts, "run_facts")
-    names = ("breakdown", "spread", "goals", "combinations", "claims")
+    names = ("breakdown", "spread", "goals", "combinations", "limits", "claims")
     names += ("statements", "certificate")  # of programs
     present = [name for name in names if given.get(name)]
     tables = {name: read_table(given[name], name) for name in present}
@@ -83,7 +83,6 @@ if __name__ == "__main__":
         policy_claims=policy_claims,
         policy_summary=policy_summary,
         storage_time=storage_time,
-        computes=params.computes,
         stalls=stalls,
         background=background,
         run_facts=run_facts,

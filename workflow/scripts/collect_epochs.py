@@ -14,10 +14,13 @@ def with_keys(epochs: pd.DataFrame, run: Run) -> pd.DataFrame:
     return epochs.assign(**run_keys(run, run.point))
 
 
-def joined_epochs(epochs: Iterable[str], runs: Iterable[str]) -> pd.DataFrame:
+def joined_epochs(
+    epochs: Iterable[str], runs: Iterable[str], *, after_training: bool = False
+) -> pd.DataFrame:
     """Return table `epochs` of some runs, by their tables and their `run.json`."""
+    options = {"after_training": after_training}
     return pd.concat(
-        with_keys(read_table(path, "run_epochs"), Run.read(run))
+        with_keys(read_table(path, "run_epochs", **options), Run.read(run))
         for path, run in zip(epochs, runs, strict=True)
     )
 
@@ -30,6 +33,8 @@ def utilisation(epochs: pd.DataFrame) -> pd.DataFrame:
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
-    epochs = joined_epochs(snakemake.input.epochs, snakemake.input.runs)
+    epochs = joined_epochs(
+        snakemake.input.epochs, snakemake.input.runs, after_training=True
+    )
     write_table(epochs, snakemake.output.epochs, "epochs")
     write_table(utilisation(epochs), snakemake.output.utilisation, "utilisation")

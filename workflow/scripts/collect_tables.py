@@ -6,5 +6,5 @@ from tierscope.core.tables import read_tables, write_table
 if __name__ == "__main__":
     log_to(snakemake.log[0])
     for name, path in snakemake.output.items():
-        table = read_tables(snakemake.input[name], name)
+        table = read_tables(snakemake.input[name], name, after_training=True)
         write_table(table, path, name)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import pandas as pd
-from tierscope.analysis.training.stalls import limits
+from tierscope.analysis.training.stalls import largest_stalls
 from tierscope.core.files import log_to
 from tierscope.core.output.streams import end
 from tierscope.core.scenario import Point
@@ -40,9 +40,8 @@ def main() -> None:
             )
     stalls = pd.concat(tables, ignore_index=True)
     write_table(stalls, snakemake.output.stalls, "class_stalls")
-    if snakemake.params.computes:
-        print("What limits each point, by its stall:")
-        print(limits(stalls).reset_index().to_string(index=False))
+    print("The largest stall of each point:")
+    print(largest_stalls(stalls).reset_index().to_string(index=False))
 
 
 if __name__ == "__main__":

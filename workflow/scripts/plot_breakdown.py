@@ -18,7 +18,7 @@ if __name__ == "__main__":
         shown_epoch(breakdown, snakemake.params.epoch),
         provenance=origin_of(snakemake),
         dataset_titles=snakemake.params.dataset_titles,
-        computes=snakemake.params.computes,
+        limits=read_table(snakemake.input.limits, "limits"),
         stalls=read_table(stalls, "class_stalls") if stalls else None,
     )
     save_figure(figure, snakemake.output)

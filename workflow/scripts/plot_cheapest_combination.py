@@ -6,16 +6,18 @@ import pandas as pd
 from tierscope.analysis.breakdown import select_epoch, select_scenario, shown_epoch
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.search import cheapest_combination
+from tierscope.analysis.training.limit import advice_on
 from tierscope.analysis.whatif import break_down_improved
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table
 from tierscope.core.words import is_utilisation
+from tierscope.figures.before_after import no_improvement
 from tierscope.figures.cheapest_combination import (
     plot_cheapest_combination,
     plot_cheapest_utilisation,
 )
-from tierscope.figures.style import save_figure
+from tierscope.figures.style import save_figure, write_first
 
 
 def shown_improvements(
@@ -44,7 +46,12 @@ if __name__ == "__main__":
         "provenance": origin_of(snakemake),
         "dataset_titles": snakemake.params.dataset_titles,
     }
-    if is_utilisation(goal):
+    limits = read_table(snakemake.input.limits, "limits")
+    limits = select_scenario(limits, snakemake.params.scenario)
+    advice = advice_on(limits, words["provenance"].phase)
+    if not advice.is_given:
+        figure = no_improvement(limits, spread, **words)
+    elif is_utilisation(goal):
         estimates = read_table(snakemake.input.estimates, "estimates")
         figure = plot_cheapest_utilisation(
             estimates, goal, cheapest, spread, model=snakemake.params.model, **words
@@ -56,6 +63,8 @@ if __name__ == "__main__":
         figure = plot_cheapest_combination(
             break_down_improved(io_time, improvements), goal, cheapest, spread, **words
         )
+    if advice.is_given:
+        write_first(figure, advice.words)
     save_figure(figure, snakemake.output)
     print(goal.to_string())
     print("no combination meets the goal" if cheapest is None else cheapest.to_string())

@@ -2,11 +2,12 @@
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario, shown_epoch
 from tierscope.analysis.origin import origin_of
+from tierscope.analysis.training.limit import advice_on
 from tierscope.analysis.whatif import estimated_breakdown
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, read_tables
 from tierscope.figures.improvement import plot_improved_utilisation, plot_improvement
-from tierscope.figures.style import save_figure
+from tierscope.figures.style import save_figure, write_first
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
@@ -33,4 +34,7 @@ if __name__ == "__main__":
     else:
         breakdown = estimated_breakdown(estimates, improvements)
         figure = plot_improvement(breakdown, spread, **words)
+    limits = read_table(snakemake.input.limits, "limits")
+    limits = select_scenario(limits, snakemake.params.scenario)
+    write_first(figure, advice_on(limits, words["provenance"].phase).words)
     save_figure(figure, snakemake.output)

@@ -3,6 +3,7 @@
 from tierscope.analysis.breakdown import select_scenarios, shown_epoch
 from tierscope.analysis.comparing.ideal import storage_sentences
 from tierscope.analysis.origin import origin_of
+from tierscope.analysis.training.after_training import times_after_training
 from tierscope.core.files import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.style import save_figure
@@ -25,5 +26,8 @@ if __name__ == "__main__":
         sentences=storage_sentences(table, epoch, origin, titles),
         goal_percent=params.goal.get("percent") if is_goal else None,
         dataset_titles=titles,
+        after_s=times_after_training(
+            read_table(given.epochs, "epochs", after_training=True), epoch
+        ),
     )
     save_figure(figure, snakemake.output)

@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tierscope.audit.copies import copies_in_time, copies_made
+from tierscope.core.columns import AFTER_TRAINING
 
 
 def decisions_of(*rows):
@@ -63,3 +64,13 @@ def test_copies_that_fail_have_a_cause(failed, words):
     answer, found = copies_made(decisions_of(*rows), np.full(5, 10))
     assert answer == "no"
     assert words in found
+
+
+def test_copies_after_training_are_of_no_epoch_that_another_one_follows():
+    after = [
+        (20.0, "begin", AFTER_TRAINING, 3, ""),
+        (21.0, "end", AFTER_TRAINING, 3, ""),
+        (22.0, "placed", AFTER_TRAINING, 3, "read again"),
+    ]
+    answer, words = copies_in_time(decisions_of(*copied(0, 1, 9), NEXT, *after))
+    assert answer == "yes", words

@@ -7,6 +7,7 @@ from tierscope.audit.decisions import (
     n_differences,
     room_of,
 )
+from tierscope.core.columns import AFTER_TRAINING
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.data.shuffle import epoch_files
@@ -383,3 +384,22 @@ def test_background_is_summed_by_node_and_epoch(good):
     assert first["gfs_bytes"] == SIZE * again == SIZE * first["gfs_opens"]
     assert first["lfs_bytes"] == 6 * SIZE
     assert first["lfs_write_time_s"] == pytest.approx(1.2)
+
+
+def test_copies_after_training_have_a_row_of_their_node(good):
+    decisions = pd.DataFrame(good.decisions)
+    is_last = decisions["epoch"] == EPOCHS - 1
+    moved = decisions.assign(epoch=decisions["epoch"].where(~is_last, AFTER_TRAINING))
+    table = sum_background(
+        pd.DataFrame(good.background),
+        moved[moved["node"] == 0],
+        {rank: rank // PER_NODE for rank in range(4)},
+        {0: [0.5] * EPOCHS, 1: [1.0] * EPOCHS},
+    )
+    check_table(table, "run_background")
+    keys = table[["node", "epoch"]].to_numpy().tolist()
+    assert keys == [
+        *[[0, epoch] for epoch in (AFTER_TRAINING, *range(EPOCHS))],
+        *[[1, epoch] for epoch in range(EPOCHS)],
+    ]
+    assert table["drain_time_s"].tolist() == [0.0, *[0.5] * EPOCHS, *[1.0] * EPOCHS]

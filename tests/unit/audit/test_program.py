@@ -4,12 +4,14 @@ import pandas as pd
 import pytest
 from descriptions import describe_run
 from tierscope.audit.program import ProgramEvidence, audit_program, statements
+from tierscope.core.columns import AFTER, AFTER_TRAINING
 from tierscope.trace.other_time import ProcessSums, Sum
 from tierscope.trace.program_records import (
     BELOW,
     ELSEWHERE,
     HANDED_EPOCH,
     WRITTEN,
+    LoopEnds,
     ProgramRecords,
 )
 
@@ -542,3 +544,55 @@ def test_epoch_without_opens_has_no_io_time():
     assert evidence(**both).epochs_with_opens == [0]
     assert said(**both, epoch=1)["cover"][0] == "no"
     assert "time" not in said(**both, epoch=1)
+
+
+WRITE = AFTER, "loop", "write", "ext4", "/", 1, 9, 0.7
+
+
+def after_training(time_s, opened=(), sums=()):
+    """Return the evidence of a run that goes on after its training."""
+    found = evidence(sums=sums)
+    row = {"rank": 0, "epoch": AFTER_TRAINING, "execution_time_s": time_s}
+    rows = [{**found.opens.iloc[i], "epoch": AFTER_TRAINING} for i in opened]
+    return replace(
+        found,
+        epochs=pd.concat([found.epochs, pd.DataFrame([row])]),
+        opens=pd.concat([found.opens, pd.DataFrame(rows)]),
+        loop_ends=LoopEnds({(0, AFTER): AFTER_TRAINING}, {0: 0}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "answer", "words"),
+    [
+        (after_training(0.01), "yes", "Less than 1 % of the last epoch's time passed"),
+        (after_training(0.5), "no", "program took 0.500 s, where the last epoch took"),
+        (after_training(0.01, [0, 1]), "no", "It opened 2 files of the dataset, 2 tim"),
+        (
+            after_training(1.0, sums=[WRITE]),
+            "no",
+            "Calls on files outside of the dataset: write 0.700 s on / (ext4).",
+        ),
+    ],
+)
+def test_what_follows_training_is_said_with_its_time(found, answer, words):
+    said = statements(found)
+    (row,) = said[said["statement"] == "after"].to_dict("records")
+    assert (row["answer"], row["epoch"]) == (answer, -1)
+    assert words in row["words"]
+
+
+def test_what_is_read_after_training_is_in_no_epoch_but_in_the_audit():
+    found = after_training(0.5, [0, 1])
+    failed = {one.name for one in audit_program(found) if not one.passed}
+    assert failed == {
+        "files, epochs and tiers with fewer opens in the logs than in the events"
+    }
+    covers = statements(found).set_index(["statement", "epoch"])["words"]
+    assert covers["cover", 1] == "All 4 files were opened."
+    assert found.epochs_with_opens == [AFTER_TRAINING, 0, 1]
+    assert found.n_epochs == 2
+
+
+def test_run_of_which_no_end_of_a_loop_is_known_says_nothing_of_what_follows():
+    assert "after" not in set(statements(evidence())["statement"])

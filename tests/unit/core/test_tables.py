@@ -8,13 +8,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from tierscope.core.columns import LATER, TABLES
+from tierscope.core.columns import LATER, TABLES, WITH_AFTER
 from tierscope.core.tables import (
     TableError,
     check_table,
     empty_table,
     open_table,
     read_table,
+    read_tables,
     write_columns,
     write_rows,
     write_table,
@@ -117,6 +118,25 @@ def folder(tmp_path):
         write_table(rows, path / f"{place}.parquet", "refusals")
     (path / ".snakemake_timestamp").touch()
     return path
+
+
+def test_rows_after_training_are_read_only_where_they_are_wanted(path):
+    n_rows = 3
+    empty = empty_table("io_time")
+    table = pd.DataFrame({name: ["gfs_read"] * n_rows for name in empty.columns})
+    numbers = empty.select_dtypes("number").columns
+    table[numbers] = 1
+    table = table.assign(source="measured", epoch=[-1, 0, 1]).astype(empty.dtypes)
+    write_table(table, path, "io_time")
+    assert read_table(path, "io_time")["epoch"].tolist() == [0, 1]
+    assert read_tables([path] * 2, "io_time")["epoch"].tolist() == [0, 1, 0, 1]
+    assert read_table(path, "io_time", after_training=True).equals(table)
+
+
+@pytest.mark.parametrize("name", ["epochs", "io_time", "other_time", "opens"])
+def test_tables_of_programs_may_have_rows_after_training(name):
+    assert name in WITH_AFTER
+    assert "utilisation" not in WITH_AFTER
 
 
 def test_a_folder_of_files_is_one_table(folder):

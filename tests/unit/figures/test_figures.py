@@ -15,6 +15,7 @@ from tierscope.analysis.breakdown import (
     spread_over_repetitions,
 )
 from tierscope.analysis.search import cheapest_combination, search_combinations
+from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.whatif import (
     Goal,
     break_down_improved,
@@ -113,8 +114,11 @@ def draw_times(io_time):
     )
 
 
-def draw_breakdown(io_time, epoch=1):
-    return plot_breakdown(break_down(io_time), spread_of(io_time), epoch, **ARGUMENTS)
+def draw_breakdown(io_time, epoch=1, stalls=None, **changes):
+    breakdown = break_down(io_time)
+    limits = decide_limits(breakdown, None, stalls, epoch, stalls is not None)
+    words = ARGUMENTS | {"limits": limits, "stalls": stalls} | changes
+    return plot_breakdown(breakdown, spread_of(io_time), epoch, **words)
 
 
 MODEL_WORDS = "a network of queues, made up"
@@ -293,14 +297,7 @@ def test_stall_of_several_classes_together_stands_on_that_of_the_classes(togethe
     """I/O time is at most 10 s, the stall of the classes 3 s."""
     table = io_time_of()
     stalls = stalls_of(SECONDS, (1, 2, 0, 0, together_s))
-    figure = plot_breakdown(
-        break_down(table),
-        spread_of(table),
-        1,
-        **ARGUMENTS,
-        computes=True,
-        stalls=stalls,
-    )
+    figure = draw_breakdown(table, stalls=stalls)
     (ax,) = figure.axes
     hatched = [bar for bar in ax.patches if bar.get_hatch() and bar.get_height()]
     tops = [bar for bar in hatched if to_hex(bar.get_facecolor()) == "#cc79a7"]
@@ -317,10 +314,8 @@ def test_stall_of_several_classes_together_stands_on_that_of_the_classes(togethe
 def test_points_at_which_the_machine_drifted_have_squares():
     table = io_time_of(repetitions=3)
     scenario = tuple(table[columns.SCENARIO].iloc[0])
-    arguments = ARGUMENTS | {
-        "provenance": Origin(PROVENANCE, drifted=[(*scenario, 50)]),
-    }
-    figure = plot_breakdown(break_down(table), spread_of(table), 1, **arguments)
+    origin = Origin(PROVENANCE, drifted=[(*scenario, 50)])
+    figure = draw_breakdown(table, provenance=origin)
     (ax,) = figure.axes
     (square,) = lines_with(ax, "s")
     assert points_of(square) == [(50, 7)]

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from tierscope.core.tables import with_later_columns
 from tierscope.pages.sweep_summary import summary_lines
 
 SCENARIO = {
@@ -41,7 +42,8 @@ def storage(table, ideal_s=1.0):
     """Return table `storage_time` of the points of a table."""
     points = table[table["rank"] == 0].groupby("cache_rate_percent").first()
     points = points.reset_index().drop(columns=["rank", "repetition"])
-    return points.assign(
+    points = points.assign(
+        n_repetitions=2,
         compute_time_s=float("nan"),
         ideal_time_s=ideal_s,
         other_s=0.0,
@@ -54,6 +56,7 @@ def storage(table, ideal_s=1.0):
         utilisation_percent=float("nan"),
         ideal_utilisation_percent=float("nan"),
     )
+    return with_later_columns(points, "storage_time")
 
 
 def lines_of(table, storage_time=None, **answers):

@@ -5,6 +5,7 @@ import math
 import pandas as pd
 import pytest
 from job_logs import write_job_log
+from tierscope.core.columns import AFTER, AFTER_TRAINING
 from tierscope.core.tables import check_table
 from tierscope.trace.log import read_any_log
 from tierscope.trace.other_time import (
@@ -159,3 +160,21 @@ def test_what_no_tracer_has_seen_is_missing_and_not_0():
 )
 def test_older_tracers_and_a_sites_darshan_see_no_such_calls(tracer, sees):
     assert sees_others(tracer) == sees
+
+
+def test_what_follows_training_is_of_one_program_after_the_other():
+    first = process(7, (0, "loop"), (AFTER, "loop"), (AFTER, "beside"))
+    second = process(8, (1, "loop"), (AFTER + 1, "loop"), (AFTER + 2, "loop"))
+    ends = {AFTER: AFTER_TRAINING, AFTER + 1: 1, AFTER + 2: AFTER_TRAINING}
+    table = other_time(
+        [first, second],
+        marks((0, 7), (0, 8)),
+        MOUNTS,
+        lambda rank, epoch: ends.get(epoch, epoch),
+    )
+    assert seconds(table) == {
+        (0, 0, True): 1,
+        (0, 1, True): 2,
+        (0, AFTER_TRAINING, True): 2,
+        (0, AFTER_TRAINING, False): 1,
+    }

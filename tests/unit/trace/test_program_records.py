@@ -3,9 +3,14 @@
 import pandas as pd
 import pytest
 from job_logs import write_job_log
+from tierscope.core.columns import AFTER, AFTER_TRAINING
 from tierscope.trace import log
 from tierscope.trace.log import SHARED, LogError
-from tierscope.trace.program_records import HANDED_EPOCH, read_program_records
+from tierscope.trace.program_records import (
+    HANDED_EPOCH,
+    LoopEnds,
+    read_program_records,
+)
 
 NAMES = ["a.bin", "sub/b.bin"]
 ROOTS = {"gfs": ["/links/gfs", "/links 2/gfs"], "lfs": ["/links/lfs", "/links 2/lfs"]}
@@ -194,3 +199,24 @@ def test_log_of_a_site_counts_with_the_rank_of_its_process(tmp_path):
     assert found.file_records["rank"].tolist() == [5]
     with pytest.raises(LogError, match="is of no process that is known to have run on"):
         read_program_records(tmp_path, ROOTS, "/data", NAMES, rank_of_pid={42: 6})
+
+
+def test_numbers_in_place_of_epochs_are_those_of_the_node_of_their_rank(tmp_path):
+    paths = f"/links/gfs.ep{AFTER}/a.bin", f"/links/lfs.ep{AFTER + 1}/a.bin"
+    for rank in (0, 3):
+        rows = [("POSIX", 0, path, READ) for path in paths]
+        path, metadata = tmp_path / f"{rank}.darshan", {"rank": str(rank)}
+        write_job_log(path, rows, metadata=metadata)
+    ends = {(0, AFTER): 1, (0, AFTER + 1): AFTER_TRAINING, (1, AFTER + 1): 7}
+    loop_ends = LoopEnds(ends, {0: 0, 3: 1})
+    found = read_program_records(tmp_path, ROOTS, "/data", NAMES, loop_ends=loop_ends)
+    columns = ["rank", "epoch", "tier", "opens"]
+    assert sorted(found.file_records[columns].to_numpy().tolist()) == [
+        [0, AFTER_TRAINING, "lfs", 1],
+        [0, 1, "gfs", 1],
+        [3, AFTER_TRAINING, "gfs", 1],  # whose end was lost
+        [3, 7, "lfs", 1],
+    ]
+    assert set(found.readers) == {
+        *[(0, 1), (0, AFTER_TRAINING), (3, AFTER_TRAINING), (3, 7)]
+    }

@@ -21,9 +21,9 @@
  * IS_SHARED means that another descriptor may be of the same open.
  */
 #define IS_SHARED (UINT64_C(1) << 63)
-enum { NUMBER_SHIFT = 31, LFS_SHIFT = 30 };
+enum { NUMBER_SHIFT = 32, LFS_SHIFT = 31 };
 _Static_assert(sizeof(meaning) == 8, "a slot's number, a tier and an epoch");
-_Static_assert(LAST_EPOCH < 1 << LFS_SHIFT, "an epoch has its bits");
+_Static_assert(INT32_MAX >> LFS_SHIFT == 0, "an epoch has its bits");
 static _Atomic int highest_descriptor;
 
 static uintptr_t meaning_of(const struct target *target) {
@@ -107,7 +107,7 @@ static uintptr_t take_stream(FILE *stream) {
 }
 
 static void note_end(uintptr_t means, enum event_kind how) {
-  note_event(slot_meant(means), (int)(means & LAST_EPOCH), how, now_ns(),
+  note_event(slot_meant(means), (int)(means & INT32_MAX), how, now_ns(),
              was_on_lfs(means));
 }
 

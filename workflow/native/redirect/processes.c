@@ -333,10 +333,18 @@ static bool join_to_mark(bool has_loops) {
 
 /* ---- Epochs --------------------------------------------------------------------- */
 
+/*
+ * A program that begins after the loops of another one is no part of what follows them:
+ * it reads for the epoch under way, unless that one has started it.
+ */
 int own_epoch(void) {
   if (epoch_here >= 0)
     return epoch_here;
-  return __atomic_load_n(&table->groups[own_group()].epoch, __ATOMIC_ACQUIRE);
+  const struct group *group = &table->groups[own_group()];
+  int after = __atomic_load_n(&group->after, __ATOMIC_ACQUIRE);
+  if (after && (marked_above || began_ns < group->ended_ns))
+    return after;
+  return __atomic_load_n(&group->epoch, __ATOMIC_ACQUIRE);
 }
 
 static bool make_link(const char *tier, int epoch, const char *folder) {
@@ -376,6 +384,7 @@ int tierscope_epoch(int epoch) {
   __atomic_compare_exchange_n(&group->pid, &nobody, pid, false, __ATOMIC_ACQ_REL,
                               __ATOMIC_ACQUIRE);
   __atomic_store_n(&group->epoch, epoch, __ATOMIC_RELEASE);
+  __atomic_store_n(&group->after, 0, __ATOMIC_RELEASE);
   __atomic_fetch_add(&group->n_marks, 1, __ATOMIC_RELEASE);
   marking_thread = (pid_t)syscall(SYS_gettid);
   own->marked_ns = now_ns();
@@ -403,8 +412,40 @@ int tierscope_first_epoch(void) {
   return marked_above ? (int)marked_above - 1 : (int)look_around(0).marked;
 }
 
-/* The epoch that a process of this group reads for; 0 if nothing is redirected. */
-int tierscope_epoch_under_way(void) { return start() ? own_epoch() : 0; }
+/*
+ * Marks that all loops of this process have ended, in all processes of its group; if it
+ * has begun no epoch, in this one. It may go on, as the next loop does, by beginning an
+ * epoch, the same one again as well.
+ */
+void tierscope_loops_ended(void) {
+  if (!start())
+    return;
+  own_pid(); /* finds `own` anew in a child */
+  struct group *group = &table->groups[own_group()];
+  if (!own || !__atomic_load_n(&group->n_marks, __ATOMIC_ACQUIRE))
+    return;
+  uint64_t *n_ends = &table->counts[LOOP_ENDS];
+  int after = AFTER + (int)__atomic_fetch_add(n_ends, 1, __ATOMIC_RELAXED);
+  if (!make_links(after)) {
+    count(FAILED_MARKS);
+    return;
+  }
+  int64_t now = now_ns();
+  if (own->marked) {
+    group->ended_ns = now;
+    __atomic_store_n(&group->after, after, __ATOMIC_RELEASE);
+  } else {
+    epoch_here = after;
+  }
+  note_mark(after, now);
+}
+
+/* The epoch that loops of this group are of; 0 if nothing is redirected. */
+int tierscope_epoch_under_way(void) {
+  if (!start())
+    return 0;
+  return __atomic_load_n(&table->groups[own_group()].epoch, __ATOMIC_ACQUIRE);
+}
 
 /*
  * For the tracer: what this thread is, and the epoch that is under way; -1 before the

@@ -62,6 +62,7 @@ pid_t own_pid(void);
 unsigned own_group(void);
 int own_epoch(void);
 int tierscope_epoch(int epoch) __attribute__((visibility("default")));
+void tierscope_loops_ended(void) __attribute__((visibility("default")));
 int tierscope_first_epoch(void) __attribute__((visibility("default")));
 int tierscope_epoch_under_way(void) __attribute__((visibility("default")));
 

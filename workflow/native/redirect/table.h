@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define TABLE_MAGIC "tierscope-table" /* 16 bytes with its end */
-#define TABLE_VERSION 3
+#define TABLE_VERSION 4
 enum {
   N_ROOTS = 4,
   FOLDER_BYTES = 1024,
@@ -34,14 +34,20 @@ enum event_kind {
   OPENED_LFS,
   FELL_BACK, /* the LFS copy could not be opened; an OPENED_GFS follows */
   CLOSED,
-  MARKED,  /* an epoch of the group begins */
+  MARKED,  /* an epoch of the group begins; from AFTER on: loops of it have ended */
   ALTERED, /* a known file was changed by its name: the GFS has it from now on */
   OPENED_TO_WRITE, /* which may change a known file: the GFS has it from now on */
   REUSED /* a file's descriptor is another one's: it was closed by a call unseen */
 };
 
 #define NO_SLOT UINT32_MAX
-#define LAST_EPOCH ((1 << 30) - 1)
+/*
+ * Numbers of epochs from AFTER on are of what follows loops that have ended, each end
+ * has its own: whether another loop follows, and so of which epoch it is, is known
+ * later.
+ */
+#define AFTER (1 << 30)
+#define LAST_EPOCH (AFTER - 1)
 
 /* Of an open, the time is that of the decision: before the slot's state was read. */
 struct event {
@@ -63,7 +69,8 @@ enum count {
   FAILED_MARKS,
   UNKNOWN_PROCESSES, /* that found no free slot */
   ESCAPES,
-  SPAWNED /* known files that libc opens in a child of posix_spawn: in no log */
+  SPAWNED,  /* known files that libc opens in a child of posix_spawn: in no log */
+  LOOP_ENDS /* numbers from AFTER on that are in use */
 };
 
 /* Processes whose epochs begin together; the first group is of those without another.
@@ -73,7 +80,10 @@ struct group {
   int32_t pid;   /* of the first that marked; 0: nobody did */
   int32_t epoch; /* that began last */
   uint32_t n_marks;
-  uint32_t rank; /* + 1, of a group with the key of a process; 0: that has none */
+  uint32_t rank;    /* + 1, of a group with the key of a process; 0: that has none */
+  int64_t ended_ns; /* when its loops have ended last */
+  int32_t after;    /* the number of what follows them; 0: a loop is under way */
+  uint32_t unused;
 };
 #define RANK_KEY (UINT64_C(1) << 63)
 
@@ -121,6 +131,6 @@ struct table {
 
 _Static_assert(sizeof(struct event) == 32, "as in Python");
 _Static_assert(sizeof(struct process) == 80, "as in Python");
-_Static_assert(sizeof(struct group) == 24, "as in Python");
+_Static_assert(sizeof(struct group) == 40, "as in Python");
 
 #endif

@@ -16,6 +16,7 @@ from tierscope.benchmark.programs.table import (
     NodeTable,
     own_counts,
 )
+from tierscope.core.columns import AFTER
 
 MARK = """
 def mark(epoch):
@@ -74,6 +75,37 @@ def test_mark_begins_an_epoch_in_any_language(any_node):
     assert os.readlink(any_node.folder / "links" / "lfs.ep2") == (
         str(any_node.folder / "lfs")
     )
+
+
+def test_what_follows_a_loop_has_a_number_of_its_own_until_the_next_one(node):
+    code = f"""{TURNS}
+end = libc.tierscope_loops_ended
+end(); read()  # nothing has begun
+loops(1); end(); read(); fork(read); execute()
+libc.tierscope_epoch(0); read(); end(); read()
+assert libc.tierscope_epoch_under_way() == 0
+libc.tierscope_epoch(1); read()
+"""
+    node.run(code)
+    found = [
+        (kind == MARKED, epoch) for kind, _, epoch in node.events(*TO_EPOCH, MARKED)
+    ]
+    assert [epoch for is_mark, epoch in found if is_mark] == [
+        *[0, AFTER, 0, AFTER + 1, 1]
+    ]
+    assert [epoch for is_mark, epoch in found if not is_mark] == [
+        *[0, 0, AFTER, AFTER, AFTER, 0, AFTER + 1, 1]
+    ]
+    assert node.table.counts()["loop_ends"] == 2
+
+
+def test_program_after_loops_of_another_one_does_not_follow_them(node):
+    evaluate = "read(); libc.tierscope_loops_ended(); read()"
+    evaluate += "; libc.tierscope_epoch_here(-1); read()"
+    node.run(f"{TURNS}loops(2); libc.tierscope_loops_ended(); read()", RANK="0")
+    node.run(f"{MARK}{evaluate}", RANK="0")
+    node.run(f"{TURNS}loops(1)", RANK="0")
+    assert epochs(node) == [0, 1, AFTER, 1, AFTER + 1, 1, 2]
 
 
 def test_what_is_no_mark_marks_nothing(any_node):

@@ -11,6 +11,8 @@ from build_explorer import write_text
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tierscope.analysis.breakdown import break_down
+from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import (
     Goal,
@@ -280,13 +282,17 @@ def test_points_say_what_they_stall_for_where_a_model_tells_it(io_time):
     keys = {"cache_rate_percent": 50, "epoch": 1}
     times = {"execution_time_s": 9.0, "first_wait_s": 0.0}
     stalls = pd.DataFrame(rows).assign(**keys, **times)
-    html = build(pd.concat([first, io_time]), stalls=stalls)
+    limits = decide_limits(break_down(io_time), None, stalls, 1, may_hide=True)
+    start = replace(START, limits=limits[limits["cache_rate_percent"] == 50])
+    html = build(pd.concat([first, io_time]), start, stalls=stalls)
     (sweep,) = (t for t in specification(html)["data"] if t["name"] == "sweep")
     said = {
         (point["epoch"], point["cache_rate_percent"]): point.get("stall")
         for point in sweep["values"]
     }
-    words = "stall by the model: GFS-META 2.00 s of 3.00 s"
+    words = "stall by the model: GFS-META 2.00 s of 3.00 s; what limits is undecided "
+    words += "(GFS-META if storage limits; only ideal runs tell (--ideal DIRECTORY or "
+    words += "sweep.ideal))"
     assert said == {(0, 0): None, (0, 50): None, (1, 0): None, (1, 50): words}
 
 

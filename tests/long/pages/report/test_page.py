@@ -15,6 +15,7 @@ from tierscope.analysis.breakdown import (
     spread_over_repetitions,
 )
 from tierscope.analysis.search import search_combinations
+from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.whatif import estimate, make_goal
 from tierscope.core.columns import CLASS_TIMES, SCENARIO_KEYS, TABLES, TEXT
 from tierscope.core.io_class import IOClass
@@ -178,6 +179,7 @@ def context_of(io_time, runs=None, epoch=0, **changes):
     epochs = execution.sum().rename(columns={"time_s": "execution_time_s"})
     epochs["execution_time_s"] += 1
     goals, combinations = search_of(io_time)
+    breakdown = break_down(io_time)
     arguments = {
         "experiment": "first",
         "description": "A cluster",
@@ -188,7 +190,8 @@ def context_of(io_time, runs=None, epoch=0, **changes):
         "runs": runs_of(io_time) if runs is None else runs,
         "pictures": [Picture("fig1", "Figure 1", SVG, "**Look.**\n\n- There.")],
         "captions": {"scorecard": "Claims.", "explorer": "Sliders."},
-        "breakdown": break_down(io_time),
+        "breakdown": breakdown,
+        "limits": decide_limits(breakdown, None, None, epoch, may_hide=False),
         "spread": spread_over_repetitions(epoch_times(epochs, io_time), 10),
         "goals": goals,
         "combinations": combinations,

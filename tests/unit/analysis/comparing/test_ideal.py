@@ -17,6 +17,11 @@ from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table
 
 T_OF_ONE = 12.7062  # t of one degree of freedom
+# What no loader of ours tells.
+STEPS = dict.fromkeys(
+    ("warmup_s", "loader_end_s", "loop_utilisation_percent"), math.nan
+)
+STEPS |= {"least_because": ""}
 SCENARIO = {
     "source": "measured",
     "system": "small",
@@ -41,10 +46,31 @@ def epochs(times_s, rate=0, **scenario):
             "compute_time_s": 1.0 + rank,
             "utilisation_percent": 50.0 + 10 * repetition,
         }
+        | STEPS
         for repetition, of_ranks in enumerate(times_s)
         for rank, time_s in enumerate(of_ranks)
     ]
     return pd.DataFrame(rows)
+
+
+def test_storage_is_without_what_warm_up_differs_by_where_both_runs_know_it():
+    steps = {"warmup_s": 4.0, "loader_end_s": 0.5, "loop_utilisation_percent": 30.0}
+    real = epochs([(9, 10), (11, 12)]).assign(**steps)
+    (known,) = storage_time(real, ideal([(5, 6), (7, 6)]).assign(warmup_s=1.0)).to_dict(
+        "records"
+    )
+    assert known["storage_s"] == 4.5 - 3.0
+    assert (known["warmup_s"], known["ideal_warmup_s"]) == (4.0, 1.0)
+    assert known["loader_end_s"] == 0.5
+    assert known["loop_utilisation_percent"] == 30.0
+    assert storage_time(real, ideal([(5, 6), (7, 6)]))["storage_s"].tolist() == [4.5]
+
+
+def test_one_process_whose_computation_is_a_least_makes_that_of_the_point_one():
+    real = epochs([(9, 10), (11, 12)])
+    real.loc[2, "least_because"] = "no events"
+    table = storage_time(real, ideal([(5, 6), (7, 6)]))
+    assert table["least_because"].tolist() == ["no events"]
 
 
 def ideal(times_s, **scenario):
@@ -58,6 +84,7 @@ def row(**values):
         **SCENARIO,
         "cache_rate_percent": 0,
         "epoch": 0,
+        "n_repetitions": 3,
         "execution_time_s": 41.2,
         "compute_time_s": 0.0,
         "ideal_time_s": 28.7,
@@ -70,6 +97,8 @@ def row(**values):
         "storage_interval_s": 0.8,
         "utilisation_percent": math.nan,
         "ideal_utilisation_percent": math.nan,
+        "ideal_warmup_s": math.nan,
+        **STEPS,
         **values,
     }
 

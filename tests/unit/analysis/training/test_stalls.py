@@ -1,19 +1,16 @@
-"""What limits a training, and how its time is divided, on hand-made tables."""
+"""How the time of a training is divided, on hand-made tables."""
 
 import pandas as pd
 import pytest
 from descriptions import SCENARIO
 from tierscope.analysis.training.stalls import (
     NOT_STORAGE,
+    largest_stalls,
+    least_notes,
     limit_label,
-    limit_notes,
-    limits,
-    limits_of,
-    spans_words,
     stall_words,
 )
 from tierscope.core.columns import CLASSES, TOGETHER
-from tierscope.core.words import scenario_titles
 
 
 def stalls(points, first_wait_s=0.0, **keys):
@@ -46,18 +43,7 @@ def stalls(points, first_wait_s=0.0, **keys):
 def test_the_class_with_the_largest_stall_limits_unless_there_is_practically_none(
     parts, first_wait_s, expected
 ):
-    assert limits(stalls({40: parts}, first_wait_s)).tolist() == [expected]
-
-
-def test_words_join_neighbouring_cache_rates():
-    meta, read, none = (0, 9, 0, 0, 0), (0, 0, 9, 0, 0), (0, 0, 0, 0, 0)
-    table = stalls({0: meta, 20: meta, 40: read, 60: none, 80: none})
-    found = limits_of(limits(table), pd.Series(SCENARIO))
-    assert spans_words(found).replace("\N{NO-BREAK SPACE}", " ").splitlines() == [
-        "GFS-META at 0 to 20 %",
-        "LFS-READ at 40 %",
-        "computation and processor at 60 to 80 %",
-    ]
+    assert largest_stalls(stalls({40: parts}, first_wait_s)).tolist() == [expected]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +51,7 @@ def test_words_join_neighbouring_cache_rates():
     [
         ((5, 20, 0, 0, 9), "GFS-META 20.0 s of 34.0 s"),
         ((2, 5, 0, 0, 9), "several classes together 9.00 s of 16.0 s"),
-        ((0, 0.5, 0, 0, 0), "0.500 s; computation and processor limit"),
+        ((0, 0.5, 0, 0, 0), "0.500 s"),
     ],
 )
 def test_words_of_a_point_have_the_largest_stall_and_all_of_it(parts, words):
@@ -73,17 +59,14 @@ def test_words_of_a_point_have_the_largest_stall_and_all_of_it(parts, words):
     assert found[(*SCENARIO.values(), 40)] == f"stall by the model: {words}"
 
 
-def test_notes_name_each_scenario_and_say_where_the_model_knows_nothing():
-    table = stalls({0: (9, 0, 0, 0, 0)})
-    both = pd.DataFrame([SCENARIO, SCENARIO | {"policy": "lru"}])
-    head, known, other = limit_notes(table, scenario_titles(both))
-    assert "not the most I/O time" in head
-    assert known == "small dataset, 60 OSTs, pinning: GFS-READ at 0\N{NO-BREAK SPACE}%."
-    assert other == "small dataset, 60 OSTs, lru: not known."
-    (only,) = limit_notes(None, scenario_titles(both))
-    assert "no model tells which class it waits for" in only
-
-
 def test_limits_that_are_no_class_have_words():
     assert limit_label(TOGETHER) == "several classes together"
     assert limit_label("lfs_meta") == "LFS-META"
+
+
+def test_each_reason_why_computation_is_a_least_has_a_sentence():
+    reasons = ["", "no events", "never behind", "no events"]
+    first, second = least_notes(pd.DataFrame({"least_because": reasons}))
+    assert first.startswith("The device was never behind the program")
+    assert second.startswith("The device has no events that tell its own time. So comp")
+    assert least_notes(pd.DataFrame({"least_because": [""]})) == []

@@ -19,6 +19,7 @@ from tierscope.benchmark.programs.table import (
     PROCESSES,
     REUSED,
 )
+from tierscope.core.columns import AFTER
 from tierscope.core.processes.times import start_time
 
 IO = {"rchar": 1, "wchar": 2, "read_bytes": 30, "write_bytes": 4}
@@ -208,7 +209,7 @@ def test_pages_are_looked_at_when_an_epoch_begins_on_a_node(monkeypatch):
     table = Table(marks[:2])
     keeper = NodeKeeper(table, {"gfs": "/gfs", "lfs": "/lfs"})
     keeper.step()
-    table.add(*marks[2:])
+    table.add((MARKED, -1, AFTER, 1), *marks[2:])  # loops have ended
     keeper.step()
     keeper._looker.shutdown()
     ((_, _, on_gfs, on_lfs),) = looks
@@ -287,6 +288,7 @@ def test_opens_again_in_the_same_epoch_are_counted(dropped):
 
 def test_opens_without_a_mark_are_late_once_another_group_is_in_a_later_epoch():
     table = Table([(OPENED_GFS, 0), (MARKED, -1, 0, 1), (OPENED_GFS, 1)])
+    table.add((MARKED, -1, AFTER, 1), (OPENED_GFS, 1))  # no later epoch
     keeper = NodeKeeper(table, None)
     keeper.step()
     table.add(

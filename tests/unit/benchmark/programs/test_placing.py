@@ -5,10 +5,11 @@ from tierscope.benchmark.programs import placing as module
 from tierscope.benchmark.programs.copier import Ended
 from tierscope.benchmark.programs.placing import Placer
 from tierscope.benchmark.programs.reads import Read
+from tierscope.core.columns import AFTER
 from tierscope.policies.decisions import Decisions
 from tierscope.policies.lru import LeastRecentlyUsed
 from tierscope.policies.monarch import Monarch
-from tierscope.policies.node import NodeStore
+from tierscope.policies.node import Copy, NodeStore
 
 
 class Copier:
@@ -208,3 +209,25 @@ def test_copies_under_way_are_awaited_but_not_for_ever(make, monkeypatch):
     finished = placer.finish()
     assert (finished["status"], finished["failed"]) == (0, 0)
     assert placer.held_files == [0]
+
+
+class InTurn(Monarch):
+    """A policy that copies file 1 when file 0 has got its copy."""
+
+    def end_read(self, file_id, place):
+        return [Copy(0)] if file_id == 0 else []
+
+    def placed(self, file_id):
+        return [Copy(1)] if file_id == 0 else []
+
+
+def test_what_the_end_of_a_copy_orders_is_of_the_last_epoch_also_after_training(make):
+    placer = make()
+    placer._policy = InTurn(NodeStore(np.ones(3, int), 2), stop="first-misfit")
+    for file_id, epoch in ((2, 1), (0, AFTER)):
+        placer.end(placer.begin(Read(file_id, 1, 3, epoch, False), 1), 2)
+    placer._copier.end(0)
+    placer.step()
+    table = placer.decisions.table()
+    orders = table[table["event"] == b"copy"]
+    assert orders[["file_id", "epoch"]].tolist() == [(0, AFTER), (1, 1)]

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tierscope.benchmark.programs.results import (
+    AFTER_LOOPS,
     EPOCH,
     EVALUATION,
     WHOLE_RUN,
@@ -20,6 +21,7 @@ from tierscope.benchmark.programs.results import (
     read_notes,
     with_steps,
 )
+from tierscope.core.columns import AFTER
 from tierscope.core.tables import check_table
 
 S = 10**9
@@ -77,6 +79,100 @@ def test_epoch_lasts_to_the_next_or_to_the_end_of_its_process():
     assert table["ended_s"].tolist() == [4, 8]
     assert table["device_bytes"].tolist() == [30, 60]
     assert set(table["what"]) == {EPOCH}
+
+
+def loop(pid, epoch, time_s, evaluation=True):
+    """Return a hook's note of a loop that begins."""
+    found = {"kind": "begin", "pid": pid, "epoch": epoch, "evaluation": evaluation}
+    return found | {"time_ns": int(time_s * S), "rank": None}
+
+
+def phases(node):
+    """Return what each epoch is, its begin and its end, and its device bytes."""
+    table = marks_table([node], {0: 99 * S})
+    check_table(table, "marks")
+    table = table[table["what"] != EVALUATION]
+    columns = ["what", "epoch", "pid", "began_s", "ended_s", "device_bytes"]
+    return table[columns].to_numpy().tolist()
+
+
+def test_last_epoch_ends_with_the_last_loop_and_what_follows_is_a_row_of_its_own():
+    marks = [
+        *[mark(1, 0, device_bytes=5), mark(3, AFTER), mark(4, 1, device_bytes=20)],
+        *[mark(6, AFTER + 1, device_bytes=30), mark(7, 1)],  # it evaluates
+        mark(8, AFTER + 2, device_bytes=60),
+    ]
+    further = [loop(1, 1, 7)]
+    numbers = [0, AFTER, 1, AFTER + 1, AFTER + 2, AFTER + 2]
+    opens = [(1, number, 0, 1, 1) for number in numbers]
+    node = notes(0, [0], opens, marks, [process(1, 0, 9, 1)], further)
+    assert phases(node) == [
+        [EPOCH, 0, 1, 1.0, 4.0, 15.0],
+        [EPOCH, 1, 1, 4.0, 8.0, 40.0],
+        [AFTER_LOOPS, -1, 1, 8.0, 9.0, 40.0],
+    ]
+    table = opens_table([node])
+    assert table.groupby("epoch")["opens"].sum().to_dict() == {-1: 2, 0: 2, 1: 2}
+    epochs = epochs_table(
+        table, marks_table([node], {0: 9 * S}), SIZES, {0: {"time_s": 0.5}}
+    )
+    after = epochs.set_index("epoch").loc[-1]
+    assert (after["execution_time_s"], after["samples"], after["bytes"]) == (1, 2, 40)
+
+
+def test_each_program_of_a_script_has_a_time_after_its_last_loop():
+    marks = [mark(1, 0, pid=5), mark(2, AFTER, pid=5)]
+    marks += [mark(6, 1, pid=7), mark(8, AFTER + 1, pid=7)]
+    processes = [process(5, 0, 3, 1), process(7, 4, 8.5, 1)]
+    trained = [loop(5, 0, 1, evaluation=False), loop(7, 1, 6, evaluation=False)]
+    node = notes(0, [0], (), marks, processes, trained)
+    assert [row[:5] for row in phases(node)] == [
+        [EPOCH, 0, 5, 1.0, 2.0],
+        [AFTER_LOOPS, -1, 5, 2.0, 3.0],
+        [EPOCH, 1, 7, 6.0, 8.0],
+        [AFTER_LOOPS, -1, 7, 8.0, 8.5],
+    ]
+    marks = marks_table([node], {0: 9 * S})
+    epochs = epochs_table(opens_table([node]), marks, SIZES, {0: {"time_s": 0.5}})
+    assert epochs.set_index("epoch").loc[-1, "execution_time_s"] == 1.5
+    evaluated = notes(
+        *(0, [0], ()),
+        [mark(1, 0, pid=5), mark(2, AFTER, pid=5), mark(6, AFTER + 1, pid=7)],
+        [process(5, 0, 3, 1), process(7, 4, 9, 1)],
+        [loop(7, 0, 5)],
+    )
+    assert [row[:5] for row in phases(evaluated)] == [
+        [EPOCH, 0, 5, 1.0, 6.0],
+        [AFTER_LOOPS, -1, 7, 6.0, 9.0],
+    ]
+
+
+def test_evaluation_that_a_program_starts_after_its_training_is_of_the_last_epoch():
+    marks = [mark(1, 0, pid=5), mark(2, AFTER, pid=5), mark(4, AFTER + 1, pid=7)]
+    processes = [process(5, 0, 9, 1), process(7, 2, 5, 1)]
+    opens = [(1, AFTER, 0, 1, 1), (1, 0, 0, 1, 1), (1, AFTER + 1, 0, 1, 1)]
+    node = notes(0, [0], opens, marks, processes, [loop(7, 0, 3)])
+    assert [row[:5] for row in phases(node)] == [
+        [EPOCH, 0, 5, 1.0, 4.0],
+        [AFTER_LOOPS, -1, 5, 2.0, 9.0],
+        [AFTER_LOOPS, -1, 7, 4.0, 5.0],
+    ]
+    assert opens_table([node]).groupby("epoch")["opens"].sum().to_dict() == {
+        -1: 2,
+        0: 1,
+    }
+    marks = marks_table([node], {0: 9 * S})
+    epochs = epochs_table(opens_table([node]), marks, SIZES, {0: {"time_s": 0.5}})
+    assert epochs.set_index("epoch").loc[-1, "execution_time_s"] == 7.0
+
+
+def test_process_that_is_killed_in_a_loop_has_nothing_after_it():
+    marks = [mark(1, 0), mark(2, AFTER), mark(3, 1)]
+    node = notes(0, [0], (), marks, [process(1, 0, 0, 1) | {"seen_ns": 5 * S}])
+    assert [row[:5] for row in phases(node)] == [
+        [EPOCH, 0, 1, 1.0, 3.0],
+        [EPOCH, 1, 1, 3.0, 5.0],
+    ]
 
 
 def test_mark_of_an_epoch_that_has_begun_is_none():

@@ -33,6 +33,11 @@ def storage_time(
             "storage_interval_s": interval_s,
             "utilisation_percent": 100 * compute_s / (6 + one),
             "utilisation_interval_percent": 1.0,
+            "warmup_s": math.nan,
+            "ideal_warmup_s": math.nan,
+            "loader_end_s": math.nan,
+            "loop_utilisation_percent": math.nan,
+            "least_because": "",
         }
         for rate, one in zip((0, 50), storage_s, strict=True)
     ]
@@ -49,6 +54,13 @@ def class_stalls(parts=(1, 3, 0, 0, 4), **keys):
         for part, one in zip([*CLASSES, TOGETHER], parts, strict=True)
     ]
     return pd.DataFrame(rows).assign(execution_time_s=20.0, first_wait_s=0.0)
+
+
+def after(*times_s):
+    """Return what follows training at both points."""
+    points = pd.DataFrame([SCENARIO | {"cache_rate_percent": r} for r in (0, 50)])
+    index = pd.MultiIndex.from_frame(points)
+    return pd.Series(times_s, index[: len(times_s)], name="time_s")
 
 
 def draw(table=None, stalls=None, **options):
@@ -145,6 +157,53 @@ def test_what_a_loop_writes_while_it_computes_is_no_computation():
     assert "below 0" not in notes(figure)
 
 
+def test_warm_up_and_the_end_of_the_loader_are_parts_and_all_add_up_to_the_epoch():
+    steps = {"warmup_s": 2.0, "ideal_warmup_s": 1.0, "loader_end_s": 0.5}
+    table = storage_time(compute_s=3.0).assign(**steps)
+    # Of 10 s, warm-up differs by one: storage is 4 s, and 0.5 s are the processor's.
+    figure = draw(table)
+    tops = [(0, 3), (3, 2), (5, 0.5), (5.5, 0.5), (6, 4)]
+    assert [one[:2] for one in bars(figure.axes[0], 0)] == tops
+    assert [one.split(":")[0] for one in legend(figure)[:4]] == [
+        "stall (not divided)",
+        "end of the loader, such as that of its workers",
+        "processor, and waits for other processes",
+        "warm-up",
+    ]
+    unknown = draw(table.assign(ideal_warmup_s=math.nan))  # so storage holds it
+    assert [one[1] for one in bars(unknown.axes[0], 0)] == [3, 2.5, 0.5, 4]
+
+
+def test_beside_computation_that_is_a_least_nothing_is_called_the_processors():
+    figure = draw(storage_time().assign(least_because="never behind"))
+    below = bars(figure.axes[0], 0)
+    assert [one[1] for one in below] == [5, 1, 4]
+    assert below[1][3] == "...."
+    assert legend(figure) == [
+        "stall (not divided)",
+        "computation or processor: not known apart",
+        "computation, at least",
+        "AU is at least this",
+    ]
+    assert "The device was never behind the program" in notes(figure)
+    exact, least = figure.axes[1].lines
+    assert np.isnan(exact.get_ydata()).all()
+    assert least.get_ydata().tolist() == pytest.approx([50, 62.5])
+    assert least.get_linestyle() == "None"
+    assert list(figure.axes[1].collections) == []  # no interval of a least
+    assert "least" not in notes(draw())
+
+
+def test_the_utilisation_that_the_loop_saw_stands_beside_that_of_the_device():
+    table = storage_time()
+    seen = table.assign(loop_utilisation_percent=table["utilisation_percent"] - 20)
+    figure = draw(seen)
+    assert figure.axes[1].lines[-1].get_ydata().tolist() == pytest.approx([30, 42.5])
+    assert legend(figure)[-1] == "AU as the loop sees it"
+    same = table.assign(loop_utilisation_percent=table["utilisation_percent"])
+    assert legend(draw(same))[-1] == "accelerator utilisation (AU)"
+
+
 @pytest.mark.parametrize(
     ("changes", "heights"),
     [({"storage_s": (-0.1, 2.0)}, [5, 1]), ({"compute_s": 6.5}, [6.5, 4])],
@@ -189,3 +248,26 @@ def test_title_names_the_source_and_the_notes_hold_the_sentence():
     figure = draw(sentences=["Of 10 s an epoch, 4 s are storage."])
     assert figure.get_suptitle().endswith("second epoch (simulated)")
     assert "Of 10 s an epoch, 4 s are storage." in notes(figure)
+
+
+def test_what_follows_training_is_beside_the_epoch_with_its_time():
+    figure = draw(after_s=after(1.5, 100.0))
+    axes = figure.axes[0]
+    assert {"1.50 s", "100 s"} <= {one.get_text() for one in axes.texts}
+    heights = [
+        one.get_height() for one in axes.patches if to_hex(one.get_fc()) == "#ffffff"
+    ]
+    assert heights[0] == 1.5
+    assert 10 <= heights[1] < axes.get_ylim()[1]
+    labels = [one.get_text() for one in figure.legends[0].get_texts()]
+    assert labels[0] == "after training,\nin no epoch"
+    assert "After training" in words_of(figure)
+
+
+def test_figure_says_nothing_of_what_follows_training_where_nothing_does():
+    assert "After training" not in words_of(draw())
+
+
+def words_of(figure):
+    """Return the words around the panels of a figure."""
+    return " ".join(one.get_text().replace("\n", " ") for one in figure.texts)

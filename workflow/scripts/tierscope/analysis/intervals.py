@@ -22,6 +22,7 @@ BEST_METHOD = (
     "another one takes less time by paired t tests over the repetitions, at a level of "
     f"{100 - LEVEL_PERCENT} % for all rates together"
 )
+MOST_REPETITIONS = 1000  # that are counted
 _ALPHA = 1 - LEVEL_PERCENT / 100
 _DIGITS = 9
 _ROUNDING = 1e-9  # of a time: differences below are none
@@ -137,6 +138,27 @@ def _half_width(n: Any, sd: Any, level_percent: float) -> Any:
     """Return half the width of intervals of means; missing where the sd is."""
     t = stdtrit(np.maximum(n - 1, 1), 0.5 + level_percent / 200)
     return t * sd / np.sqrt(n)
+
+
+def repetitions_for(wanted: float, half: float, n: int) -> int | None:
+    """Return how many repetitions make an interval narrow enough, by its spread.
+
+    Parameters
+    ----------
+    wanted, half : float
+        Half the width that the interval has to fall below, and that it has.
+    n : int
+        Number of repetitions that it has.
+
+    Returns
+    -------
+    int or None
+        The least number if their spread stays; None above `MOST_REPETITIONS`.
+    """
+    sd = half / _half_width(n, 1.0, LEVEL_PERCENT)
+    numbers = np.arange(n + 1, MOST_REPETITIONS + 1)
+    enough = numbers[_half_width(numbers, sd, LEVEL_PERCENT) < wanted]
+    return int(enough[0]) if len(enough) else None
 
 
 def leaves_sign_open(low: float, high: float) -> bool:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.certificate import NO, NOT_MEASURED, YES
+from tierscope.core.columns import AFTER_TRAINING
 from tierscope.core.words import count_words, size_words
 from tierscope.policies.decisions import LATE, UNSEEN
 
@@ -44,8 +45,9 @@ def copies_made(decisions: pd.DataFrame, sizes: np.ndarray) -> tuple[str, str]:
 def copies_in_time(decisions: pd.DataFrame) -> tuple[str, str]:
     """Return whether copies had ended before the next epoch's first open, and why not.
 
-    `decisions` is table `decisions` of a run.
+    `decisions` is table `decisions` of a run. No epoch follows what is after training.
     """
+    decisions = decisions[decisions["epoch"] > AFTER_TRAINING]
     begun = decisions[decisions["event"] == "begin"]
     next_s = begun.groupby(_EPOCH)["time_s"].min().rename("next_s").reset_index()
     next_s["epoch"] -= 1

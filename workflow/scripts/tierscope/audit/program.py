@@ -19,7 +19,7 @@ from tierscope.audit.check import Check, equal
 from tierscope.audit.copies import copies_in_time, copies_made
 from tierscope.audit.decisions import Room, check_again, check_traffic
 from tierscope.core.certificate import NO, NOT_MEASURED, YES
-from tierscope.core.columns import TABLES
+from tierscope.core.columns import AFTER_TRAINING, TABLES
 from tierscope.core.description import Run
 from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import count_words, in_seconds, number_words, size_words
@@ -40,6 +40,7 @@ from tierscope.trace.program_records import (
     BELOW,
     HANDED_EPOCH,
     WRITTEN,
+    LoopEnds,
     ProgramRecords,
 )
 
@@ -67,6 +68,8 @@ class ProgramEvidence:
         Table `marks`.
     opens_to_write : DataFrame
         Table `opens` of the opens for writing, which `opens` is without.
+    loop_ends : LoopEnds
+        The ends of the program's loops.
     """
 
     run: Run
@@ -77,6 +80,7 @@ class ProgramEvidence:
     decisions: pd.DataFrame | None = None
     marks: pd.DataFrame | None = None
     opens_to_write: pd.DataFrame = field(default_factory=partial(empty_table, "opens"))
+    loop_ends: LoopEnds = field(default_factory=LoopEnds)
 
     @cached_property
     def other_time(self) -> pd.DataFrame:
@@ -87,7 +91,9 @@ class ProgramEvidence:
         points = {
             tier: {one[tier].get("point") for one in mounts} for tier in ("gfs", "lfs")
         }
-        return other_time(self.records.sums, self.marks, points)
+        return other_time(
+            self.records.sums, self.marks, points, self.loop_ends.epoch_of
+        )
 
     @property
     def sizes(self) -> np.ndarray:
@@ -405,6 +411,7 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
     if evidence.decisions is not None:
         yield _said("copies", *copies_made(evidence.decisions, evidence.sizes))
         yield _said("in time", *copies_in_time(evidence.decisions))
+    yield from _after_training(evidence)
     faults = observed["hook_faults"]
     is_told = observed["epochs_by"] != "nobody" and not faults
     words = " ".join([by[observed["epochs_by"]], *faults])
@@ -431,6 +438,42 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
             "dropped the pages of the file in the same epoch, as epochs are cold: the "
             "device served the file again.",
         )
+
+
+def _after_training(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
+    """Yield whether anything follows the last loop, if its end was seen."""
+    is_after = evidence.epochs["epoch"] == AFTER_TRAINING
+    if not is_after.any():
+        return
+    last = evidence.epochs["epoch"] == evidence.epochs["epoch"].max()
+    time_s, epoch_s = (
+        evidence.epochs.loc[which, "execution_time_s"].max()
+        for which in (is_after, last)
+    )
+    opens = evidence.opens[evidence.opens["epoch"] == AFTER_TRAINING]
+    least_s = epoch_s * LEAST_PERCENT / 100
+    if opens.empty and time_s < least_s:
+        yield _said(
+            "after",
+            YES,
+            f"Less than {LEAST_PERCENT} % of the last epoch's time passed between the "
+            "end of the last loop and that of the program, which opened no file of the "
+            "dataset then.",
+        )
+        return
+    words = (
+        f"After training, from the end of the last loop to its own, the program took "
+        f"{in_seconds(time_s)}, where the last epoch took {in_seconds(epoch_s)}."
+    )
+    if len(opens):
+        n_files = count_words(opens["file_id"].nunique(), "file", separator=",")
+        n_opens = count_words(int(opens["opens"].sum()), "time", separator=",")
+        words += f" It opened {n_files} of the dataset, {n_opens} in all."
+    other = evidence.other_time[evidence.other_time["epoch"] == AFTER_TRAINING]
+    calls = slowest_rows(other, in_loop=True)
+    if calls["time_s"].sum() >= least_s:
+        words += f" Calls on {_other_files(evidence)}: {other_words(calls)}."
+    yield _said("after", NO, f"{words} None of it is in an epoch.")
 
 
 def _read_only_words(evidence: ProgramEvidence) -> str:
@@ -550,7 +593,8 @@ def _other_files(evidence: ProgramEvidence) -> str:
 def _mapped_words(evidence: ProgramEvidence, epoch: int) -> str:
     """Return how much of other files the loop has mapped so far; empty if nothing."""
     other = evidence.other_time
-    is_map = (other["call"] == MAP) & other["in_loop"] & (other["epoch"] <= epoch)
+    is_map = (other["call"] == MAP) & other["in_loop"]
+    is_map &= other["epoch"].between(0, epoch)
     if not is_map.any():
         return ""
     size = size_words(int(other.loc[is_map, "bytes"].sum()))

@@ -58,6 +58,11 @@ class Origin:
         return WHOLE_RUN if self.is_whole_run else epoch_words(epoch)
 
     @property
+    def phase(self) -> str:
+        """Return what times are of: an epoch, or a run that marks none."""
+        return "run" if self.is_whole_run else "epoch"
+
+    @property
     def cache_rate_label(self) -> str:
         """Return the label of an axis of cache rates."""
         return BYTE_RATE_LABEL if self.is_program else CACHE_RATE_LABEL

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tierscope.core.columns import (
+    AFTER_TRAINING,
     LATER,
     LATER_NUMBERS,
     LATER_VALUES,
@@ -25,6 +26,7 @@ from tierscope.core.columns import (
     TABLES,
     TEXT,
     WIDER,
+    WITH_AFTER,
 )
 from tierscope.core.parquet import (
     TableError,
@@ -146,12 +148,17 @@ def table_files(path: Place) -> list[Path]:
 
 
 def read_table(
-    path: Place, name: str, filters: pc.Expression | None = None
+    path: Place,
+    name: str,
+    filters: pc.Expression | None = None,
+    *,
+    after_training: bool = False,
 ) -> pd.DataFrame:
     """Read a Parquet table, or the rows that meet an expression, and check them.
 
     A folder of files is read as one table (`table_files`). A file of a wider table
-    (`WIDER`) is read without the columns that are not wanted.
+    (`WIDER`) is read without the columns that are not wanted. What a program did after
+    its training is no epoch, so rows of it are left out unless they are wanted.
     """
     options = {"filters": filters, "page_checksum_verification": True}
     with _reading(path, name) as files:
@@ -160,6 +167,8 @@ def read_table(
         if wider and set(frame.columns) == set(TABLES[wider]):
             frame = check_table(frame, wider)[list(TABLES[name])]
         checked = check_table(frame, name)
+    if name in WITH_AFTER and not after_training:
+        checked = checked[checked["epoch"] > AFTER_TRAINING].reset_index(drop=True)
     del frame
     pa.default_memory_pool().release_unused()  # as much memory as a large table takes
     return checked
@@ -213,7 +222,9 @@ def _remedy(name: str) -> str:
     return f" (delete {what} and start again, to make it again)"
 
 
-def read_tables(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
+def read_tables(
+    paths: Iterable[str | Path], name: str, *, after_training: bool = False
+) -> pd.DataFrame:
     """Read several files of one table, one below the other."""
-    frames = [read_table(path, name) for path in paths]
+    frames = [read_table(one, name, after_training=after_training) for one in paths]
     return pd.concat(frames, ignore_index=True)

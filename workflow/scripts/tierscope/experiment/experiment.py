@@ -168,6 +168,11 @@ class Experiment:
         return not self.runs_program and self.training.computes
 
     @property
+    def may_hide_io(self) -> bool:
+        """Return whether computation may hide I/O time; that of a program may."""
+        return self.runs_program or self.training.computes
+
+    @property
     def stalling(self) -> list[Scenario]:
         """Return the scenarios of the sweep whose stall the model can divide."""
         one_thread = self.loader.read_threads == 1

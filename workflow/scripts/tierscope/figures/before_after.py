@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
 from tierscope.analysis.breakdown import sums_of_classes
 from tierscope.analysis.intervals import BestRates, best_rates
+from tierscope.analysis.training.limit import advice_on
 from tierscope.analysis.utilisation import (
     UtilisationGoal,
     best_utilised,
@@ -26,10 +28,15 @@ from tierscope.figures.style import (
     draw_error_bars,
     draw_mean,
     has_one_rate,
+    named_in_sweep,
+    new_figure,
     set_cache_rate_axis,
     spread_handles,
     stack_classes,
+    styled,
+    titled,
     undecided,
+    wrapped,
 )
 
 # Characters of a title that fit above a panel, of two or of three in a row.
@@ -42,6 +49,7 @@ _BEFORE = {
     "linewidth": 1.5,
 }
 _AFTER = _BEFORE | {"color": "#222222", "linewidth": 2}
+_WORDS_WIDTH = 60  # characters
 _ROOM = 1.5  # height of a panel over the longest time
 _OTHER_SLOWEST = {
     "color": "white",
@@ -205,6 +213,37 @@ def draw_utilisation(
         f"best at {' → '.join(dict.fromkeys(rates))}:\n"
         f"AU {before['utilisation_percent']:.1f} → {after['utilisation_percent']:.1f} %"
     )
+
+
+@styled
+def no_improvement(
+    limits: pd.DataFrame,
+    spread: pd.DataFrame,
+    *,
+    provenance: Origin,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw no improvement, but say why none is recommended.
+
+    Parameters
+    ----------
+    limits : DataFrame
+        The scenario's rows of table ``limits``.
+    spread : DataFrame
+        Table ``spread``, of that scenario and possibly others.
+    provenance, dataset_titles
+        As for `tierscope.figures.execution_and_io_time.plot_execution_and_io_time`.
+    """
+    scenarios = named_in_sweep(limits, spread, dataset_titles)
+    epoch = provenance.epoch_words(int(limits["epoch"].iloc[0]))
+    title = f"Storage does not limit: {scenarios['title'].iloc[0]}, {epoch}"
+    title = titled(title, scenarios, provenance)
+    notes = [f"Source: {provenance}"]
+    figure, (ax,) = new_figure(1, title, notes, row_height=2.4)
+    ax.set_axis_off()
+    words = wrapped(advice_on(limits, provenance.phase).words, _WORDS_WIDTH)
+    ax.text(0.5, 0.5, words, ha="center", va="center", fontsize=12)
+    return figure
 
 
 def set_utilisation_axes(

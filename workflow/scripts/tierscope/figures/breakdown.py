@@ -15,7 +15,7 @@ from tierscope.analysis.breakdown import (
     sums_of_classes,
 )
 from tierscope.analysis.intervals import BEST_METHOD, BestRates, best_rates
-from tierscope.analysis.training.stalls import limit_notes
+from tierscope.analysis.training.limit import is_plain, limit_notes
 from tierscope.core.columns import SCENARIO, TOGETHER
 from tierscope.core.io_class import NET_READ
 from tierscope.core.provenance import Origin
@@ -77,8 +77,8 @@ def plot_breakdown(
     epoch: int,
     *,
     provenance: Origin,
+    limits: pd.DataFrame,
     dataset_titles: Mapping[str, str] | None = None,
-    computes: bool = False,
     stalls: pd.DataFrame | None = None,
 ) -> Figure:
     """Draw the breakdown of the slowest process over the cache rate (Fig. 2).
@@ -92,10 +92,11 @@ def plot_breakdown(
         The epoch to draw, counted from 0.
     provenance, dataset_titles
         As for `plot_times`.
-    computes : bool, optional
-        Whether the training computes, so that I/O time may be hidden.
+    limits : DataFrame
+        Table ``limits`` of the epoch.
     stalls : DataFrame, optional
-        Table ``class_stalls`` of the epoch, if it does and a model tells the stall.
+        Table ``class_stalls`` of the epoch, if the training computes and a model tells
+        the stall.
 
     Returns
     -------
@@ -113,10 +114,9 @@ def plot_breakdown(
     title = f"I/O time of the slowest process by class, {provenance.epoch_words(epoch)}"
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     notes = [*source_notes(provenance, spread, scenarios), f"{BEST_METHOD}."]
-    if computes:
-        notes += limit_notes(stalls, scenarios)
+    notes += limit_notes(limits, scenarios)
     title = titled(title, breakdown, provenance)
-    height = 3.5 if stalls is None else 4.0  # room for more of the legend
+    height = 3.5 if is_plain(limits) else 4.0  # room for more of the legend
     figure, axes = new_figure(len(scenarios), title, notes, row_height=height)
     found = []
     for ax, (title, panel) in zip(axes, panels(breakdown, scenarios), strict=True):

@@ -153,6 +153,19 @@ def write_around(figure: Figure, title: str, notes: Sequence[str]) -> None:
     )
 
 
+def write_first(figure: Figure, words: str) -> None:
+    """Write words below the title of a figure, which so gets higher; none if empty."""
+    if not words:
+        return
+    title = figure.get_suptitle()
+    written = textwrap.fill(words, int(9.5 * figure.get_figwidth()))
+    more = written.count("\n") + 1
+    figure.set_figheight(figure.get_figheight() + 1.5 * _LINE_HEIGHT * more)
+    figure.suptitle(
+        f"{title}\n{written}", x=0.01, ha="left", fontsize=12.5, fontweight="bold"
+    )
+
+
 def named_in_sweep(
     table: pd.DataFrame,
     spread: pd.DataFrame,

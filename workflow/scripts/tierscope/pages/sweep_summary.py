@@ -8,6 +8,7 @@ from tierscope.analysis.breakdown import select_epoch, shown_epoch
 from tierscope.analysis.comparing.ideal import storage_sentences
 from tierscope.analysis.intervals import NO_INTERVAL, best_rates
 from tierscope.analysis.origin import is_whole_run
+from tierscope.analysis.training.limit import IDEAL_HINT
 from tierscope.core.certificate import YES
 from tierscope.core.columns import RUN_EPOCH, RUN_KEYS, SCENARIO
 from tierscope.core.provenance import Origin
@@ -16,10 +17,7 @@ from tierscope.pages.report.program import statements_table
 
 _MOST_STATEMENTS = 3  # that have a line
 _MOST_RATES = 6  # that are all named
-_NO_IDEAL = (
-    "Storage or processor: only ideal runs tell (--ideal DIRECTORY, such as /dev/shm; "
-    "sweep.ideal in a configuration)."
-)
+_NO_IDEAL = f"Storage or processor: {IDEAL_HINT}."
 
 
 def summary_lines(

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from tierscope.core.columns import AFTER_TRAINING
+
 # Columns to sum for records of each tier, and the names of the sums.
 SUMS = {
     "gfs": {
@@ -32,7 +34,8 @@ def sum_background(
     """Return the copies of each node and epoch, with their bytes and times.
 
     Times are sums over copies, which overlap if there are several copy threads. A copy
-    counts in the epoch in which it began.
+    counts in the epoch in which it began. A node with reads after training has a row
+    for copies that began then; it waits for these after the last epoch, too.
 
     Parameters
     ----------
@@ -48,11 +51,12 @@ def sum_background(
     DataFrame
         The table `run_background`.
     """
+    after = set(decisions.loc[decisions["epoch"] == AFTER_TRAINING, "node"])
     rows = pd.MultiIndex.from_tuples(
         [
             (node, epoch)
             for node, times_s in sorted(drain_time_s.items())
-            for epoch in range(len(times_s))
+            for epoch in [*[AFTER_TRAINING] * (node in after), *range(len(times_s))]
         ],
         names=["node", "epoch"],
     )
@@ -73,5 +77,8 @@ def sum_background(
         {name: column.reindex(rows, fill_value=0) for name, column in columns.items()},
         index=rows,
     )
-    table["drain_time_s"] = [drain_time_s[node][epoch] for node, epoch in rows]
+    table["drain_time_s"] = [
+        0.0 if epoch == AFTER_TRAINING else drain_time_s[node][epoch]
+        for node, epoch in rows
+    ]
     return table.reset_index()

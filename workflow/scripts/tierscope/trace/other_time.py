@@ -7,12 +7,12 @@ said which of them the training loop made itself: only these make an epoch longe
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from tierscope.core.columns import TABLES
+from tierscope.core.columns import AFTER_TRAINING, TABLES
 from tierscope.storage.mounts import plain
 from tierscope.trace.log import SUM_NAME, AnyLog
 from tierscope.trace.runtime import BUILTIN
@@ -77,6 +77,7 @@ def other_time(
     processes: Sequence[ProcessSums],
     marks: pd.DataFrame,
     tier_mounts: Mapping[str, Iterable[str]],
+    epoch_of: Callable[[int, int], int] = lambda rank, epoch: epoch,
 ) -> pd.DataFrame:
     """Return table `run_other_time`.
 
@@ -94,6 +95,8 @@ def other_time(
         Table `marks`.
     tier_mounts : mapping of str to iterable of str
         Mount points of each tier.
+    epoch_of : callable, optional
+        Returns the epoch of a rank and of a number in its place.
     """
     begun = marks[marks["what"] == "epoch"]
     marking = set(zip(begun["rank"], begun["pid"], strict=True))
@@ -114,7 +117,7 @@ def other_time(
                     **each._asdict(),
                     "rank": one.rank,
                     "pid": one.pid,
-                    "epoch": epoch,
+                    "epoch": epoch_of(one.rank, epoch),
                     "holds": _tiers_on(each.mount, tier_mounts),
                     "in_loop": in_loop,
                     "marks": is_marking,
@@ -143,9 +146,11 @@ def _with_one_loop(rows: pd.DataFrame) -> pd.DataFrame:
     """Return sums in which each epoch of a rank has one loop, the slowest.
 
     Trainers of a script without a launcher have one rank, and mark at the same time.
+    What follows training is of one after the other.
     """
     slowest_s: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
-    loops = rows[rows["in_loop"] & rows["marks"]]
+    is_training = rows["epoch"] > AFTER_TRAINING
+    loops = rows[rows["in_loop"] & rows["marks"] & is_training]
     for row in loops.itertuples():
         slowest_s[row.rank, row.epoch][row.pid] += row.time_s
     chosen = {key: sums.most_common(1)[0][0] for key, sums in slowest_s.items()}

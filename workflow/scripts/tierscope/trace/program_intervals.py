@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tierscope.core.columns import AFTER
 from tierscope.trace.log import read_any_log, read_posix
 
 _COLUMNS = {
@@ -23,7 +24,8 @@ def times_between_reads(
 
     It is of processes that read one file after the other. Between two batches a process
     may have to wait until there is room for more, so the last file of each is left out.
-    So is the first batch of each process, which may load modules, if it has others.
+    So is the first batch of each process, which may load modules, if it has others, and
+    what is read outside of loops.
 
     Parameters
     ----------
@@ -57,7 +59,8 @@ def times_between_reads(
         io_s = columns["read_time_s"] + columns["meta_time_s"]
         here = [
             _between(columns["opened_s"][mine], io_s[mine], batch_size)
-            for mine in (epochs == epoch for epoch in np.unique(epochs[epochs >= 0]))
+            for epoch in np.unique(epochs[(epochs >= 0) & (epochs < AFTER)])
+            for mine in [epochs == epoch]
         ]
         times_s = np.concatenate([np.zeros(0), *here])
         found.append(_without_first_batch(times_s, batch_size))

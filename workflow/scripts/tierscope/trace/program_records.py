@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tierscope.core.columns import TABLES
+from tierscope.core.columns import AFTER, AFTER_TRAINING, TABLES
 from tierscope.core.tables import check_table, empty_table
 from tierscope.trace.log import (
     DUPLICATES,
@@ -31,7 +31,7 @@ from tierscope.trace.other_time import ProcessSums, sums_of
 
 WRITTEN, BELOW, ELSEWHERE = "written", "other below the dataset", "other"
 HANDED = "handed"  # in place of an epoch: the copy was open when the program started
-HANDED_EPOCH = -1  # nothing says for which one such a file is read
+HANDED_EPOCH = -2  # nothing says for which one such a file is read
 _PID = re.compile(r"_id-?\d+-(\d+)_")  # in the name of a log
 _INTERFACES = ("POSIX", "STDIO")
 _BACKGROUND = r"\.bg"
@@ -47,14 +47,37 @@ _ALL = (
 )
 
 
-class _Place(NamedTuple):
-    """Tier, epoch and file of a name; epoch and file are -1 if it has none.
+@dataclass(frozen=True)
+class LoopEnds:
+    """Of which epochs opens are that have numbers from `AFTER` on.
 
-    Of files that are on no tier the first is one of `WRITTEN`, `BELOW`, `ELSEWHERE`.
+    Parameters
+    ----------
+    epochs : mapping of pair of int to int
+        Epoch by node and number.
+    node_of : mapping of int to int
+        Node of each rank.
+    """
+
+    epochs: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    node_of: Mapping[int, int] = field(default_factory=dict)
+
+    def epoch_of(self, rank: int, number: int) -> int:
+        """Return the epoch of a number in a name that a rank has opened."""
+        if number < AFTER:
+            return number
+        return self.epochs.get((self.node_of.get(rank, 0), number), AFTER_TRAINING)
+
+
+class _Place(NamedTuple):
+    """Tier, epoch and file of a name; it has no epoch if it is on no tier.
+
+    Then the first is one of `WRITTEN`, `BELOW`, `ELSEWHERE`. The file is -1 if it is
+    none of the dataset.
     """
 
     where: str
-    epoch: int = -1
+    epoch: int | None = None
     file: int = -1
     in_background: bool = False
 
@@ -108,6 +131,7 @@ def read_program_records(
     names: Sequence[str],
     written: Iterable[str] = (),
     rank_of_pid: Mapping[int, int] | None = None,
+    loop_ends: LoopEnds = LoopEnds(),
 ) -> ProgramRecords:
     """Read all logs of a run.
 
@@ -125,6 +149,8 @@ def read_program_records(
         Those that the program is known to have written to.
     rank_of_pid : mapping of int to int, optional
         Rank of each process, for logs of a tracer that does not know it.
+    loop_ends : LoopEnds, optional
+        The ends of the program's loops.
 
     Raises
     ------
@@ -132,7 +158,7 @@ def read_program_records(
         If a log is partial or damaged, has records that several processes share, an
         unknown name on a tier, or no known rank.
     """
-    reader = _Reader(tier_roots, dataset, names, written)
+    reader = _Reader(tier_roots, dataset, names, written, loop_ends)
     for path in sorted(folder.glob("*.darshan")):
         log = read_any_log(path, may_be_empty=True)
         reader.add(log, _rank_of(log, rank_of_pid or {}))
@@ -160,7 +186,9 @@ class _Reader:
         dataset: str,
         names: Sequence[str],
         written: Iterable[str],
+        loop_ends: LoopEnds,
     ):
+        self._loop_ends = loop_ends
         self._ids = {name: i for i, name in enumerate(names)}
         self._names, self._dataset = names, dataset.rstrip("/") + "/"
         self._tier_of = {
@@ -187,8 +215,10 @@ class _Reader:
         if lost := sorted(set(log.partial) & set(_INTERFACES)):
             raise LogError(log.path, f"has lost records of {', '.join(lost)}.")
         self._sums.append(sums_of(log, rank))
-        places = [self._place(log, i) for i in range(len(log.names.ids))]
-        epochs = {p.epoch for p in places if p.epoch >= 0 and not p.in_background}
+        places = [self._place(log, i, rank) for i in range(len(log.names.ids))]
+        epochs = {
+            p.epoch for p in places if p.epoch is not None and not p.in_background
+        }
         self._readers.update((rank, epoch) for epoch in epochs)
         for interface in _INTERFACES:
             records = log.records.get(interface)
@@ -205,8 +235,8 @@ class _Reader:
                 is_mapped = columns.get(MAPPINGS, np.zeros(len(found))) > 0
                 self._mapped.update(compress(found, is_mapped))
 
-    def _place(self, log: AnyLog, position: int) -> _Place:
-        """Return where a name of a log is."""
+    def _place(self, log: AnyLog, position: int, rank: int) -> _Place:
+        """Return where a name of a log of a rank is."""
         path = log.names.path(position)
         if found := self._alias.fullmatch(path):
             root, background, epoch, name = found.groups()
@@ -220,7 +250,8 @@ class _Reader:
                 raise LogError(log.path, f"{path!r} is not in the dataset's manifest.")
             if not epoch:
                 return _Place(BELOW, file=file)
-            return _Place(tier, int(epoch), file, in_background)
+            epoch = self._loop_ends.epoch_of(rank, int(epoch))
+            return _Place(tier, epoch, file, in_background)
         if path.startswith(self._dataset):
             name = path.removeprefix(self._dataset)
             return _Place(BELOW, file=self._ids.get(name, -1))
@@ -236,7 +267,7 @@ class _Reader:
         all_columns = np.column_stack([columns[name] for name in _ALL])
         on_tier = []
         for row, (where, epoch, file, _) in enumerate(places):
-            if epoch >= 0:
+            if epoch is not None:
                 on_tier.append(row)
             elif file >= 0:
                 self._by_name.append((rank, file, all_columns[row]))
@@ -299,7 +330,7 @@ class _Reader:
     def _mapped_epochs(self) -> set[int]:
         """Return the epochs for which files that are only read were mapped."""
         return {
-            one.epoch
+            HANDED_EPOCH if one.epoch is None else one.epoch
             for one in self._mapped
             if one.file >= 0 and one.file not in self._written and not one.in_background
         }

@@ -34,6 +34,9 @@ def made_loops(known, marks):
     """Return the loops of a process that marks into a list."""
 
     def call(name, *epochs):
+        if name == "tierscope_loops_ended":
+            marks.append("end")
+            return 0
         marks.extend(epochs)
         return 0 if epochs else known[name]
 

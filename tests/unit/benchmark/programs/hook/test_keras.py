@@ -45,6 +45,21 @@ def test_each_begin_of_an_epoch_is_the_next_epoch(marks):
     assert marks == [0, 1, 2]
 
 
+def test_training_ends_with_fit_and_an_evaluation_after_it_with_itself(marks):
+    module, _ = callbacks_of("keras.src.callbacks.callback_list")
+    keras.wrap(module)
+    callbacks = module.CallbackList()
+    for epoch in range(2):
+        callbacks.on_epoch_begin(epoch)
+        callbacks.on_test_begin()
+        callbacks.on_test_end()
+    assert callbacks.on_train_end(7) == 7
+    assert marks == [0, 1, "end"]
+    callbacks.on_test_begin()
+    callbacks.on_test_end()
+    assert marks == [0, 1, "end", 1, "end"]
+
+
 def test_ends_are_told_before_the_callbacks_of_a_program(marks, monkeypatch):
     ended = []
     monkeypatch.setattr(

@@ -21,9 +21,11 @@ def begin(made_loops):
         place = Place((id(loader),), keras)
         epoch, stream = made_loops.begin("pytorch", of, place, facts, evaluation)
         stream.ask()
+        begin.stream = stream
         return epoch
 
     begin.loops = made_loops
+    begin.end = lambda: made_loops.end(begin.stream)
     return begin
 
 
@@ -94,6 +96,47 @@ def test_inside_keras_only_keras_says_what_begins(begin, marks, notes):
     assert begin.loops.begin_next("keras", {}) == 2  # of a second `fit`
     found = [one for one in notes() if one["kind"] == "begin"]
     assert [one["evaluation"] for one in found] == [False, True, False, True, False]
+
+
+def test_what_follows_all_loops_is_of_none_until_the_next_one_begins(begin, marks):
+    train, held = Batches(), Batches()
+    assert begin(train) == 0
+    begin.end()
+    begin.end()
+    assert begin(held, evaluation=True) == 0
+    begin.end()
+    assert begin(train) == 1
+    assert begin(held) == 1  # a second loop in this epoch
+    begin.end()
+    assert marks == [0, "end", 0, "end", 1, "end"]
+
+
+def test_loop_that_ends_in_another_one_ends_nothing(begin, marks):
+    train, held, iterator = Batches(), Batches(), Batches()
+    of = Loader(train, kind=(), size=None, source=lambda one: None)
+    begin.loops.begin("pytorch", of, Place(("line",)), {})[1].follow(iterator)
+    begin(held, evaluation=True)
+    begin.end()
+    assert marks == [0]
+    del iterator  # as by a break
+    assert marks == [0, "end"]
+
+
+def test_loops_that_nobody_saw_end_end_with_the_process(begin, marks):
+    train = Batches()
+    begin.loops.begin_next("keras", {})
+    begin(train)
+    assert begin(train) == 1  # the first one was left
+    begin.loops.finish()
+    assert marks == [0, 1, "end"]
+
+
+def test_evaluation_of_a_process_that_trains_nothing_ends_in_this_one(begin, marks):
+    held = Batches()
+    begin(held, evaluation=True)
+    begin.end()
+    begin(held, evaluation=True)
+    assert marks == ["end", -1]
 
 
 def test_loader_is_noted_once_with_what_it_is_set_to(begin, notes, monkeypatch):

@@ -183,7 +183,7 @@ def test_batches_stay_plain_if_a_worker_would_start_without_the_hook(
     wrap(module)
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     assert next(iter(module.DataLoader("ab"))) == ["a", "b"]
-    assert marks == [0]
+    assert marks == [0, "end"]
     assert entered == []
 
 

@@ -16,8 +16,13 @@ from tierscope.analysis.intervals import (
     leaves_sign_open,
     mean_intervals,
 )
+from tierscope.analysis.training.limit import besides_storage, decide, limit_sentence
 from tierscope.analysis.training.other_io import other_words, slowest_rows
-from tierscope.analysis.training.stalls import LEAST_PERCENT
+from tierscope.analysis.training.stalls import (
+    LEAST_PERCENT,
+    has_other_loop,
+    least_notes,
+)
 from tierscope.core.columns import RUN_EPOCH, SCENARIO, TABLES
 from tierscope.core.provenance import NO_ORIGIN, Origin
 from tierscope.core.words import scenario_titles
@@ -32,9 +37,15 @@ _UNSEEN = "Other storage I/O, such as that of checkpoints, is not measured."
 _UTILISATION = "utilisation_percent"
 # Calls on files of no tier, by their columns: whether the loop made them.
 _OTHERS = {"other": True, "beside": False}
-_RUN = ["execution_time_s", "compute_time_s", "other_s", "beside_s"]
+_LOOP_UTILISATION = "loop_utilisation_percent"
+# What tables of epochs have of each process, of which points have the mean.
+_OF_PROCESSES = ["compute_time_s", "warmup_s", "loader_end_s"]
+_OF_PROCESSES += [_UTILISATION, _LOOP_UTILISATION]
+_RUN = ["execution_time_s", "compute_time_s", "warmup_s", "loader_end_s"]
+_RUN += ["other_s", "beside_s", _LOOP_UTILISATION]
 _IDEAL = {
     "execution_time_s": "ideal_time_s",
+    "warmup_s": "ideal_warmup_s",
     "other_s": "ideal_other_s",
     _UTILISATION: "ideal_utilisation_percent",
 }
@@ -58,7 +69,7 @@ def storage_time(
 
     Returns
     -------
-    DataFrame, shape (n_scenarios * n_cache_rates * n_epochs, 21)
+    DataFrame, shape (n_scenarios * n_cache_rates * n_epochs, 26)
         Table ``storage_time``. The execution time of a run is that of its longest
         process; compute time and utilisation are means over the processes. All are
         means over the repetitions that have an ideal run with this epoch.
@@ -76,11 +87,13 @@ def storage_time(
             f"pairs: got repetitions {_repetitions(epochs)} and ideal ones "
             f"{_repetitions(ideal_epochs)}, expected some in common."
         )
-    # Writes vary from run to run, and the dataset has no part in that.
-    more_s = (pairs["other_s"] - pairs["ideal_other_s"]).fillna(0.0)
-    pairs["storage_s"] = pairs["execution_time_s"] - pairs["ideal_time_s"] - more_s
+    pairs["storage_s"] = pairs["execution_time_s"] - pairs["ideal_time_s"]
+    # Writes and warm-up vary from run to run, and the dataset has no part in that.
+    for part in ("other_s", "warmup_s"):
+        pairs["storage_s"] -= (pairs[part] - pairs[f"ideal_{part}"]).fillna(0.0)
     groups = pairs.groupby(_POINT)
     table = groups[[*_RUN, *_IDEAL.values()]].mean().assign(n_repetitions=groups.size())
+    table["least_because"] = groups["least_because"].max()
     for value, half in (
         ("storage_s", "storage_interval_s"),
         (_UTILISATION, "utilisation_interval_percent"),
@@ -95,8 +108,14 @@ def storage_time(
 def _runs_epochs(epochs: pd.DataFrame, other: pd.DataFrame | None) -> pd.DataFrame:
     """Return a row for each epoch of each run, from those of its processes."""
     ranks = epochs.groupby(RUN_EPOCH)
-    table = ranks[["compute_time_s", _UTILISATION]].mean()
-    table = table.assign(execution_time_s=ranks["execution_time_s"].max())
+    table = (
+        ranks[_OF_PROCESSES]
+        .mean()
+        .assign(
+            execution_time_s=ranks["execution_time_s"].max(),
+            least_because=ranks["least_because"].max(),  # "" is the least
+        )
+    )
     for name, in_loop in _OTHERS.items():
         table[f"{name}_s"] = 0.0
         if other is not None:
@@ -140,7 +159,7 @@ def storage_sentence(row: Mapping[str, Any], origin: Origin = NO_ORIGIN) -> str:
     origin : Origin, optional
         Where the numbers come from: it says whether a program marks no epochs.
     """
-    return _Sentences(row, "run" if origin.is_whole_run else "epoch").words()
+    return _Sentences(row, origin.phase).words()
 
 
 class _Sentences:
@@ -171,7 +190,7 @@ class _Sentences:
         if self._others:
             final = [f"{last[0].upper()}{last[1:]}."] if last else []
             sentences = [f"{first}{end}", *self._others, *final]
-        return " ".join([*sentences, *self._further()])
+        return " ".join([*sentences, *self._of_steps(), *self._further()])
 
     def _first_and_last(self) -> tuple[str, str, str]:
         """Return what the dataset's storage costs, and what is left; no full stops."""
@@ -224,6 +243,18 @@ class _Sentences:
             )
         return words
 
+    def _of_steps(self) -> list[str]:
+        """Return sentences on warm-up and the end of the loader, if they count."""
+        words = []
+        if self._is_much(warmup_s := self._row["warmup_s"]):
+            words.append(
+                f"Warm-up takes {self._number(warmup_s)} s: so much longer does the "
+                "first step compute than others."
+            )
+        if self._is_much(end_s := self._row["loader_end_s"]):
+            words.append(f"The end of the loader takes {self._number(end_s)} s.")
+        return words
+
     def _least_words(self) -> str:
         """Return what the rest takes at least, where storage cannot be told from 0."""
         if not self._is_exact:
@@ -263,7 +294,12 @@ def _utilisation_words(row: Mapping[str, Any]) -> list[str]:
     now, ideal = row["utilisation_percent"], row["ideal_utilisation_percent"]
     if not now > 0:  # or not known
         return []
+    if row["least_because"]:
+        words = f"The accelerators are used at least {now:.3g} % of the time (AU)."
+        return [words, *(f"{note}." for note in least_notes(pd.DataFrame([row])))]
     words = f"The accelerators are used {now:.3g} % of the time (AU)"
+    if has_other_loop(row):
+        words += f" (as the loop sees it {row['loop_utilisation_percent']:.3g} %)"
     if ideal > now:
         return [f"{words}, with storage that costs nothing {ideal:.3g} %."]
     return [f"{words}; the ideal runs do not tell how much more is possible."]
@@ -291,7 +327,8 @@ def storage_sentences(
 ) -> list[str]:
     """Return what storage costs in an epoch: lines for each scenario.
 
-    They are of the lowest cache rate, and of that with the shortest epoch.
+    The first says what limits where the epoch is the shortest, unless storage does. The
+    others are of the lowest cache rate, and of that with the shortest epoch.
 
     Parameters
     ----------
@@ -309,6 +346,7 @@ def storage_sentences(
     table = select_epoch(table, epoch)
     fastest_s = table.groupby(_SHARED)["execution_time_s"].transform("min")
     table = table.assign(fastest_s=fastest_s)
+    table = table.assign(besides=besides_storage(table))
     titles = scenario_titles(table[SCENARIO].drop_duplicates(), dataset_titles or {})
     lines = []
     for scenario in titles.to_dict("records"):
@@ -318,5 +356,13 @@ def storage_sentences(
             (rows["cache_rate_percent"].idxmin(), rows["execution_time_s"].idxmin())
         )
         head = f"{scenario['title']}: " if len(titles) > 1 else ""
-        lines += [head + storage_sentence(rows.loc[one], origin) for one in shown]
+        words = [_limit_sentence(rows.loc[[*shown][-1]], origin.phase)]
+        words += [storage_sentence(rows.loc[one], origin) for one in shown]
+        lines += [head + one for one in words if one]
     return lines
+
+
+def _limit_sentence(row: Mapping[str, Any], phase: str) -> str:
+    """Return what limits a point, if storage does not or may not."""
+    decision = decide(row, may_hide=row["compute_time_s"] != 0)  # or not known
+    return limit_sentence({**row, **decision._asdict()}, phase)

@@ -1,38 +1,43 @@
-"""Name what limits a training: the I/O class with the largest stall, or no storage.
+"""Divide the time of a training into computation, processor and stall by I/O class.
 
 Where a training computes, the class with the most I/O time may be hidden behind the
-computation. The bottleneck is then the class whose stall is the largest, as the model
-divides it (`tierscope.model.stalls`), or several together if more goes only with them.
-The wait for the first batch of an epoch counts only if it is longer than the
-computation of a step, which would hide it if the epoch had a step before. Where nothing
-else is left, computation and the processor limit.
+computation. So the model divides the stall (`tierscope.model.stalls`): among the
+classes, and what goes only with several of them together. The wait for the first batch
+of an epoch counts only if it is longer than the computation of a step, which would hide
+it if the epoch had a step before.
 """
 
-import itertools
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
 from tierscope.core.columns import CLASSES, NOT_STORAGE, SCENARIO, TOGETHER
+from tierscope.core.columns.benchmark import NEVER_BEHIND, NO_EVENTS, UNSEEN_STREAMS
 from tierscope.core.io_class import io_class_of
 from tierscope.core.words import in_seconds
 
 # Parts of an execution time besides classes and `TOGETHER`: in the processes, and stall
 # that no model divides.
 COMPUTATION, PROCESSOR, STALL = "computation", "processor", "stall"
+WARMUP, LOADER_END = "warm-up", "end of the loader"
+NOT_KNOWN_APART = "computation or processor"  # where computation is only a least
 OTHER_IO = "other storage I/O"  # in files of no tier
 STALL_PARTS = [*CLASSES, TOGETHER]
+_LEAST_WORDS = {
+    UNSEEN_STREAMS: "The device may have had work that was not seen, on other streams",
+    NEVER_BEHIND: "The device was never behind the program, so its time is not known",
+    NO_EVENTS: "The device has no events that tell its own time",
+}
 LEAST_PERCENT = 1  # of the execution time: less is practically none
 NOT_KNOWN = "not known"
-UNKNOWN_STALL = (
-    "The training computes, so I/O time may be hidden; no model tells which class it "
-    "waits for"
-)
 _LABELS = {
     NOT_STORAGE: NOT_STORAGE,
     TOGETHER: "several classes together",
     NOT_KNOWN: NOT_KNOWN,
 }
 _POINT = [*SCENARIO, "cache_rate_percent"]
+_SAME_PERCENT = 0.05  # of AU
 _ROUNDING = 1e-9  # of a time: a number as little below 0 is 0
 
 
@@ -45,8 +50,8 @@ def stalls_of_points(stalls: pd.DataFrame) -> pd.DataFrame:
     return stalls.set_index([*_POINT, "part"])["stall_s"].unstack()[STALL_PARTS]
 
 
-def limits(stalls: pd.DataFrame) -> pd.Series:
-    """Return what limits each point: an I/O class, `TOGETHER` or `NOT_STORAGE`.
+def largest_stalls(stalls: pd.DataFrame) -> pd.Series:
+    """Return what stalls each point: an I/O class, `TOGETHER` or `NOT_STORAGE`.
 
     Parameters
     ----------
@@ -71,24 +76,22 @@ def limits(stalls: pd.DataFrame) -> pd.Series:
     return found.mask((later_s < least_s) | (least_s == 0), NOT_STORAGE).rename("limit")
 
 
-def limits_of(limits: pd.Series, scenario: pd.Series) -> pd.Series:
-    """Return what limits a scenario by cache rate; empty if no model tells it."""
-    table = limits.reset_index()
-    rows = table[(table[SCENARIO] == scenario[SCENARIO]).all(axis=1)]
-    return rows.set_index("cache_rate_percent")["limit"]
+def stall_words(stalls: pd.DataFrame) -> pd.Series:
+    """Return what stalls each point in words, by scenario and cache rate.
 
-
-def spans_words(limits: pd.Series) -> str:
-    """Return lines that say what limits where: ``GFS-META at 0 to 60 %``.
-
-    `limits` has the name of an I/O class, or another limit, by cache rate.
+    `stalls` is table ``class_stalls`` of one epoch. Words are such as ``stall by the
+    model: LFS-READ 3.15 s of 8.60 s``.
     """
+    parts_s, found = stalls_of_points(stalls), largest_stalls(stalls)
     words = []
-    for limit, group in itertools.groupby(limits.items(), key=lambda item: item[1]):
-        rates = [rate for rate, _ in group]
-        span = f"{rates[0]} to {rates[-1]}" if len(rates) > 1 else f"{rates[0]}"
-        words.append(f"{limit_label(limit)} at {span}\N{NO-BREAK SPACE}%")
-    return "\n".join(words)
+    for limit, (_, of_point_s) in zip(found, parts_s.iterrows(), strict=True):
+        whole = in_seconds(of_point_s.sum())
+        if limit == NOT_STORAGE:
+            words.append(f"stall by the model: {whole}")
+            continue
+        part = in_seconds(of_point_s[limit])
+        words.append(f"stall by the model: {limit_label(limit)} {part} of {whole}")
+    return pd.Series(words, parts_s.index, name="words")
 
 
 def limit_label(limit: str) -> str:
@@ -96,51 +99,10 @@ def limit_label(limit: str) -> str:
     return _LABELS.get(limit) or io_class_of(limit).label
 
 
-def stall_words(stalls: pd.DataFrame) -> pd.Series:
-    """Return what stalls each point in words, by scenario and cache rate.
-
-    `stalls` is table ``class_stalls`` of one epoch. Words are such as ``stall by the
-    model: LFS-READ 3.15 s of 8.60 s``.
-    """
-    parts_s, found = stalls_of_points(stalls), limits(stalls)
-    words = []
-    for limit, (_, of_point_s) in zip(found, parts_s.iterrows(), strict=True):
-        label, whole = limit_label(limit), in_seconds(of_point_s.sum())
-        if limit == NOT_STORAGE:
-            words.append(f"stall by the model: {whole}; {label} limit")
-            continue
-        part = in_seconds(of_point_s[limit])
-        words.append(f"stall by the model: {label} {part} of {whole}")
-    return pd.Series(words, parts_s.index, name="words")
-
-
-def limit_notes(stalls: pd.DataFrame | None, scenarios: pd.DataFrame) -> list[str]:
-    """Return sentences that say what limits a training that computes.
-
-    Parameters
-    ----------
-    stalls : DataFrame or None
-        Table ``class_stalls`` of one epoch; None if no model tells the stall.
-    scenarios : DataFrame
-        What `tierscope.core.words.scenario_titles` returns.
-    """
-    if stalls is None:
-        return [f"{UNKNOWN_STALL}."]
-    found = limits(stalls)
-    notes = [
-        "The training computes, so I/O time may be hidden. The largest stall by the "
-        "model limits it, not the most I/O time; the report has both side by side."
-    ]
-    for scenario in scenarios.to_dict("records"):
-        words = spans_words(limits_of(found, pd.Series(scenario))) or NOT_KNOWN
-        notes.append(f"{scenario['title']}: {words}.".replace("\n", ", "))
-    return notes
-
-
 def divide_execution_time(
     storage_time: pd.DataFrame, stalls: pd.DataFrame | None
 ) -> pd.DataFrame:
-    """Divide the execution time of points into computation, processor and stall.
+    """Divide the execution time of points into parts that add up to it.
 
     Parameters
     ----------
@@ -153,28 +115,15 @@ def divide_execution_time(
     Returns
     -------
     DataFrame
-        A row a point and part: the keys of the point, ``part`` and ``time_s``.
-        `OTHER_IO` is what the loop spends in files of no tier. `PROCESSOR` is what the
-        ideal run takes besides it and computation; where computation is not known, it
-        is part of it. What storage costs is divided as the model divides its
-        own stall, and is one `STALL` where the model has none. ``is_negative`` says
-        that noise made a part negative; its time is 0.
+        A row a point and part: the keys of the point, ``part`` and ``time_s``. Parts
+        are those of `parts_besides_storage`, and what storage costs. This is divided as
+        the model divides its own stall, and is one `STALL` where the model has none.
+        ``is_negative`` says that noise made a part negative; its time is 0.
     """
-    keys = [*_POINT]
-    points = storage_time.set_index(keys)
-    both_s = points[["other_s", "ideal_other_s"]]
-    both_s = both_s.where(both_s.notna().all(axis=1), 0.0)  # as in `storage_s`
-    other_s = both_s["ideal_other_s"]
-    ideal_s = points["ideal_time_s"] - other_s
-    compute_s = points["compute_time_s"]  # a loop may write in between
-    compute_s = compute_s.where(~(other_s > 0), compute_s.clip(upper=ideal_s))
-    times_s = {
-        COMPUTATION: compute_s,
-        PROCESSOR: ideal_s - compute_s.fillna(0.0),
-        OTHER_IO: both_s["other_s"],
-    }
+    points = storage_time.set_index(_POINT)
     shares = _shares(stalls, points.index)
     whole = shares.isna().all(axis=1)
+    times_s = parts_besides_storage(points)
     times_s[STALL] = points["storage_s"].where(whole)
     times_s |= {part: shares[part] * points["storage_s"] for part in STALL_PARTS}
     rows = pd.concat(
@@ -183,6 +132,65 @@ def divide_execution_time(
     least_s = -_ROUNDING * points["execution_time_s"].reindex(rows.index)
     rows["is_negative"] = rows["time_s"] < least_s
     return rows.assign(time_s=rows["time_s"].clip(lower=0.0)).reset_index()
+
+
+def parts_besides_storage(points: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return what of the execution time of points is not the dataset's storage.
+
+    Parameters
+    ----------
+    points : DataFrame
+        Table ``storage_time`` with any index.
+
+    Returns
+    -------
+    dict of str to Series of float
+        Seconds by part; missing where there is no such part. `PROCESSOR` is what the
+        ideal run takes besides all others; where computation is not known, it is part
+        of it. Where computation is only a least, it is `NOT_KNOWN_APART`.
+    """
+    other_s, warmup_s = (_where_both(points, one) for one in ("other_s", "warmup_s"))
+    others_s = [other_s, warmup_s, points["loader_end_s"].fillna(0.0)]
+    ideal_s = points["execution_time_s"] - points["storage_s"] - sum(others_s)
+    compute_s = points["compute_time_s"]  # a loop may write in between
+    compute_s = compute_s.where(~(other_s > 0), compute_s.clip(upper=ideal_s))
+    rest_s = ideal_s - compute_s.fillna(0.0)
+    is_least = points["least_because"] != ""
+    return {
+        COMPUTATION: compute_s,
+        WARMUP: warmup_s.where(warmup_s > 0),
+        PROCESSOR: rest_s.where(~is_least),
+        NOT_KNOWN_APART: rest_s.where(is_least),
+        LOADER_END: points["loader_end_s"],
+        OTHER_IO: other_s,
+    }
+
+
+def least_notes(table: pd.DataFrame) -> list[str]:
+    """Return why computation and AU are only a least in a table, a sentence a reason.
+
+    `table` has column ``least_because``.
+    """
+    return [
+        f"{_LEAST_WORDS[reason]}. So computation and AU are at least what is shown, "
+        "and what a loop waits for storage at most"
+        for reason in sorted(set(table["least_because"]) - {""})
+    ]
+
+
+def has_other_loop(row: Mapping[str, Any]) -> bool:
+    """Return whether the loop saw another utilisation than the device had."""
+    apart = row["loop_utilisation_percent"] - row["utilisation_percent"]
+    return abs(apart) > _SAME_PERCENT
+
+
+def _where_both(points: pd.DataFrame, part: str) -> pd.Series:
+    """Return a part of the runs, 0 where they or their ideal runs do not know it.
+
+    As in ``storage_s``, from which only what both know was taken out.
+    """
+    known = points[[part, f"ideal_{part}"]].notna().all(axis=1)
+    return points[part].where(known, 0.0)
 
 
 def _shares(stalls: pd.DataFrame | None, index: pd.MultiIndex) -> pd.DataFrame:

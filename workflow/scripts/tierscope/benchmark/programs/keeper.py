@@ -33,6 +33,7 @@ from tierscope.benchmark.programs.table import (
     NodeTable,
     own_counts,
 )
+from tierscope.core.columns import AFTER
 from tierscope.core.processes.times import start_time
 
 _POLL_S = 0.002
@@ -128,7 +129,8 @@ class NodeKeeper:
             noted = {n: int(mark[n]) for n in ("time_ns", "group", "epoch", "pid")}
             noted["device_bytes"] = self._device_bytes(noted["group"], mark)
             self._marks.append(noted)
-            self._look_at_tiers(noted["epoch"])
+            if noted["epoch"] < AFTER:
+                self._look_at_tiers(noted["epoch"])
         self._count_late(events, is_open)
         if self._folders or self.placer:
             self._follow(events)
@@ -168,7 +170,8 @@ class NodeKeeper:
         is_mark = events["kind"] == MARKED
         self._marked.update(events["group"][is_mark].tolist())
         if not self._is_later:
-            later = np.flatnonzero(is_mark & (events["epoch"] > 0))
+            epoch = events["epoch"]
+            later = np.flatnonzero(is_mark & (epoch > 0) & (epoch < AFTER))
             if not len(later):
                 return
             self._is_later = True

@@ -448,7 +448,7 @@ def _with_page_cache(epochs: pd.DataFrame, nodes: Sequence[NodeNotes]) -> pd.Dat
 
     Before the first epoch the nodes have looked, and then as each one began.
     """
-    first = epochs["epoch"] == epochs["epoch"].min()
+    first = epochs["epoch"] == epochs.loc[epochs["epoch"] >= 0, "epoch"].min()
     by_node = {node.number: node.facts["page_cache"] for node in nodes}
     later = {node.number: node.facts["resident"] for node in nodes}
     for tier in ("gfs", "lfs"):
@@ -508,6 +508,11 @@ def _observed(
         "frameworks": frameworks,
         "hook_faults": hook_faults(notes),
         "loaders": [one for i, one in enumerate(loaders) if one not in loaders[:i]],
+        "loop_ends": [
+            {"node": node.number, "number": one.number, "epoch": one.epoch}
+            for node in nodes
+            for one in node.loop_ends
+        ],
         "loops": hook_times(nodes, "loop"),
         "fetches": hook_times(nodes, "fetch"),
         "n_processes": sum(len(node.facts["processes"]) for node in nodes),

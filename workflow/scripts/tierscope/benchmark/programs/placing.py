@@ -12,6 +12,7 @@ from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.copier import Copier, Ended
 from tierscope.benchmark.programs.reads import Read
 from tierscope.benchmark.programs.table import NodeTable
+from tierscope.core.columns import AFTER
 from tierscope.policies.decisions import LATE, UNSEEN, Decisions
 from tierscope.policies.node import Action, Evict, NodePolicy, Place
 
@@ -124,7 +125,8 @@ class Placer:
 
     def _carry_out(self, actions: list[Action], epoch: int) -> None:
         """Evict at once, and order copies."""
-        self._epoch = max(self._epoch, epoch)
+        if epoch < AFTER:
+            self._epoch = max(self._epoch, epoch)
         for action in actions:
             if isinstance(action, Evict):
                 self._evict(action.file_id, epoch)

@@ -1,22 +1,25 @@
 """What the nodes of a program's run have noted, as the tables of the run.
 
 Groups of processes have a rank of the program, and begin epochs. A rank's epoch lasts
-from its beginning to that of the next one, or to the end of the process that began it,
-and of programs after that which only evaluate.
+from its beginning to that of the next one, or to the end of the last loop of the
+process that began it, and of programs after that which only evaluate. If that end is
+not known, it lasts to the end of the process.
 What a program reads before its first mark counts to epoch 0, and its time does not.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
+from tierscope.benchmark.programs.after_training import LoopEnd, begins_of, loop_ends
 from tierscope.benchmark.programs.keeper import IO_COUNTS, TIERS
-from tierscope.core.columns import TABLES
+from tierscope.core.columns import AFTER, AFTER_TRAINING, TABLES
 from tierscope.core.columns.benchmark import STEPS
 from tierscope.data.steps import warmup_s
 from tierscope.policies.decisions import columns_of
@@ -24,6 +27,7 @@ from tierscope.policies.decisions import columns_of
 NO_RANK = -1
 _OF_DEVICES = ("busy_s", "idle_s", "behind_s")  # of what a note says of them
 EVALUATION, EPOCH, WHOLE_RUN = "evaluation", "epoch", "whole run"
+AFTER_LOOPS = "after training"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,22 @@ class NodeNotes:
         """Return the rank of a group; of one without a launcher's rank the first."""
         rank = self.facts["groups"][group]["rank"]
         return rank if rank != NO_RANK else self.facts["ranks"][0]
+
+    @cached_property
+    def loop_ends(self) -> list[LoopEnd]:
+        """Return the ends of all loops of a process, the last one first."""
+        facts = self.facts
+        return loop_ends(facts["marks"], facts["notes"], facts["processes"])
+
+    def epochs(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the epochs of opens or decisions, of which the library has numbers."""
+        epoch_of = {end.number: end.epoch for end in self.loop_ends}
+        epochs, is_after = numbers.copy(), numbers >= AFTER
+        epochs[is_after] = [
+            epoch_of.get(number, AFTER_TRAINING)
+            for number in numbers[is_after].tolist()
+        ]
+        return epochs
 
     def reading_ranks(self) -> set[int]:
         """Return the ranks that have opened files on this node."""
@@ -80,6 +100,7 @@ def placing_reports(
         ranks = [node.rank_of(one) for one in range(len(node.facts["groups"]))]
         ranks.append(node.facts["ranks"][0])  # at -1: the node itself
         rows["rank"] = np.array(ranks)[rows["rank"]]
+        rows["epoch"] = node.epochs(rows["epoch"])
         rows["time_s"] += (placing["began_ns"] - _origin_ns(node, ended_ns)) * 1e-9
         times_s = [*[0.0] * (n_epochs - 1), placing["drain_time_s"]]
         own = {name: one for name, one in placing.items() if name != "began_ns"}
@@ -108,7 +129,7 @@ def opens_table(nodes: Iterable[NodeNotes]) -> pd.DataFrame:
                 {
                     "rank": ranks[group] if len(group) else group,
                     "node": node.number,
-                    "epoch": epoch,
+                    "epoch": node.epochs(epoch),
                     "tier": pd.Series(np.array(TIERS, object)[tier], dtype="str"),
                     "file_id": file,
                     "opens": opens,
@@ -151,27 +172,40 @@ def _marks_of_group(
     node: NodeNotes, group: int, origin_ns: int, ended_ns: Mapping[int, int]
 ) -> list[dict[str, Any]]:
     """Return the epochs that a group began; a mark of the current epoch is none."""
-    marks: list[dict[str, int]] = []
-    found = (mark for mark in node.facts["marks"] if mark["group"] == group)
-    for mark in sorted(found, key=lambda mark: mark["time_ns"]):
-        if not marks or mark["epoch"] > marks[-1]["epoch"]:
+    marks: list[Mapping[str, int]] = []
+    for mark in begins_of(node.facts["marks"]):
+        is_later = not marks or mark["epoch"] > marks[-1]["epoch"]
+        if mark["group"] == group and is_later:
             marks.append(mark)
     ends = _ends_of_epochs(node, group, marks, ended_ns)
-    read = [mark["device_bytes"] for mark in marks]
+    rows = [
+        (EPOCH, mark["epoch"], mark["pid"], mark["time_ns"], end, mark["device_bytes"])
+        for mark, end in zip(marks, ends, strict=True)
+    ]
+    rows += [
+        (
+            *(AFTER_LOOPS, AFTER_TRAINING, one.pid, one.time_ns),
+            *(max(one.time_ns, _end_of(node, one.pid, ended_ns)), one.device_bytes),
+        )
+        for one in node.loop_ends
+        if one.is_last and one.group == group
+    ]
+    rows.sort(key=lambda row: row[3])
+    read = [row[-1] for row in rows]
     read.append(node.facts["groups"][group]["device_bytes"])
     return [
         {
             "rank": node.rank_of(group),
             "node": node.number,
-            "what": EPOCH,
-            "epoch": mark["epoch"],
-            "pid": mark["pid"],
-            "began_s": (mark["time_ns"] - origin_ns) * 1e-9,
-            "ended_s": (end - origin_ns) * 1e-9,
+            "what": what,
+            "epoch": epoch,
+            "pid": pid,
+            "began_s": (began_ns - origin_ns) * 1e-9,
+            "ended_s": (ended - origin_ns) * 1e-9,
             "device_bytes": after - before if min(before, after) >= 0 else np.nan,
         }
-        for mark, end, before, after in zip(
-            marks, ends, read[:-1], read[1:], strict=True
+        for (what, epoch, pid, began_ns, ended, before), after in zip(
+            rows, read[1:], strict=True
         )
     ]
 
@@ -190,6 +224,7 @@ def _ends_of_epochs(
     loops = [one for one in node.facts["notes"] if one["kind"] == "begin"]
     hooked = {one["pid"] for one in loops}
     group_of = {one["pid"]: one["group"] for one in node.facts["processes"]}
+    last_ns = {one.pid: one.time_ns for one in node.loop_ends if one.is_last}
     ends = []
     for mark, after in zip(marks, [*marks[1:], None], strict=True):
         pids = {mark["pid"]} | {
@@ -199,7 +234,7 @@ def _ends_of_epochs(
             and one["epoch"] == mark["epoch"]
             and group_of.get(one["pid"]) == group
         }
-        end = max(_end_of(node, pid, ended_ns) for pid in pids)
+        end = max(last_ns.get(pid) or _end_of(node, pid, ended_ns) for pid in pids)
         if after and (mark["pid"] == after["pid"] or mark["pid"] not in hooked):
             end = after["time_ns"]
         elif after:
@@ -441,10 +476,9 @@ def epochs_table(
     sums = counted.groupby(["rank", "epoch"])[
         ["opens", "bytes", "lfs_files", "gfs_files"]
     ].sum()
-    rows = epochs.assign(execution_time_s=epochs["ended_s"] - epochs["began_s"])
-    keys = pd.MultiIndex.from_frame(rows[["rank", "epoch"]])
+    keys = pd.MultiIndex.from_frame(epochs[["rank", "epoch"]])
     found = sums.reindex(keys, fill_value=0).reset_index(drop=True)
-    rows = rows.reset_index(drop=True).join(found)
+    rows = epochs.join(found)
     rows["samples"] = rows["opens"]
     seconds = {node: one["time_s"] for node, one in filled.items()}
     rows["lfs_fill_time_s"] = rows["node"].map(seconds).astype("float64")
@@ -455,14 +489,25 @@ def _by_rank(epochs: pd.DataFrame) -> pd.DataFrame:
     """Return marks with one row for each epoch of a rank.
 
     Processes that no launcher has given a rank may each begin the same epoch, as two
-    trainers of a script do. It lasts from the first begin to the last end.
+    trainers of a script do. It lasts from the first begin to the last end. What follows
+    training lasts as long as any process of the rank is in it.
     """
-    return epochs.groupby(["rank", "epoch"], as_index=False).agg(
+    epochs = epochs.sort_values("began_s")
+    before_s = epochs.groupby(["rank", "epoch"])["ended_s"].transform(
+        lambda ended_s: ended_s.cummax().shift()
+    )
+    idle_s = (epochs["began_s"] - before_s).clip(lower=0.0).fillna(0.0)
+    idle_s = idle_s.where(epochs["epoch"] == AFTER_TRAINING, 0.0)
+    table = epochs.assign(idle_s=idle_s).groupby(["rank", "epoch"], as_index=False)
+    table = table.agg(
         node=("node", "first"),
         began_s=("began_s", "min"),
         ended_s=("ended_s", "max"),
+        idle_s=("idle_s", "sum"),
         device_bytes=("device_bytes", lambda read: read.sum(skipna=False)),
     )
+    time_s = table["ended_s"] - table["began_s"] - table["idle_s"]
+    return table.drop(columns="idle_s").assign(execution_time_s=time_s)
 
 
 def n_marks_back(nodes: Iterable[NodeNotes]) -> int:
@@ -470,7 +515,7 @@ def n_marks_back(nodes: Iterable[NodeNotes]) -> int:
     n_back = 0
     for node in nodes:
         last: dict[int, int] = {}
-        for mark in sorted(node.facts["marks"], key=lambda mark: mark["time_ns"]):
+        for mark in begins_of(node.facts["marks"]):
             before = last.get(mark["group"], 0)
             n_back += mark["epoch"] < before
             last[mark["group"]] = max(before, mark["epoch"])

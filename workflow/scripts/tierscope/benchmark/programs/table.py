@@ -41,12 +41,13 @@ COUNTS = (
     "unknown_processes",
     "escapes",
     "spawned",
+    "loop_ends",
 )
 IO_COUNTS = ("rchar", "wchar", "read_bytes", "write_bytes")
 _WITH_CHILDREN = ("rchar", "wchar")  # as the library notes them
 N_EVENTS = 1 << 18
 N_PROCESSES = 1 << 14
-_MAGIC, _VERSION = b"tierscope-table", 3
+_MAGIC, _VERSION = b"tierscope-table", 4
 _STAGED, _WRITTEN, _IS_LINK, _STATE_BITS = 1, 2, 4, 3
 _N_ROOTS, _FOLDER_BYTES, _LONGEST_PATH = 4, 1024, 4095
 _FOLDER = f"S{_FOLDER_BYTES}"
@@ -60,7 +61,10 @@ _PATIENCE_S = 1.0  # for a process that has begun to note an event
 _IO = [(name, "i8") for name in IO_COUNTS]
 _ESCAPED = np.dtype([("reason", "u4"), ("path", "S252")])
 _GROUP = np.dtype(
-    [("key", "u8"), ("pid", "i4"), ("epoch", "i4"), ("n_marks", "u4"), ("rank", "u4")]
+    [
+        *[("key", "u8"), ("pid", "i4"), ("epoch", "i4"), ("n_marks", "u4")],
+        *[("rank", "u4"), ("ended_ns", "i8"), ("after", "i4"), ("", "u4")],
+    ]
 )
 _PROCESS = np.dtype(
     [

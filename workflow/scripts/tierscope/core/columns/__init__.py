@@ -38,10 +38,19 @@ from tierscope.core.columns.logs import (
     LOWER_BOUNDS,
     OPERATIONS,
 )
-from tierscope.core.columns.shared import MODEL, NOT_STORAGE, RULE, TOGETHER
+from tierscope.core.columns.shared import (
+    AFTER,
+    AFTER_TRAINING,
+    MODEL,
+    NOT_STORAGE,
+    RULE,
+    TOGETHER,
+)
 from tierscope.core.io_class import IOClass
 
 __all__ = [
+    "AFTER",
+    "AFTER_TRAINING",
     "BOUNDS",
     "CLASSES",
     "CLASS_TIMES",
@@ -74,6 +83,7 @@ __all__ = [
     "TOGETHER",
     "TRAINING",
     "WIDER",
+    "WITH_AFTER",
     "Column",
     "allowed_values",
 ]
@@ -96,6 +106,11 @@ def _kinds(columns: Columns) -> dict[str, str]:
 
 
 TABLES = {table: _kinds(columns) for table, columns in COLUMNS.items()}
+WITH_AFTER = frozenset(  # tables that may have rows of `AFTER_TRAINING`
+    table
+    for table, columns in COLUMNS.items()
+    if columns.get("epoch") == shared.EPOCH_OR_AFTER
+)
 SCENARIO_KEYS, RUN_KEYS = _kinds(shared.SCENARIO_KEYS), _kinds(shared.RUN_KEYS)
 POINT, SCENARIO = list(shared.POINT_KEYS), list(SCENARIO_KEYS)
 RUN_EPOCH = [*RUN_KEYS, "epoch"]

@@ -1,6 +1,6 @@
 """Tables of I/O times, breakdowns, estimates, goals, and what was measured how."""
 
-from tierscope.core.columns.benchmark import N_RANKS, NETWORK, SHUFFLE
+from tierscope.core.columns.benchmark import N_RANKS, NETWORK, SHUFFLE, STEPS
 from tierscope.core.columns.column import (
     ANY_NUMBER,
     Columns,
@@ -19,6 +19,7 @@ from tierscope.core.columns.shared import (
     CLASS_TIMES,
     CV,
     EPOCH,
+    EPOCH_OR_AFTER,
     IMPROVEMENTS,
     IO_CLASS,
     METHOD,
@@ -59,7 +60,7 @@ _BEST_UTILISATION = percent(
 )
 
 _IO_TIME: Columns = {
-    "epoch": EPOCH,
+    "epoch": EPOCH_OR_AFTER,
     "rank": RANK,
     "io_class": IO_CLASS,
     "time_s": seconds("Time that the process spent in this class."),
@@ -158,12 +159,27 @@ _STORAGE_TIME: Columns = {
         "repetitions."
     ),
     "compute_time_s": seconds(
-        "Part of it in which a process computed, mean over processes and repetitions; "
-        "missing for programs.",
+        "Part of it in which a process or its device computed, without `warmup_s`, "
+        "mean over processes and repetitions; missing if unseen, a least if "
+        "`least_because` says so.",
+        may_be_missing=True,
+    ),
+    "warmup_s": seconds(
+        "Part of it in which the computation of the loop's first step took longer than "
+        "a usual one, mean over processes and repetitions; missing if unseen.",
+        may_be_missing=True,
+    ),
+    "loader_end_s": seconds(
+        "Part of it in which a loader ended, such as its workers, mean over processes "
+        "and repetitions; missing if unseen.",
         may_be_missing=True,
     ),
     "ideal_time_s": seconds(
         "Execution time with storage that costs nothing, mean over the repetitions."
+    ),
+    "ideal_warmup_s": seconds(
+        "The part of `ideal_time_s` that is warm-up.",
+        may_be_missing=True,
     ),
     "other_s": seconds(
         "Part of it in which the loop of the process with most made calls on files of "
@@ -187,7 +203,7 @@ _STORAGE_TIME: Columns = {
     ),
     "storage_s": seconds(
         "Execution time minus the ideal one of the same repetition, mean of the pairs; "
-        "without `other_s` and `ideal_other_s`, where both are known.",
+        "without other storage I/O and without warm-up, where both runs know them.",
         ANY_NUMBER,
     ),
     "storage_interval_s": seconds(
@@ -197,7 +213,7 @@ _STORAGE_TIME: Columns = {
     ),
     "utilisation_percent": percent(
         "Accelerator utilisation (AU), mean over processes and repetitions; missing "
-        "for programs, and if there is only one step.",
+        "if unseen, and if there is only one step; a least if `least_because` says so.",
         may_be_missing=True,
     ),
     "utilisation_interval_percent": percent(
@@ -209,6 +225,64 @@ _STORAGE_TIME: Columns = {
         "AU of the ideal runs: what no storage, however fast, can exceed; missing as "
         "`utilisation_percent` is.",
         may_be_missing=True,
+    ),
+    "loop_utilisation_percent": percent(
+        "AU as the loop of a program saw it, which goes on while a device computes, "
+        "mean over processes and repetitions; missing if unseen.",
+        may_be_missing=True,
+    ),
+    "least_because": STEPS["least_because"],
+}
+
+# Whether storage limits, and what leaves that open or decides it without ideal runs.
+LIMITS, NO_LIMIT, UNDECIDED = "limits", "does not limit", "undecided"
+NO_IDEAL, ONCE, HOLDS_0 = "no ideal runs", "one repetition", "interval holds 0"
+NOTHING_HIDES = "nothing hides I/O time"
+
+_LIMITS: Columns = {
+    "cache_rate_percent": CACHE_RATE,
+    "epoch": EPOCH,
+    "storage": text(
+        "Whether storage limits. It does not where the upper end of its part, the "
+        "difference to ideal runs, is below 10 % of the epoch. It is undecided where "
+        "the interval of that part holds 0, or where there is none and computation may "
+        "hide I/O time.",
+        words=(LIMITS, NO_LIMIT, UNDECIDED),
+    ),
+    "why": text(
+        "Why it is undecided, or that nothing hides I/O time, which so tells it "
+        "without ideal runs; otherwise empty.",
+        words=("", NO_IDEAL, ONCE, HOLDS_0, NOTHING_HIDES),
+    ),
+    "limit": text(
+        "The I/O class that limits if storage does, several `together`, or `not known`."
+    ),
+    "named_by": text(
+        "What names the class: the largest stall by the model, or the most I/O time of "
+        "the slowest process.",
+        words=("stall", "I/O time"),
+    ),
+    "besides": text(
+        "What takes most of the epoch besides storage; `computation and processor` "
+        "where both are not known apart."
+    ),
+    "most_s": seconds(
+        "Upper end of the interval of storage's part of the epoch: what faster storage "
+        "can save at most; missing if there is none.",
+        may_be_missing=True,
+    ),
+    "most_percent": percent(
+        "The same in percent of the epoch.", ANY_NUMBER, may_be_missing=True
+    ),
+    "n_repetitions": count("Number of repetitions that have an ideal run."),
+    "n_deciding": number(
+        "About how many repetitions decide whether storage limits, by the spread of "
+        "those that were run; missing if it is decided, if no spread is known, and if "
+        "1000 do not.",
+        may_be_missing=True,
+    ),
+    "is_shortest": flag(
+        "Whether the epoch is the shortest of the scenario; false without ideal runs."
     ),
 }
 
@@ -374,9 +448,9 @@ INTERVAL: Columns = {
     for end, word in (("low", "Lower"), ("high", "Upper"))
 }
 # Numbers that older tables lack, by table.
-LATER_WORDS = {"storage_time": ("other_io", "beside_io")}
+LATER_WORDS = {"storage_time": ("other_io", "beside_io", "least_because")}
 LATER: dict[str, tuple[str, ...]] = {
-    "storage_time": ("other_s", "ideal_other_s", "beside_s"),
+    "storage_time": ("other_s", "ideal_other_s", "beside_s", "ideal_warmup_s"),
     "estimates": (*TRAINING, *INTERVAL),
     "goals": ("goal_percent", "best_utilisation_percent", "grid_step_percent"),
     "combinations": (
@@ -414,6 +488,7 @@ TABLES: dict[str, Columns] = {
     | TRAINING
     | INTERVAL,
     "storage_time": SCENARIO_KEYS | _STORAGE_TIME,
+    "limits": SCENARIO_KEYS | _LIMITS,
     "goals": SCENARIO_KEYS | _GOALS,
     "combinations": SCENARIO_KEYS | _COMBINATIONS,
     "accuracy_tests": _ACCURACY_TESTS,

@@ -19,6 +19,7 @@ from tierscope.core.columns.column import (
 from tierscope.core.columns.shared import (
     DATASET,
     EPOCH,
+    EPOCH_OR_AFTER,
     FILE_ID,
     N_OSTS,
     NODE,
@@ -133,9 +134,10 @@ N_RANKS = count("Number of processes that train together.")
 _RUN_EPOCHS: Columns = {
     "rank": RANK,
     "node": NODE,
-    "epoch": EPOCH,
+    "epoch": EPOCH_OR_AFTER,
     "execution_time_s": seconds(
-        "Time of the epoch from barrier to barrier, on the process's clock."
+        "Time of the epoch from barrier to barrier, on the process's clock; of a "
+        "program until its next epoch begins, or its last loop ends."
     ),
     "samples": count("Number of samples that the process got in the epoch."),
     "bytes": size("Bytes of `samples`, as the loader counts them."),
@@ -154,7 +156,7 @@ _BEGAN = seconds("When it began, since the first process of the node did.")
 _OPENS: Columns = {
     "rank": RANK,
     "node": NODE,
-    "epoch": EPOCH,
+    "epoch": EPOCH_OR_AFTER,
     "tier": TIER,
     "file_id": FILE_ID,
     "opens": count("How often the file was opened on the tier."),
@@ -167,15 +169,16 @@ _MARKS: Columns = {
     "rank": RANK,
     "node": NODE,
     "what": text(
-        "What the rank began: an epoch, an evaluation inside of one, or all of a "
-        "program that marks no epochs.",
-        words=("epoch", "evaluation", "whole run"),
+        "What the rank began: an epoch, an evaluation inside of one, what follows the "
+        "last loop of a process, or all of a program that marks no epochs.",
+        words=("epoch", "evaluation", "after training", "whole run"),
     ),
-    "epoch": EPOCH,
+    "epoch": EPOCH_OR_AFTER,
     "pid": _PID,
     "began_s": _BEGAN,
     "ended_s": seconds(
-        "When the rank's next epoch began, or the process ended; missing for an "
+        "When the rank's next epoch began, or the last loop of the process ended; of "
+        "what follows it and of a whole run, when the process ended; missing for an "
         "evaluation.",
         may_be_missing=True,
     ),
@@ -230,6 +233,7 @@ _STATEMENTS: Columns = {
             "copies",
             "in time",
             "epochs",
+            "after",
             "read only",
             "unchanged",
             "listed",
@@ -266,7 +270,7 @@ _DECISIONS: Columns = {
         "complete (`placed`) or lost (`failed`), or a file is removed from the LFS.",
         words=("begin", "end", "copy", "placed", "failed", "evict"),
     ),
-    "epoch": count("Epoch of the read, copy or removal, counted from 0."),
+    "epoch": EPOCH_OR_AFTER,
     "rank": count(
         "Process that reads; of copies and removals the process with the node's server."
     ),
@@ -356,7 +360,7 @@ TABLES: dict[str, Columns] = {
     "run_epochs": _RUN_EPOCHS,
     "epochs": RUN_KEYS | _RUN_EPOCHS,
     "utilisation": RUN_KEYS
-    | {name: _RUN_EPOCHS[name] for name in ("rank", "node", "epoch")}
+    | {"rank": RANK, "node": NODE, "epoch": EPOCH}
     | {"execution_time_s": _RUN_EPOCHS["execution_time_s"], **STEPS},
     "decisions": _DECISIONS,
     "opens": _OPENS,

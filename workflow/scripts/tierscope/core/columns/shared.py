@@ -34,6 +34,14 @@ CACHE_RATE = whole_percent(
 REPETITION = count("Number of the repetition, counted from 0.")
 N_REPETITIONS = count("Number of repetitions that the row rests on.")
 EPOCH = count("Number of the epoch, counted from 0.")
+# In place of an epoch: in tables, and in paths of a program's logs the first of the
+# numbers that each stand for what follows an end of its loops.
+AFTER_TRAINING, AFTER = -1, 1 << 30
+EPOCH_OR_AFTER = count(
+    "Number of the epoch, counted from 0; -1 for what followed the last loop of a "
+    "program until it ended, which is no training.",
+    least=AFTER_TRAINING,
+)
 RANK = count("MPI rank of the process.")
 NODE = count("Number of the node, counted from 0.")
 FILE_ID = count("Number of the file in its dataset.")

@@ -4,6 +4,7 @@ from tierscope.core.columns.column import Columns, count, flag, seconds, size, t
 from tierscope.core.columns.shared import (
     COPIES,
     EPOCH,
+    EPOCH_OR_AFTER,
     EVICTED_FILES,
     FAILED_FILES,
     NODE,
@@ -37,7 +38,7 @@ _OTHER_IO: Columns = {
 
 _OTHER_TIME: Columns = {
     "rank": RANK,
-    "epoch": EPOCH,
+    "epoch": EPOCH_OR_AFTER,
     "mount": text("Where the file system of the files is mounted."),
     "fs_type": text("Its type, such as `ext4`."),
     "holds": text(
@@ -93,7 +94,7 @@ _RUN_PEERS: Columns = {
 
 _RUN_BACKGROUND: Columns = {
     "node": NODE,
-    "epoch": count("Epoch in which the copies began, counted from 0."),
+    "epoch": EPOCH_OR_AFTER,
     "placed_files": PLACED_FILES,
     "handed_over_files": count(
         "Number of `placed_files` whose bytes a reader had read and handed over."
@@ -109,7 +110,7 @@ _RUN_BACKGROUND: Columns = {
 TABLES: dict[str, Columns] = {
     "file_records": {
         "rank": RANK,
-        "epoch": EPOCH,
+        "epoch": EPOCH_OR_AFTER,
         "tier": TIER,
         "file_id": _FILE_ID,
         "opens": count("Number of opens; a read from another node counts as one."),
@@ -123,7 +124,7 @@ TABLES: dict[str, Columns] = {
     },
     "background_records": {
         "rank": count("MPI rank of the process that made the calls."),
-        "epoch": count("Epoch in which the copy began, counted from 0."),
+        "epoch": EPOCH_OR_AFTER,
         "tier": TIER,
         "file_id": _FILE_ID,
         "opens": count("Number of opens of the file."),

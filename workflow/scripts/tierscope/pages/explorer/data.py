@@ -22,6 +22,12 @@ from tierscope.analysis.breakdown import (
     slowest_process,
 )
 from tierscope.analysis.intervals import NO_INTERVAL, best_rates, interval
+from tierscope.analysis.training.limit import (
+    advice_on,
+    is_plain,
+    limits_of,
+    point_words,
+)
 from tierscope.analysis.training.stalls import stall_words
 from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import (
@@ -39,6 +45,7 @@ from tierscope.core.columns import (
     RUN_EPOCH,
     SCENARIO,
 )
+from tierscope.core.columns.analysis import UNDECIDED
 from tierscope.core.io_class import IOClass, total_s
 from tierscope.core.provenance import Origin
 
@@ -75,9 +82,8 @@ class Start:
         Whether the page shows a job that ran once: nothing on it is about cache rates.
     origin : Origin, optional
         Where the numbers come from: it knows what epochs and cache rates are.
-    computes : bool, optional
-        Whether the training computes: the class with most I/O time may be hidden, so
-        the page does not say that it limits.
+    limits : DataFrame, optional
+        Table ``limits``; of a job nobody decides what limits.
     """
 
     scenario: Mapping[str, str | int]
@@ -93,12 +99,23 @@ class Start:
     )
     is_job: bool = False
     origin: Origin = field(default_factory=lambda: Origin(""))
-    computes: bool = False
+    limits: pd.DataFrame | None = None
 
     @property
     def is_utilisation(self) -> bool:
         """Return whether the goal is one of utilisation: for the model only."""
         return isinstance(self.goal, UtilisationGoal)
+
+    @property
+    def is_hidden(self) -> bool:
+        """Return whether the class with the most I/O time need not limit."""
+        return self.limits is not None and not is_plain(self.limits)
+
+    def recommends(self, scenario: Mapping[str, Any]) -> bool:
+        """Return whether an improvement may be recommended for a scenario."""
+        if self.limits is None:
+            return True
+        return advice_on(limits_of(self.limits, scenario)).is_given
 
     @property
     def grid_step_percent(self) -> int:
@@ -269,26 +286,38 @@ def embedded_points(
     return points
 
 
-def add_stalls(
-    points: Sequence[dict[str, Any]], stalls: pd.DataFrame, scenarios: pd.DataFrame
+def add_limits(
+    points: Sequence[dict[str, Any]],
+    limits: pd.DataFrame,
+    stalls: pd.DataFrame | None,
+    scenarios: pd.DataFrame,
 ) -> None:
-    """Add ``stall`` to embedded points: what they wait for by the model, in words.
+    """Add ``stall`` to embedded points: their stall and what limits them, in words.
 
     Parameters
     ----------
     points : sequence of dict
         What `embedded_points` returns, or points of a goal of utilisation.
-    stalls : DataFrame
-        Table ``class_stalls`` of one epoch; points that it lacks stay as they are.
+    limits : DataFrame
+        Table ``limits`` of one epoch; points that it lacks stay as they are.
+    stalls : DataFrame or None
+        Table ``class_stalls`` of this epoch, if a model tells the stall.
     scenarios : DataFrame
         As for `embedded_points`.
     """
-    words, epoch = stall_words(stalls), stalls["epoch"].iloc[0]
+    stalled = {} if stalls is None else stall_words(stalls).to_dict()
     keys = list(scenario_numbers(scenarios))
+    words = {
+        (*(row[key] for key in SCENARIO), row["cache_rate_percent"], row["epoch"]): row
+        for row in limits.to_dict("records")
+    }
     for point in points:
-        found = words.get((*keys[point["scenario"]], point["cache_rate_percent"]))
-        if found and point["epoch"] == epoch:
-            point["stall"] = found
+        place = (*keys[point["scenario"]], point["cache_rate_percent"])
+        if row := words.get((*place, point["epoch"])):
+            limit = f"limited by {point_words(row)}"
+            if row["storage"] == UNDECIDED:
+                limit = f"what limits is {point_words(row)}"
+            point["stall"] = "; ".join(filter(None, [stalled.get(place), limit]))
 
 
 def sureness(

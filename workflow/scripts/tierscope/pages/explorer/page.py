@@ -28,8 +28,8 @@ from tierscope.core.words import UTILISATION_NOTE, in_seconds, scenario_titles
 from tierscope.pages.explorer.data import (
     ModelAnswers,
     Start,
+    add_limits,
     add_model_answers,
-    add_stalls,
     embedded_points,
     without_last_zeros,
 )
@@ -145,8 +145,8 @@ def build_explorer(
         io_time, best = shown, best_today(estimates)
     scenarios = scenario_titles(io_time, dataset_titles)
     points, answers = _points(io_time, start, scenarios, estimates, pairs)
-    if stalls is not None:
-        add_stalls(points, stalls, scenarios)
+    if start.is_hidden:
+        add_limits(points, start.limits, stalls, scenarios)
     sources = sorted(io_time["source"].unique())
     unmeasured = [source for source in sources if source != "measured"]
     texts = {
@@ -155,7 +155,7 @@ def build_explorer(
         "source_words": " ".join(map(source_note, sources)),
         "repetition_words": _repetition_words(points, start),
         "largest_class": "The class with most I/O time"
-        if start.computes
+        if start.is_hidden
         else "The limiting class",
         "interval_words": ""
         if start.is_job or start.is_utilisation

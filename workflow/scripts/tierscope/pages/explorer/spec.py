@@ -63,6 +63,8 @@ def specification(
         inputs = _inputs(points, scenarios, best, start, has_model)
         spec = _compiled(page_views(start, has_model=has_model), inputs)
     names = _names(points, start, answers or ModelAnswers())
+    shown = map(start.recommends, scenarios.to_dict("records"))
+    names["recommended"] = str(list(shown)).lower()
     computed = parse_fast(Template(computation).substitute(names))
     (table,) = (table for table in computed["data"] if table["name"] == "sweep")
     table["values"] = list(points)
@@ -135,7 +137,7 @@ def _common_names(
     lines = line_names(start, has_model=bool(answers.pairs))
     return {
         "map_chart": map_chart(start),
-        "limits": "has most I/O time" if start.computes else "limits",
+        "limits": "has most I/O time" if start.is_hidden else "limits",
         "line_names": str([*lines, ""][:3]),
         "n_lines": str(len(lines)),
         "model_pairs": str([" ".join(map(str, pair)) for pair in answers.pairs]),

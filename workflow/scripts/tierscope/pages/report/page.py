@@ -14,6 +14,7 @@ from tierscope.analysis.comparing.policies import warming_policies
 from tierscope.analysis.comparing.savings import best_policy_words
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.scorecard import scorecard_title
+from tierscope.analysis.training.limit import ideal_notes, is_plain, limits_method
 from tierscope.analysis.training.other_io import MOUNT_NAMES
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin, source_note
@@ -48,7 +49,7 @@ from tierscope.pages.report.runs import (
     spread_table,
     spread_words,
 )
-from tierscope.pages.report.stalls import stalled_points, times_beside_stalls
+from tierscope.pages.report.stalls import times_beside_stalls
 from tierscope.pages.report.summary import goal_kind, summary_table, utilisation_note_of
 from tierscope.pages.web_page import content_policy
 
@@ -78,6 +79,7 @@ def report_context(
     spread: pd.DataFrame,
     goals: pd.DataFrame,
     combinations: pd.DataFrame,
+    limits: pd.DataFrame,
     claims: pd.DataFrame | None = None,
     statements: pd.DataFrame | None = None,
     certificate: pd.DataFrame | None = None,
@@ -87,7 +89,6 @@ def report_context(
     policy_summary: pd.DataFrame | None = None,
     background: pd.DataFrame | None = None,
     storage_time: pd.DataFrame | None = None,
-    computes: bool = False,
     stalls: pd.DataFrame | None = None,
     run_facts: pd.DataFrame | None = None,
     needs: str = "",
@@ -116,7 +117,7 @@ def report_context(
         The figures, in order.
     captions : mapping of str to str
         What to say about ``scorecard`` and ``explorer``, in reStructuredText.
-    breakdown, spread, goals, combinations : DataFrame
+    breakdown, spread, goals, combinations, limits : DataFrame
         These tables. Runs that only `breakdown` has are listed as not audited.
     claims : DataFrame, optional
         Table ``claims``, unless a program of the user was run.
@@ -135,10 +136,8 @@ def report_context(
         Table ``background`` of the runs that have copies.
     storage_time : DataFrame, optional
         Table ``storage_time``, if there are ideal runs.
-    computes : bool, optional
-        Whether the training computes, so that I/O time may be hidden.
     stalls : DataFrame, optional
-        Table ``class_stalls``, if it does and a model tells the stall.
+        Table ``class_stalls``, if the training computes and a model tells the stall.
     run_facts : DataFrame, optional
         Table ``run_facts``, unless all runs are simulated.
     needs : str, optional
@@ -159,9 +158,8 @@ def report_context(
     warming = warming_policies(background, epoch)
     further = {"estimates": estimates, "is_warming": bool(warming)}
     beside = None
-    if computes:
-        further["stalled"] = stalled_points(stalls)
-        beside = times_beside_stalls(breakdown, stalls, titles, epoch)
+    if statements is None and not is_plain(limits):
+        beside = times_beside_stalls(breakdown, stalls, limits, titles, epoch)
     return {
         "policy": content_policy(),
         "results": results,
@@ -179,16 +177,19 @@ def report_context(
             for c in (ALL_CLASSES if has_peers else IOClass)
         ],
         "summary": summary_table(
-            breakdown, spread, goals, combinations, titles, epoch, **further
+            breakdown, spread, goals, combinations, limits, titles, epoch, **further
         ),
+        "limits_method": limits_method(limits),
         "beside_stalls": beside,
         "knows_stalls": stalls is not None,
         "best_policy": best_policy_words(policy_summary),
         "is_measured": keys["source"].eq("measured").all(),
+        "has_ideal": storage_time is not None,
         "storage": [
             MOUNT_NAMES.sub("", sentence) if anonymous else sentence
-            for sentence in storage_sentences(
-                storage_time, epoch, provenance, dataset_titles
+            for sentence in (
+                storage_sentences(storage_time, epoch, provenance, dataset_titles)
+                or ideal_notes(limits)
             )
         ],
         "best_method": BEST_METHOD,

@@ -30,6 +30,7 @@ _NAMES = CERTIFIED | {
     "copies": "all copies were made",
     "in time": "copies ended in time",
     "epochs": "epochs are marked",
+    "after": "nothing follows the training",
     "read only": "the dataset is only read",
     "unchanged": "the dataset did not change",
     "listed": "only listed files are read",
@@ -53,6 +54,7 @@ _NAMED = {
     "read only": re.compile(r" \(.*\)", re.DOTALL),
     "unchanged": re.compile(r" \(.*\)", re.DOTALL),
     "seen": re.compile(r"(?<=redirected): .*(?=\.)", re.DOTALL),
+    "after": MOUNT_NAMES,
     "other io": MOUNT_NAMES,
 }
 _OTHER_WORDS = "other runs or epochs: other numbers, see table"

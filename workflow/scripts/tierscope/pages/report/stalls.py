@@ -5,11 +5,9 @@ from collections.abc import Hashable
 import pandas as pd
 
 from tierscope.analysis.breakdown import select_epoch
+from tierscope.analysis.training.limit import point_words
 from tierscope.analysis.training.stalls import (
-    NOT_KNOWN,
     STALL_PARTS,
-    limit_label,
-    limits,
     stalls_of_points,
 )
 from tierscope.core.columns import CLASSES, SCENARIO, TOGETHER
@@ -19,20 +17,10 @@ from tierscope.core.words import seconds_words
 _POINT = [*SCENARIO, "cache_rate_percent"]
 
 
-def stalled_points(stalls: pd.DataFrame | None) -> pd.Series:
-    """Return what limits each point by its stall; empty if no model tells it.
-
-    `stalls` is table ``class_stalls``.
-    """
-    if stalls is None:
-        empty = pd.MultiIndex.from_arrays([[]] * len(_POINT), names=_POINT)
-        return pd.Series([], empty, str, "limit")
-    return limits(stalls)
-
-
 def times_beside_stalls(
     breakdown: pd.DataFrame,
     stalls: pd.DataFrame | None,
+    limits: pd.DataFrame,
     titles: pd.DataFrame,
     epoch: int,
 ) -> pd.DataFrame:
@@ -44,6 +32,8 @@ def times_beside_stalls(
         Table ``breakdown``.
     stalls : DataFrame or None
         Table ``class_stalls`` of the epoch; None if no model tells the stall.
+    limits : DataFrame
+        Table ``limits`` of the epoch.
     titles : DataFrame
         What `tierscope.core.words.scenario_titles` returns.
     epoch : int
@@ -58,7 +48,7 @@ def times_beside_stalls(
     """
     times = select_epoch(breakdown, epoch).groupby([*_POINT, "io_class"])["time_s"]
     times_s = times.mean().unstack("io_class")
-    stalled = stalled_points(stalls)
+    limited = limits.set_index(_POINT).apply(point_words, axis=1)
     parts_s = None if stalls is None else stalls_of_points(stalls)
     rows = []
     for scenario in titles.to_dict("records"):
@@ -68,7 +58,7 @@ def times_beside_stalls(
             rows.append(
                 {"Scenario": scenario["title"], "Cache rate (%)": str(rate)}
                 | _cells(class_times_s, _stalls_at(parts_s, point))
-                | {"Limited by": limit_label(stalled.get(point, NOT_KNOWN))}
+                | {"Limited by": limited[point]}
             )
     return pd.DataFrame(rows)
 

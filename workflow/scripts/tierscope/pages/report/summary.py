@@ -10,7 +10,15 @@ from tierscope.analysis.breakdown import io_time_spread, select_epoch, sums_of_c
 from tierscope.analysis.comparing.policies import is_reference
 from tierscope.analysis.intervals import best_rates, interval
 from tierscope.analysis.search import cheapest_combination
-from tierscope.analysis.training.stalls import NOT_KNOWN, limits_of, spans_words
+from tierscope.analysis.training.limit import (
+    Advice,
+    advice_on,
+    is_plain,
+    limit_words,
+    limits_of,
+    most_time,
+    spans_words,
+)
 from tierscope.analysis.whatif import (
     Goal,
     best_point,
@@ -18,7 +26,6 @@ from tierscope.analysis.whatif import (
     select_improvements,
 )
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO
-from tierscope.core.io_class import NET_READ
 from tierscope.core.words import (
     FLAG,
     GOAL_KINDS,
@@ -30,6 +37,8 @@ from tierscope.core.words import (
     ties_words,
 )
 
+_CHEAPEST = "Cheapest improvement that meets it"
+_NO_LIMIT_WORDS = "none: storage does not limit"
 _BY_MODEL = "Best I/O time then by the model (s)"
 
 
@@ -38,12 +47,12 @@ def summary_table(
     spread: pd.DataFrame,
     goals: pd.DataFrame,
     combinations: pd.DataFrame,
+    limits: pd.DataFrame,
     titles: pd.DataFrame,
     epoch: int,
     estimates: pd.DataFrame | None = None,
     *,
     is_warming: bool = False,
-    stalled: pd.Series | None = None,
 ) -> pd.DataFrame:
     """Return the answers of an epoch, one row per scenario.
 
@@ -51,7 +60,7 @@ def summary_table(
 
     Parameters
     ----------
-    breakdown, spread, goals, combinations : DataFrame
+    breakdown, spread, goals, combinations, limits : DataFrame
         These tables; without a goal of a scenario its last columns are empty.
     titles : DataFrame
         What `tierscope.core.words.scenario_titles` returns.
@@ -61,9 +70,6 @@ def summary_table(
         Table ``estimates`` by the model.
     is_warming : bool
         Whether the I/O time of the last epoch is a column, too.
-    stalled : Series, optional
-        If the training computes, what limits each point by its stall
-        (`tierscope.analysis.training.stalls.limits`); it may lack points.
     """
     last_epoch = select_epoch(breakdown, breakdown["epoch"].max())
     point_keys = [*SCENARIO, "cache_rate_percent"]
@@ -86,7 +92,7 @@ def summary_table(
         rows.append(
             {
                 "Scenario": scenario["title"],
-                **_limits(breakdown, keys, stalled),
+                **_limits(breakdown, limits, keys),
                 "Best cache rate (%)": _best_words(times, keys),
                 "I/O time there (s)": seconds_words(point["io_time_s"])
                 + _interval_words(times, point)
@@ -94,8 +100,11 @@ def summary_table(
                 **in_last,
                 "I/O time without LFS (s)": seconds_words(_without_lfs_s(times, keys)),
             }
-            | _purchase(goals, combinations, keys, epoch)
-            | _purchase_by_model(goals, combinations, keys, epoch, estimates)
+            | _advised(
+                _purchase(goals, combinations, keys, epoch)
+                | _purchase_by_model(goals, combinations, keys, epoch, estimates),
+                advice_on(limits_of(limits, scenario)),
+            )
         )
     summary = pd.DataFrame(rows)
     if _BY_MODEL in summary and (summary[_BY_MODEL] == UNKNOWN).all():
@@ -144,27 +153,31 @@ def _keys(scenario: Mapping[str, Any]) -> pd.Series:
     return pd.Series({key: scenario[key] for key in SCENARIO})
 
 
-def bottlenecks(breakdown: pd.DataFrame, scenario: pd.Series) -> str:
-    """Return lines that say which class limits where: ``GFS-META at 0 to 60 %``.
-
-    `breakdown` is of one epoch; the mean time of a class over the repetitions counts.
-    """
-    rows = breakdown[(breakdown[SCENARIO] == scenario).all(axis=1)]
-    times_s = rows.groupby(["cache_rate_percent", "io_class"])["time_s"].mean()
-    times_s = times_s.unstack("io_class")
-    classes = [name for name in (*CLASSES, NET_READ) if name in times_s]
-    return spans_words(times_s[classes].idxmax(axis=1))
-
-
 def _limits(
-    breakdown: pd.DataFrame, scenario: pd.Series, stalled: pd.Series | None
+    breakdown: pd.DataFrame, limits: pd.DataFrame, scenario: pd.Series
 ) -> dict[str, str]:
-    """Return what limits a scenario: by the stall if the training computes."""
-    by_time = bottlenecks(breakdown, scenario)
-    if stalled is None:
-        return {"Limited by": by_time}
-    words = spans_words(limits_of(stalled, scenario)) or NOT_KNOWN
-    return {"Limited by (stall)": words, "Most I/O time": by_time}
+    """Return what limits a scenario, and which class has most time if that may hide."""
+    words = {"Limited by": limit_words(limits_of(limits, scenario))}
+    if is_plain(limits):
+        return words
+    rows = breakdown[(breakdown[SCENARIO] == scenario).all(axis=1)]
+    by_time = most_time(rows).droplevel(SCENARIO)
+    return words | {"Most I/O time": spans_words(by_time)}
+
+
+def _advised(purchase: dict[str, str], advice: Advice) -> dict[str, str]:
+    """Return what to buy as far as evidence allows: nothing if storage does not limit.
+
+    The goal stays.
+    """
+    if not advice.words:
+        return purchase
+    if advice.is_given:
+        words = f"{purchase[_CHEAPEST]}\n({FLAG} only if storage limits: undecided)"
+        return purchase | {_CHEAPEST: words}
+    names = list(purchase)
+    rest = names[names.index(_CHEAPEST) :]
+    return purchase | dict.fromkeys(rest, UNKNOWN) | {_CHEAPEST: _NO_LIMIT_WORDS}
 
 
 def _purchase(
@@ -178,7 +191,7 @@ def _purchase(
         names = ["Goal (% AU)", "Highest AU today (%)"]
     names += ["Execution minus I/O time (s)"] * (kind == GOAL_KINDS["execution_time"])
     n_goal = len(names)
-    names += ["Cheapest improvement that meets it"]
+    names += [_CHEAPEST]
     names += ["Least cache rate then (%)", "LFS per node then (GiB)"]
     row = dict.fromkeys(names, UNKNOWN)
     goals = goals[(goals[SCENARIO] == scenario).all(axis=1) & (goals["epoch"] == epoch)]

@@ -96,7 +96,8 @@ class Loops:
     The k-th iteration of a stream begins epoch k, counted from the first epoch of this
     process: the library knows which programs have run before. An evaluation begins
     none, and does not count. No mark goes back: an iteration is of the epoch under way
-    if that is later.
+    if that is later. Once all loops have ended, what follows is of none, until another
+    one begins.
     """
 
     def __init__(self, call: Callable[..., int] = call_library) -> None:
@@ -111,6 +112,8 @@ class Loops:
         self._streams, self._epoch, self._first = Streams(self.leave), -1, 0
         self._named: dict[str, Stream] = {}
         self._evaluates = False  # as a framework tells it
+        self._told: set[str] = set()  # what goes on, as frameworks tell it
+        self._have_ended = False
         self._unread, self._finishes = [], False
 
     def begin(
@@ -153,7 +156,9 @@ class Loops:
         """Note the end of an evaluation, or of a whole training, as told."""
         self._evaluates = False
         name = _evaluation_of(framework) if is_evaluation else framework
-        self.end(self._told_by(name))
+        stream = self._told_by(name)
+        self._told.discard(name)
+        self.end(stream)
 
     def leave(self, stream: Stream) -> None:
         """Note that a loop over a stream was left by the program."""
@@ -169,13 +174,24 @@ class Loops:
         if times:
             told = self._of(stream, kind="loop", **times)
             self._unread.append((told, stream.times.devices))
+        if stream.is_gone or not is_left:  # else another one may begin just now
+            self._end_all()
         self._note_read()
+
+    def _end_all(self) -> None:
+        """Tell that what follows is of no loop, if none goes on."""
+        if self._have_ended or self._told or self._streams.under_way():
+            return
+        self._have_ended = True
+        self._call("tierscope_loops_ended")
 
     @safely
     def finish(self) -> None:
         """Note all that is left when the process ends; a device is waited for."""
         for stream in self._streams.begun():
             self.leave(stream)
+        self._told.clear()
+        self._end_all()
         until = time.monotonic() + PATIENCE_S
         while self._unread and time.monotonic() < until:
             time.sleep(0.001)
@@ -216,6 +232,7 @@ class Loops:
     def _told_by(self, name: str) -> Stream:
         stream = self._named.get(name) or self._streams.new()
         self._named[name] = stream
+        self._told.add(name)
         return stream
 
     def _enter(self, stream: Stream, wanted: int, is_evaluation: bool) -> int:
@@ -223,6 +240,9 @@ class Loops:
         now_ns = time.monotonic_ns()
         if is_begin:
             self._tell(wanted)
+        elif self._have_ended:
+            self._go_on()
+        self._have_ended = False
         epoch = stream.epoch = self._under_way()
         stream.is_evaluation = is_evaluation
         note(**self._of(stream, kind="begin", marked=is_begin, time_ns=now_ns))
@@ -237,6 +257,13 @@ class Loops:
             self._first = self._call("tierscope_first_epoch")
         self._epoch = epoch
         self._call("tierscope_epoch", self._first + epoch)
+
+    def _go_on(self) -> None:
+        """Let the epoch under way go on that a loop begins in."""
+        if self._epoch < 0:
+            self._call("tierscope_epoch_here", -1)  # it has ended in this process only
+        else:
+            self._call("tierscope_epoch", self._first + self._epoch)
 
     def _under_way(self) -> int:
         """Return the epoch of the run; before the first loop another process tells."""

@@ -87,6 +87,11 @@ class Stream:
             self._leave(self)
 
     @property
+    def is_gone(self) -> bool:
+        """Whether the last iteration was dropped before it had given all."""
+        return self._last.is_gone
+
+    @property
     def is_under_way(self) -> bool:
         """Whether the last iteration may go on."""
         return self._last.iterator() is not None
