@@ -317,8 +317,9 @@ def with_steps(
         rows.append(row)
     numbers = [name for name in STEPS if name != "least_because"]
     steps = pd.DataFrame(rows, index=epochs.index, columns=numbers, dtype="float64")
-    because = [row.get("least_because", "") for row in rows]
-    return epochs.join(steps.assign(least_because=pd.Series(because, dtype="str")))
+    words = [row.get("least_because", "") for row in rows]
+    because = pd.Series(words, index=epochs.index, dtype="str")
+    return epochs.join(steps.assign(least_because=because))
 
 
 def _loop_of_epoch(loops: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
