@@ -87,7 +87,7 @@ def loop_ends_of(run: Run, processes: pd.DataFrame) -> LoopEnds:
     """
     ends = run.observed.get("loop_ends", ())
     return LoopEnds(
-        {(one["node"], one["number"]): one["epoch"] for one in ends},
+        {one["node"]: one["epochs"] for one in ends},
         dict(zip(processes["rank"], processes["node"], strict=True)),
     )
 

@@ -558,7 +558,7 @@ def after_training(time_s, opened=(), sums=()):
         found,
         epochs=pd.concat([found.epochs, pd.DataFrame([row])]),
         opens=pd.concat([found.opens, pd.DataFrame(rows)]),
-        loop_ends=LoopEnds({(0, AFTER): AFTER_TRAINING}, {0: 0}),
+        loop_ends=LoopEnds({0: [AFTER_TRAINING]}, {0: 0}),
     )
 
 
@@ -566,8 +566,16 @@ def after_training(time_s, opened=(), sums=()):
     ("found", "answer", "words"),
     [
         (after_training(0.01), "yes", "Less than 1 % of the last epoch's time passed"),
-        (after_training(0.5), "no", "program took 0.500 s, where the last epoch took"),
-        (after_training(0.01, [0, 1]), "no", "It opened 2 files of the dataset, 2 tim"),
+        (
+            after_training(0.5),
+            "no",
+            "program, 0.500 s passed; the last epoch took 2.00",
+        ),
+        (
+            after_training(0.01, [0, 1]),
+            "no",
+            "The program opened 2 files of the dataset",
+        ),
         (
             after_training(1.0, sums=[WRITE]),
             "no",

@@ -30,6 +30,7 @@ from tierscope.core.io_class import NET_READ, IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table
 from tierscope.core.words import epoch_words, scenario_titles
+from tierscope.figures.before_after import no_improvement
 from tierscope.figures.breakdown import plot_breakdown
 from tierscope.figures.cheapest_combination import (
     plot_cheapest_combination,
@@ -37,7 +38,7 @@ from tierscope.figures.cheapest_combination import (
 )
 from tierscope.figures.execution_and_io_time import plot_execution_and_io_time
 from tierscope.figures.improvement import plot_improved_utilisation, plot_improvement
-from tierscope.figures.style import distances, save_figure
+from tierscope.figures.style import distances, save_figure, write_first
 from tierscope.figures.sufficient_combinations import plot_sufficient_combinations
 
 PROVENANCE = "emulated · system scale-model · 2 processes"
@@ -309,6 +310,48 @@ def test_stall_of_several_classes_together_stands_on_that_of_the_classes(togethe
     assert "stall of the class\n(model)" in labels
     has_entry = "stall of several classes\ntogether (model)" in labels
     assert has_entry == (together_s > 0)
+
+
+def limits_of_second_epoch(table, **changes):
+    found = decide_limits(break_down(table), None, None, 1, may_hide=True)
+    return found.assign(**changes)
+
+
+def test_a_breakdown_says_where_it_is_open_what_limits():
+    table = io_time_of()
+    figure = draw_breakdown(table, limits=limits_of_second_epoch(table))
+    notes = " ".join(figure.get_supxlabel().split())
+    assert "Computation may hide I/O time. Storage limits where" in notes
+    assert (
+        "128 KiB files, 60 OSTs: undecided at 0 to 50 % (GFS-META if storage" in notes
+    )
+    plain = " ".join(draw_breakdown(table).get_supxlabel().split())
+    assert "limits" not in plain
+
+
+def test_where_storage_does_not_limit_a_figure_has_words_in_place_of_improvements():
+    table = io_time_of()
+    known = {"storage": "does not limit", "why": "", "most_s": 0.5, "most_percent": 4.0}
+    limits = limits_of_second_epoch(table, **known)
+    figure = no_improvement(limits, spread_of(table), **ARGUMENTS)
+    assert " ".join(figure.get_suptitle().split()) == (
+        "Storage does not limit: 128 KiB files, 60 OSTs, second epoch (emulated)"
+    )
+    (text,) = figure.axes[0].texts
+    words = " ".join(text.get_text().split())
+    assert words.startswith("Computation and processor limit at cache rate 0 %: no")
+    assert words.endswith("So no improvement of storage is recommended.")
+    assert not figure.axes[0].patches
+
+
+def test_words_stand_below_the_title_of_a_figure_that_gets_higher():
+    figure = draw_breakdown(io_time_of())
+    title, height = figure.get_suptitle(), figure.get_figheight()
+    write_first(figure, "")
+    assert (figure.get_suptitle(), figure.get_figheight()) == (title, height)
+    write_first(figure, "It is undecided.")
+    assert figure.get_suptitle() == f"{title}\nIt is undecided."
+    assert figure.get_figheight() > height
 
 
 def test_points_at_which_the_machine_drifted_have_squares():

@@ -207,15 +207,14 @@ def test_numbers_in_place_of_epochs_are_those_of_the_node_of_their_rank(tmp_path
         rows = [("POSIX", 0, path, READ) for path in paths]
         path, metadata = tmp_path / f"{rank}.darshan", {"rank": str(rank)}
         write_job_log(path, rows, metadata=metadata)
-    ends = {(0, AFTER): 1, (0, AFTER + 1): AFTER_TRAINING, (1, AFTER + 1): 7}
-    loop_ends = LoopEnds(ends, {0: 0, 3: 1})
+    loop_ends = LoopEnds({0: [1, AFTER_TRAINING], 1: [7]}, {0: 0, 3: 1})
     found = read_program_records(tmp_path, ROOTS, "/data", NAMES, loop_ends=loop_ends)
     columns = ["rank", "epoch", "tier", "opens"]
     assert sorted(found.file_records[columns].to_numpy().tolist()) == [
         [0, AFTER_TRAINING, "lfs", 1],
         [0, 1, "gfs", 1],
-        [3, AFTER_TRAINING, "gfs", 1],  # whose end was lost
-        [3, 7, "lfs", 1],
+        [3, AFTER_TRAINING, "lfs", 1],  # whose end was lost
+        [3, 7, "gfs", 1],
     ]
     assert set(found.readers) == {
         *[(0, 1), (0, AFTER_TRAINING), (3, AFTER_TRAINING), (3, 7)]

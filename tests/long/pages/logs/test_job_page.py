@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import job_tables
 import numpy as np
 import pandas as pd
@@ -26,6 +28,11 @@ def context_of(*jobs, **changes):
 
 def page_of(*jobs, **changes):
     return Page(render(TEMPLATE, context_of(*jobs, **changes)))
+
+
+def busy_job():
+    """Return a job of 20 s, of which its slowest process spends 5 s on I/O."""
+    return replace(job_tables.exact_job(), run_time_s=20.0)
 
 
 def sections_of(context):
@@ -128,19 +135,24 @@ def test_a_page_leads_back_to_all_jobs():
 
 
 def test_the_what_if_is_labelled_as_the_rule():
-    text = page_of(job_tables.exact_job()).text
+    text = page_of(busy_job()).text
     assert text.count("No model checks it here: logs do not determine") == 1
     assert text.index("paper's rule") < text.index("today, and after an improvement")
     assert "meet the goal of 4.00 s" in text
 
 
+def test_no_combination_is_recommended_to_a_job_with_little_io_time():
+    assert "Combinations that meet the goal" in page_of(busy_job()).text
+    text = page_of(replace(busy_job(), run_time_s=100.0)).text
+    assert "Combinations that meet the goal" not in text
+    assert "% of the run time on I/O, so storage hardly limits this job" in text
+
+
 def test_combinations_that_are_left_out_are_counted():
-    tables = tables_of(job_tables.exact_job())
+    tables = tables_of(busy_job())
     rows = tables["job_combinations"]
     many = pd.concat([rows.assign(position=place) for place in range(18)])
-    assert (
-        "more are in table job_combinations" not in page_of(job_tables.exact_job()).text
-    )
+    assert "more are in table job_combinations" not in page_of(busy_job()).text
     tables["job_combinations"] = many
     context = job_page(tables, "train-1", pictures=[], provenance=Origin("x"))
     text = Page(render(TEMPLATE, context)).text
@@ -167,7 +179,7 @@ def test_a_job_of_one_process_has_no_distribution():
 
 def test_epochs_are_listed_where_there_are_any():
     assert "rank 0 gfs READ" in page_of(job_tables.epochs_job()).text
-    assert "Bottleneck" not in page_of(job_tables.exact_job()).text
+    assert "Most I/O time" not in page_of(job_tables.exact_job()).text
 
 
 def test_only_the_first_hundred_epochs_are_listed():

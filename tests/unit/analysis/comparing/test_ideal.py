@@ -478,3 +478,40 @@ def test_sentences_are_of_the_lowest_rate_and_of_the_shortest_epoch():
         "tiny dataset, posix, none",
         "tiny dataset, tensorflow, pinning",
     ]
+
+
+def test_warm_up_and_the_end_of_the_loader_are_said_if_they_count():
+    words = storage_sentence(row(warmup_s=4.0, loader_end_s=0.5))
+    assert "Warm-up takes 4.0 s: so much longer does the first step compute" in words
+    assert "The end of the loader takes 0.5 s." in words
+    little = storage_sentence(row(warmup_s=0.4, loader_end_s=0.4))  # of 41.2 s
+    assert "arm-up" not in little
+    assert "loader" not in little
+
+
+def test_a_utilisation_that_is_a_least_is_said_as_one_with_the_reason():
+    used = {"compute_time_s": 9.0, "utilisation_percent": 32.0}
+    used |= {"ideal_utilisation_percent": 60.0}
+    words = storage_sentence(row(**used, least_because="no events"))
+    assert "are used at least 32 % of the time (AU). The device has no events" in words
+    assert "60 %" not in words
+    exact = storage_sentence(row(**used, loop_utilisation_percent=20.0))
+    assert "used 32 % of the time (AU) (as the loop sees it 20 %), with sto" in exact
+
+
+def test_what_limits_is_the_first_line_unless_storage_does():
+    near = {"storage_s": 0.2, "storage_interval_s": 0.3, "compute_time_s": 30.0}
+    table = pd.DataFrame([row(), row(cache_rate_percent=50, **near)])
+    table.loc[1, "execution_time_s"] = 40.0
+    first, *others = storage_sentences(table, 0)
+    assert first == (
+        "Computation limits at cache rate 50 %: no faster storage of the dataset saves "
+        "more than 0.500 s (1.2\N{NO-BREAK SPACE}%) of the epoch."
+    )
+    assert [one.partition(",")[0] for one in others] == [
+        "Of 41.2 s an epoch at cache rate 0 %",
+        "Of 40.0 s an epoch at cache rate 50 %",
+    ]
+    assert len(storage_sentences(table[:1], 0)) == 1
+    (run, _) = storage_sentences(table[1:], 0, Origin("", is_whole_run=True))
+    assert run.endswith(" of the run.")

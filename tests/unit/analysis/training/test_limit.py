@@ -12,7 +12,7 @@ from tierscope.analysis.training.limit import (
     decide_limits,
     is_plain,
     limit_notes,
-    limit_words,
+    limited_words,
     limits_method,
     limits_of,
     point_words,
@@ -111,7 +111,7 @@ def test_without_an_interval_it_is_undecided_unless_nothing_hides_io_time():
 
 def test_each_stretch_of_cache_rates_says_what_limits_it():
     table = limits({0: (5, 1), 20: (4, 1), 50: (0.5, 1), 80: (0.2, 0.3), 100: (0, 0.7)})
-    assert plain(limit_words(table)) == [
+    assert plain(limited_words(table)) == [
         "GFS-META at 0 to 20 %",
         "undecided at 50 % (GFS-META if storage limits; about 5 repetitions would "
         "decide)",
@@ -127,12 +127,12 @@ def test_the_largest_stall_names_the_class_where_a_model_tells_it():
         {0: (0, 0, 9, 0, 0), 50: (2, 0, 0, 0, 9), 100: (0, 0, 0, 0, 0)}
     )
     table = limits({rate: (5, 1) for rate in (0, 50, 100)}, stalls)
-    assert plain(limit_words(table)) == [
+    assert plain(limited_words(table)) == [
         "LFS-READ at 0 %",
         "several classes together at 50 %",
         "storage, of which class is not known, at 100 %",
     ]
-    open_words = plain(limit_words(limits(None, stalls)))
+    open_words = plain(limited_words(limits(None, stalls)))
     assert open_words[0].startswith(
         "undecided at 0 % (LFS-READ if storage limits; only"
     )
@@ -143,7 +143,7 @@ def test_the_largest_stall_names_the_class_where_a_model_tells_it():
 def test_where_nothing_hides_io_time_the_class_with_most_limits_without_a_word():
     table = limits(None, may_hide=False)
     assert is_plain(table)
-    assert plain(limit_words(table)) == ["GFS-META at 0 to 50 %", "LFS-READ at 100 %"]
+    assert plain(limited_words(table)) == ["GFS-META at 0 to 50 %", "LFS-READ at 100 %"]
     titles = scenario_titles(pd.DataFrame([SCENARIO]))
     assert (limit_notes(table, titles), limits_method(table)) == ([], "")
     assert advice_on(table) == (True, "")

@@ -182,7 +182,7 @@ def test_beside_computation_that_is_a_least_nothing_is_called_the_processors():
     assert legend(figure) == [
         "stall (not divided)",
         "computation or processor: not known apart",
-        "computation, at least",
+        "computation; at least this where the rest is dotted",
         "AU is at least this",
     ]
     assert "The device was never behind the program" in notes(figure)
@@ -192,6 +192,16 @@ def test_beside_computation_that_is_a_least_nothing_is_called_the_processors():
     assert least.get_linestyle() == "None"
     assert list(figure.axes[1].collections) == []  # no interval of a least
     assert "least" not in notes(draw())
+
+
+@pytest.mark.parametrize("n_notes", [2, 30])
+def test_the_legend_stands_above_the_notes(n_notes):
+    table = storage_time().assign(warmup_s=1, ideal_warmup_s=1, loader_end_s=0.2)
+    table.loc[1, "least_because"] = "never behind"
+    figure = draw(table, class_stalls(), sentences=["A line of a note."] * n_notes)
+    figure.draw_without_rendering()
+    below = figure._supxlabel.get_window_extent()
+    assert figure.legends[0].get_window_extent().y0 > below.y1
 
 
 def test_the_utilisation_that_the_loop_saw_stands_beside_that_of_the_device():

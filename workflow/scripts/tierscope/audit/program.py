@@ -13,6 +13,7 @@ from functools import cached_property, partial
 import numpy as np
 import pandas as pd
 
+from tierscope.analysis.training.after_training import is_worth_telling
 from tierscope.analysis.training.other_io import other_words, slowest_rows
 from tierscope.analysis.training.stalls import LEAST_PERCENT
 from tierscope.audit.check import Check, equal
@@ -442,38 +443,40 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
 
 def _after_training(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
     """Yield whether anything follows the last loop, if its end was seen."""
-    is_after = evidence.epochs["epoch"] == AFTER_TRAINING
-    if not is_after.any():
+    epochs = evidence.epochs.groupby("epoch")["execution_time_s"].max()
+    if AFTER_TRAINING not in epochs:
         return
-    last = evidence.epochs["epoch"] == evidence.epochs["epoch"].max()
-    time_s, epoch_s = (
-        evidence.epochs.loc[which, "execution_time_s"].max()
-        for which in (is_after, last)
-    )
+    time_s, epoch_s = epochs[AFTER_TRAINING], epochs.iloc[-1]
     opens = evidence.opens[evidence.opens["epoch"] == AFTER_TRAINING]
-    least_s = epoch_s * LEAST_PERCENT / 100
-    if opens.empty and time_s < least_s:
-        yield _said(
-            "after",
-            YES,
-            f"Less than {LEAST_PERCENT} % of the last epoch's time passed between the "
-            "end of the last loop and that of the program, which opened no file of the "
-            "dataset then.",
-        )
+    if is_worth_telling(time_s, epoch_s, len(opens)):
+        yield _said("after", NO, _after_words(evidence, opens, time_s, epoch_s))
         return
+    yield _said(
+        "after",
+        YES,
+        f"Less than {LEAST_PERCENT} % of the last epoch's time passed between the end "
+        "of the last loop and that of the program, which opened no file of the dataset "
+        "then.",
+    )
+
+
+def _after_words(
+    evidence: ProgramEvidence, opens: pd.DataFrame, time_s: float, epoch_s: float
+) -> str:
+    """Return what a program does after its training, and how long."""
     words = (
-        f"After training, from the end of the last loop to its own, the program took "
-        f"{in_seconds(time_s)}, where the last epoch took {in_seconds(epoch_s)}."
+        "After training, between the end of the last loop and that of the program, "
+        f"{in_seconds(time_s)} passed; the last epoch took {in_seconds(epoch_s)}."
     )
     if len(opens):
         n_files = count_words(opens["file_id"].nunique(), "file", separator=",")
         n_opens = count_words(int(opens["opens"].sum()), "time", separator=",")
-        words += f" It opened {n_files} of the dataset, {n_opens} in all."
+        words += f" The program opened {n_files} of the dataset, {n_opens} in all."
     other = evidence.other_time[evidence.other_time["epoch"] == AFTER_TRAINING]
     calls = slowest_rows(other, in_loop=True)
-    if calls["time_s"].sum() >= least_s:
+    if is_worth_telling(calls["time_s"].sum(), epoch_s):
         words += f" Calls on {_other_files(evidence)}: {other_words(calls)}."
-    yield _said("after", NO, f"{words} None of it is in an epoch.")
+    return f"{words} None of it is in an epoch."
 
 
 def _read_only_words(evidence: ProgramEvidence) -> str:

@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from tierscope.analysis.accuracy import REFERENCE, WANTED_POWER, final_accuracy
 from tierscope.core.provenance import source_note
-from tierscope.figures.style import new_figure, styled
+from tierscope.figures.style import draw_legend, new_figure, styled
 
 _MINUS = "\N{MINUS SIGN}"
 SHUFFLES = {
@@ -80,7 +80,7 @@ def plot_accuracy(
     margin = tests["margin_points"].iloc[0]
     for ax in axes[len(networks) :]:
         ax.set_xlim(1.6 * min(least, -margin), 1.6 * max(most, margin))
-    figure.legend(handles=_handles(accuracy), loc="outside right center")
+    draw_legend(figure, _handles(accuracy))
     return figure
 
 

@@ -26,6 +26,7 @@ from tierscope.core.words import (
 from tierscope.figures.style import (
     SLOWEST_LABEL,
     draw_error_bars,
+    draw_legend,
     draw_mean,
     has_one_rate,
     named_in_sweep,
@@ -271,4 +272,4 @@ def set_utilisation_axes(
         bars=has_one_rate(estimates),
         band=True,
     )
-    axes[0].figure.legend(handles=handles, loc="outside right center")
+    draw_legend(axes[0].figure, handles)

@@ -15,7 +15,7 @@ from tierscope.analysis.breakdown import (
     sums_of_classes,
 )
 from tierscope.analysis.intervals import BEST_METHOD, BestRates, best_rates
-from tierscope.analysis.training.limit import is_plain, limit_notes
+from tierscope.analysis.training.limit import limit_notes
 from tierscope.core.columns import SCENARIO, TOGETHER
 from tierscope.core.io_class import NET_READ
 from tierscope.core.provenance import Origin
@@ -30,6 +30,7 @@ from tierscope.figures.style import (
     TOGETHER_COLOUR,
     class_handles,
     draw_error_bars,
+    draw_legend,
     mark_flagged,
     new_figure,
     over_repetitions,
@@ -116,7 +117,7 @@ def plot_breakdown(
     notes = [*source_notes(provenance, spread, scenarios), f"{BEST_METHOD}."]
     notes += limit_notes(limits, scenarios)
     title = titled(title, breakdown, provenance)
-    height = 3.5 if is_plain(limits) else 4.0  # room for more of the legend
+    height = 3.5 if stalls is None else 4.0  # room for both bars
     figure, axes = new_figure(len(scenarios), title, notes, row_height=height)
     found = []
     for ax, (title, panel) in zip(axes, panels(breakdown, scenarios), strict=True):
@@ -141,15 +142,15 @@ def plot_breakdown(
         if any((look == {}) == best.is_decided for best in found)
     ]
     classes = class_handles(has_peers)
-    figure.legend(
-        handles=[
+    draw_legend(
+        figure,
+        [
             total,
             *classes,
             *_stall_handles(stalls),
             *marks,
             *spread_handles(spread, provenance, bars=True, band=False),
         ],
-        loc="outside right center",
     )
     return figure
 

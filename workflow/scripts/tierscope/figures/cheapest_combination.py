@@ -36,6 +36,7 @@ from tierscope.figures.before_after import (
 )
 from tierscope.figures.style import (
     class_handles,
+    draw_legend,
     has_one_rate,
     mark_flagged,
     named_in_sweep,
@@ -125,15 +126,15 @@ def plot_cheapest_combination(
         lines[0] = wrapped(f"even {lines[0]}", PANEL_OF_TWO)
     axes[1].set_title("\n".join(lines))
     set_axes(axes, improved, provenance)
-    figure.legend(
-        handles=[
+    draw_legend(
+        figure,
+        [
             *handles,
             *class_handles(),
             *spread_handles(
                 spread, provenance, bars=True, band=not has_one_rate(improved)
             ),
         ],
-        loc="outside right center",
     )
     return figure
 

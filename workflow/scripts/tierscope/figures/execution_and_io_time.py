@@ -15,6 +15,7 @@ from tierscope.core.words import (
     scenario_titles,
 )
 from tierscope.figures.style import (
+    draw_legend,
     draw_mean,
     has_one_rate,
     mark_flagged,
@@ -84,8 +85,9 @@ def plot_execution_and_io_time(
         set_cache_rate_axis(ax, times["cache_rate_percent"], provenance)
         ax.set(title=title, ylabel="Time of an epoch (s)")
         ax.set_ylim(top=1.05 * panel["time_s"].max() or 1)
-    figure.legend(
-        handles=[
+    draw_legend(
+        figure,
+        [
             *(
                 Line2D([], [], color="#444444", label=label, **_QUANTITIES[quantity])
                 for quantity, label in (
@@ -104,6 +106,5 @@ def plot_execution_and_io_time(
                 band=not has_one_rate(times),
             ),
         ],
-        loc="outside right center",
     )
     return figure

@@ -33,6 +33,7 @@ from tierscope.figures.before_after import (
 )
 from tierscope.figures.style import (
     class_handles,
+    draw_legend,
     has_one_rate,
     mark_flagged,
     named_in_sweep,
@@ -115,15 +116,15 @@ def plot_improvement(
             words = wrapped(words, PANEL_OF_THREE)
         ax.set_title(f"{words}\n{moved_words(best_before, best_after)}")
     set_axes(axes, improved, provenance)
-    figure.legend(
-        handles=[
+    draw_legend(
+        figure,
+        [
             *mark_handles(has_others, *best),
             *class_handles(),
             *spread_handles(
                 spread, provenance, bars=True, band=not has_one_rate(improved)
             ),
         ],
-        loc="outside right center",
     )
     return figure
 

@@ -13,7 +13,13 @@ from tierscope.core.io_class import IOClass
 from tierscope.core.lmdb_loaders import LOADERS as DATABASES
 from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
-from tierscope.figures.style import class_handles, styled, titled, write_around
+from tierscope.figures.style import (
+    class_handles,
+    draw_legend,
+    styled,
+    titled,
+    write_around,
+)
 
 _OPENS = {"color": IOClass.GFS_META.colour, "marker": "o", "ms": 8, "ls": ""}
 _SPREAD = {"color": "#222222", "lw": 1.2}
@@ -86,7 +92,7 @@ def plot_loaders(
     )
     marks = [mark for ax in axes[0] for mark in ax.get_legend_handles_labels()[0]]
     handles = [*class_handles(), spread, *marks]
-    figure.legend(handles=handles, loc="outside right center")
+    draw_legend(figure, handles)
     return figure
 
 

@@ -26,7 +26,13 @@ from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.scenario import PROGRAM_LOADER
 from tierscope.core.words import scenario_titles, seconds_words, size_words
-from tierscope.figures.style import class_handles, styled, titled, write_around
+from tierscope.figures.style import (
+    class_handles,
+    draw_legend,
+    styled,
+    titled,
+    write_around,
+)
 
 SCENE = ["source", "system", "dataset", "n_osts", "loader"]
 # Of Paul Tol's colour-blind-safe palette, none of an I/O class.
@@ -128,7 +134,7 @@ def plot_policies(
     axes[-1][1].set_xlabel("Opens and reads")
     axes[-1][2].set_xlabel("Number of epochs")
     has_peers = (policy_epochs[f"{NET_READ}_s"] > 0).any()
-    figure.legend(handles=_handles(totals, has_peers), loc="outside right center")
+    draw_legend(figure, _handles(totals, has_peers))
     return figure
 
 

@@ -26,6 +26,7 @@ from tierscope.core.words import scenario_titles
 from tierscope.figures.style import (
     class_handles,
     distances,
+    draw_legend,
     set_cache_rate_axis,
     styled,
     titled,
@@ -139,9 +140,8 @@ def plot_prediction(
     borders = Line2D(
         [], [], **_SHARES, markersize=13, label=f"borders by\n{_LABELS[finest]}"
     )
-    figure.legend(
-        handles=[*_time_handles(predictions, models, truth), *class_handles(), borders],
-        loc="outside right center",
+    draw_legend(
+        figure, [*_time_handles(predictions, models, truth), *class_handles(), borders]
     )
     return figure
 

@@ -18,6 +18,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib import colormaps, style
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -66,6 +67,7 @@ _METADATA = {
 _TITLE_WIDTH = 44  # characters, of a panel
 _USUAL_LINES = 4  # of notes
 _LINE_HEIGHT = 0.15  # inches, of a line of notes
+_TITLE_LINE_HEIGHT, _LEGEND_LINE_HEIGHT, _ENTRY_GAP = 0.25, 0.17, 0.1  # inches
 BAND = {"alpha": 0.15, "linewidth": 0}
 EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.75}
 ERROR_BARS = {"capsize": 2.5, "elinewidth": 1.1}
@@ -153,6 +155,20 @@ def write_around(figure: Figure, title: str, notes: Sequence[str]) -> None:
     )
 
 
+def draw_legend(figure: Figure, handles: Sequence[Artist]) -> None:
+    """Draw a legend to the right of the panels.
+
+    It stands in the middle of the figure, which gets higher if it would meet the notes.
+    """
+    notes_in = _LINE_HEIGHT * (figure.get_supxlabel().count("\n") + 1)
+    title_in = _TITLE_LINE_HEIGHT * (figure.get_suptitle().count("\n") + 1)
+    n_lines = sum(handle.get_label().count("\n") + 1 for handle in handles)
+    legend_in = _LEGEND_LINE_HEIGHT * n_lines + _ENTRY_GAP * (len(handles) + 1)
+    least_in = legend_in + 2 * max(notes_in, title_in)
+    figure.set_figheight(max(figure.get_figheight(), least_in))
+    figure.legend(handles=handles, loc="outside right center")
+
+
 def write_first(figure: Figure, words: str) -> None:
     """Write words below the title of a figure, which so gets higher; none if empty."""
     if not words:
@@ -160,7 +176,7 @@ def write_first(figure: Figure, words: str) -> None:
     title = figure.get_suptitle()
     written = textwrap.fill(words, int(9.5 * figure.get_figwidth()))
     more = written.count("\n") + 1
-    figure.set_figheight(figure.get_figheight() + 1.5 * _LINE_HEIGHT * more)
+    figure.set_figheight(figure.get_figheight() + _TITLE_LINE_HEIGHT * more)
     figure.suptitle(
         f"{title}\n{written}", x=0.01, ha="left", fontsize=12.5, fontweight="bold"
     )

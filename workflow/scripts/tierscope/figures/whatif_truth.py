@@ -18,7 +18,14 @@ from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.provenance import Origin
 from tierscope.core.verdict import HOLDS, UNDECIDED, judge
 from tierscope.core.words import CACHE_RATE_LABEL, improvement_words, scenario_titles
-from tierscope.figures.style import distances, new_figure, source_notes, styled, titled
+from tierscope.figures.style import (
+    distances,
+    draw_legend,
+    new_figure,
+    source_notes,
+    styled,
+    titled,
+)
 
 # A model's cut is good enough if it differs by at most this from the measured cut.
 GOAL_POINTS = 3
@@ -109,7 +116,7 @@ def plot_whatif_truth(
     room = (_ROOM - 1) * (highest - lowest)
     axes[0].set_ylim(lowest - room / 2, highest + room)
     *promised, truth = axes[0].get_legend_handles_labels()[0]
-    figure.legend(handles=[truth, *promised], loc="outside right center")
+    draw_legend(figure, [truth, *promised])
     return figure
 
 

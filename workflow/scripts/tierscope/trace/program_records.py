@@ -53,20 +53,21 @@ class LoopEnds:
 
     Parameters
     ----------
-    epochs : mapping of pair of int to int
-        Epoch by node and number.
+    epochs : mapping of int to sequence of int
+        By node the epoch of each number.
     node_of : mapping of int to int
         Node of each rank.
     """
 
-    epochs: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    epochs: Mapping[int, Sequence[int]] = field(default_factory=dict)
     node_of: Mapping[int, int] = field(default_factory=dict)
 
     def epoch_of(self, rank: int, number: int) -> int:
         """Return the epoch of a number in a name that a rank has opened."""
         if number < AFTER:
             return number
-        return self.epochs.get((self.node_of.get(rank, 0), number), AFTER_TRAINING)
+        known = self.epochs.get(self.node_of.get(rank, 0), ())
+        return known[number - AFTER] if number - AFTER < len(known) else AFTER_TRAINING
 
 
 class _Place(NamedTuple):

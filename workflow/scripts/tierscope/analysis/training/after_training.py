@@ -1,5 +1,7 @@
 """How long programs go on after their training, beside its epochs."""
 
+from typing import Any
+
 import pandas as pd
 
 from tierscope.analysis.training.stalls import LEAST_PERCENT
@@ -8,8 +10,13 @@ from tierscope.core.columns import AFTER_TRAINING, RUN_EPOCH, SCENARIO
 _POINT = [*SCENARIO, "cache_rate_percent"]
 
 
+def is_worth_telling(time_s: Any, epoch_s: Any, n_opens: Any = 0) -> Any:
+    """Return whether so much time after an epoch, or reads of the dataset, matter."""
+    return (time_s >= epoch_s * LEAST_PERCENT / 100) | (n_opens > 0)
+
+
 def times_after_training(epochs: pd.DataFrame, epoch: int) -> pd.Series:
-    """Return how long programs go on after their last loop, where that counts.
+    """Return how long programs go on after their last loop, where that matters.
 
     Parameters
     ----------
@@ -22,8 +29,7 @@ def times_after_training(epochs: pd.DataFrame, epoch: int) -> pd.Series:
     -------
     Series, index: the scenario and ``cache_rate_percent``
         Seconds of the longest process, mean over the repetitions. Points are left out
-        where this is below `LEAST_PERCENT` of the epoch and no file of the dataset is
-        opened.
+        where neither this nor the files that are opened matter.
     """
     runs = epochs.groupby(RUN_EPOCH).agg(
         time_s=("execution_time_s", "max"), samples=("samples", "sum")
@@ -33,5 +39,6 @@ def times_after_training(epochs: pd.DataFrame, epoch: int) -> pd.Series:
         points[points.index.get_level_values("epoch") == one].droplevel("epoch")
         for one in (AFTER_TRAINING, epoch)
     )
-    least_s = whole["time_s"].reindex(after.index) * LEAST_PERCENT / 100
-    return after.loc[(after["time_s"] >= least_s) | (after["samples"] > 0), "time_s"]
+    epoch_s = whole["time_s"].reindex(after.index)
+    is_shown = is_worth_telling(after["time_s"], epoch_s, after["samples"])
+    return after.loc[is_shown, "time_s"]

@@ -204,7 +204,7 @@ def limits_of(limits: pd.DataFrame, scenario: Mapping[str, Any]) -> pd.DataFrame
     return rows.sort_values("cache_rate_percent")
 
 
-def limit_words(rows: pd.DataFrame) -> str:
+def limited_words(rows: pd.DataFrame) -> str:
     """Return what limits a scenario: lines such as ``GFS-META at 0 to 60 %``.
 
     `rows` is what `limits_of` returns. Neighbouring cache rates with the same limit
@@ -299,7 +299,7 @@ def limit_notes(limits: pd.DataFrame, scenarios: pd.DataFrame) -> list[str]:
         return []
     notes = [f"Computation may hide I/O time. {limits_method(limits)}."]
     for scenario in scenarios.to_dict("records"):
-        words = limit_words(limits_of(limits, scenario)).replace("\n", ", ")
+        words = limited_words(limits_of(limits, scenario)).replace("\n", ", ")
         notes.append(f"{scenario['title']}: {words}.")
     return notes
 

@@ -509,9 +509,7 @@ def _observed(
         "hook_faults": hook_faults(notes),
         "loaders": [one for i, one in enumerate(loaders) if one not in loaders[:i]],
         "loop_ends": [
-            {"node": node.number, "number": one.number, "epoch": one.epoch}
-            for node in nodes
-            for one in node.loop_ends
+            {"node": node.number, "epochs": node.epochs_after} for node in nodes
         ],
         "loops": hook_times(nodes, "loop"),
         "fetches": hook_times(nodes, "fetch"),

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -58,15 +58,18 @@ class NodeNotes:
         facts = self.facts
         return loop_ends(facts["marks"], facts["notes"], facts["processes"])
 
+    @cached_property
+    def epochs_after(self) -> list[int]:
+        """Return the epoch of each number from `AFTER` on."""
+        epoch_of = {end.number: end.epoch for end in self.loop_ends}
+        numbers = range(AFTER, max(epoch_of, default=AFTER - 1) + 1)
+        return [epoch_of.get(number, AFTER_TRAINING) for number in numbers]
+
     def epochs(self, numbers: np.ndarray) -> np.ndarray:
         """Return the epochs of opens or decisions, of which the library has numbers."""
-        epoch_of = {end.number: end.epoch for end in self.loop_ends}
-        epochs, is_after = numbers.copy(), numbers >= AFTER
-        epochs[is_after] = [
-            epoch_of.get(number, AFTER_TRAINING)
-            for number in numbers[is_after].tolist()
-        ]
-        return epochs
+        known = np.array([*self.epochs_after, AFTER_TRAINING])
+        places = np.clip(numbers - AFTER, 0, len(known) - 1)
+        return np.where(numbers < AFTER, numbers, known[places])
 
     def reading_ranks(self) -> set[int]:
         """Return the ranks that have opened files on this node."""
@@ -168,9 +171,46 @@ def _origin_ns(node: NodeNotes, ended_ns: Mapping[int, int]) -> int:
     return min(known, default=min(ended_ns.values(), default=0))
 
 
+class _Phase(NamedTuple):
+    """What a process began, and what the devices had read for its group until then."""
+
+    what: str
+    epoch: int
+    pid: int
+    began_ns: int
+    ended_ns: int
+    device_bytes: int
+
+
 def _marks_of_group(
     node: NodeNotes, group: int, origin_ns: int, ended_ns: Mapping[int, int]
 ) -> list[dict[str, Any]]:
+    """Return the epochs that a group began, and what followed them."""
+    phases = [
+        *_epochs_of_group(node, group, ended_ns),
+        *_after_loops(node, group, ended_ns),
+    ]
+    phases.sort(key=lambda one: one.began_ns)
+    read = [one.device_bytes for one in phases]
+    read.append(node.facts["groups"][group]["device_bytes"])
+    return [
+        {
+            "rank": node.rank_of(group),
+            "node": node.number,
+            "what": one.what,
+            "epoch": one.epoch,
+            "pid": one.pid,
+            "began_s": (one.began_ns - origin_ns) * 1e-9,
+            "ended_s": (one.ended_ns - origin_ns) * 1e-9,
+            "device_bytes": after - before if min(before, after) >= 0 else np.nan,
+        }
+        for one, before, after in zip(phases, read[:-1], read[1:], strict=True)
+    ]
+
+
+def _epochs_of_group(
+    node: NodeNotes, group: int, ended_ns: Mapping[int, int]
+) -> list[_Phase]:
     """Return the epochs that a group began; a mark of the current epoch is none."""
     marks: list[Mapping[str, int]] = []
     for mark in begins_of(node.facts["marks"]):
@@ -178,35 +218,23 @@ def _marks_of_group(
         if mark["group"] == group and is_later:
             marks.append(mark)
     ends = _ends_of_epochs(node, group, marks, ended_ns)
-    rows = [
-        (EPOCH, mark["epoch"], mark["pid"], mark["time_ns"], end, mark["device_bytes"])
+    names = "epoch", "pid", "time_ns", "device_bytes"
+    return [
+        _Phase(EPOCH, epoch, pid, began_ns, end, device_bytes)
         for mark, end in zip(marks, ends, strict=True)
+        for epoch, pid, began_ns, device_bytes in [[mark[name] for name in names]]
     ]
-    rows += [
-        (
-            *(AFTER_LOOPS, AFTER_TRAINING, one.pid, one.time_ns),
-            *(max(one.time_ns, _end_of(node, one.pid, ended_ns)), one.device_bytes),
-        )
+
+
+def _after_loops(
+    node: NodeNotes, group: int, ended_ns: Mapping[int, int]
+) -> list[_Phase]:
+    """Return what follows the last loop of each process of a group."""
+    return [
+        _Phase(AFTER_LOOPS, one.epoch, one.pid, one.time_ns, end, one.device_bytes)
         for one in node.loop_ends
         if one.is_last and one.group == group
-    ]
-    rows.sort(key=lambda row: row[3])
-    read = [row[-1] for row in rows]
-    read.append(node.facts["groups"][group]["device_bytes"])
-    return [
-        {
-            "rank": node.rank_of(group),
-            "node": node.number,
-            "what": what,
-            "epoch": epoch,
-            "pid": pid,
-            "began_s": (began_ns - origin_ns) * 1e-9,
-            "ended_s": (ended - origin_ns) * 1e-9,
-            "device_bytes": after - before if min(before, after) >= 0 else np.nan,
-        }
-        for (what, epoch, pid, began_ns, ended, before), after in zip(
-            rows, read[1:], strict=True
-        )
+        for end in [max(one.time_ns, _end_of(node, one.pid, ended_ns))]
     ]
 
 

@@ -243,10 +243,9 @@ _LIMITS: Columns = {
     "cache_rate_percent": CACHE_RATE,
     "epoch": EPOCH,
     "storage": text(
-        "Whether storage limits. It does not where the upper end of its part, the "
-        "difference to ideal runs, is below 10 % of the epoch. It is undecided where "
-        "the interval of that part holds 0, or where there is none and computation may "
-        "hide I/O time.",
+        "Whether storage limits: not where the upper end of its part is below 10 % of "
+        "the epoch; undecided where its interval holds 0, or where there is none and "
+        "computation may hide I/O.",
         words=(LIMITS, NO_LIMIT, UNDECIDED),
     ),
     "why": text(
@@ -274,7 +273,7 @@ _LIMITS: Columns = {
     "most_percent": percent(
         "The same in percent of the epoch.", ANY_NUMBER, may_be_missing=True
     ),
-    "n_repetitions": count("Number of repetitions that have an ideal run."),
+    "n_repetitions": _STORAGE_TIME["n_repetitions"],
     "n_deciding": number(
         "About how many repetitions decide whether storage limits, by the spread of "
         "those that were run; missing if it is decided, if no spread is known, and if "

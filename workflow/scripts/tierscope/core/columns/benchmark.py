@@ -64,9 +64,9 @@ STEPS: Columns = {
         may_be_missing=True,
     ),
     "utilisation_percent": percent(
-        "Accelerator utilisation (AU) as MLPerf Storage defines it: computation over "
-        "execution time (of programs: their loop), both without the first step; of "
-        "the device if that was seen; missing if there is only one step.",
+        "Accelerator utilisation (AU) as in MLPerf Storage: computation, of a device "
+        "if seen, over execution time (programs: loop), both without the first step; "
+        "missing of one step.",
         may_be_missing=True,
     ),
     "loop_utilisation_percent": percent(
@@ -90,9 +90,9 @@ STEPS: Columns = {
         may_be_missing=True,
     ),
     "least_because": text(
-        "Why `compute_time_s` and AU are only a least, and `stall_s` a most: work may "
-        "lie on streams that were not seen, the device was never behind the program, "
-        "or a device is used that has no events; empty if they are exact.",
+        "Why computation and AU are a least and stall a most: work on streams that "
+        "were not seen, a device that was never behind the program, or one without "
+        "events; empty if exact.",
         words=("", UNSEEN_STREAMS, NEVER_BEHIND, NO_EVENTS),
     ),
 }

@@ -37,10 +37,15 @@ EPOCH = count("Number of the epoch, counted from 0.")
 # In place of an epoch: in tables, and in paths of a program's logs the first of the
 # numbers that each stand for what follows an end of its loops.
 AFTER_TRAINING, AFTER = -1, 1 << 30
+_AFTER_WORDS = (
+    "; -1 for what followed the last loop of a program until it ended, which is no "
+    "training."
+)
 EPOCH_OR_AFTER = count(
-    "Number of the epoch, counted from 0; -1 for what followed the last loop of a "
-    "program until it ended, which is no training.",
-    least=AFTER_TRAINING,
+    f"Number of the epoch, counted from 0{_AFTER_WORDS}", least=AFTER_TRAINING
+)
+EPOCH_OF_COPY = count(
+    f"Epoch in which the copy began, counted from 0{_AFTER_WORDS}", least=AFTER_TRAINING
 )
 RANK = count("MPI rank of the process.")
 NODE = count("Number of the node, counted from 0.")

@@ -4,6 +4,7 @@ from tierscope.core.columns.column import Columns, count, flag, seconds, size, t
 from tierscope.core.columns.shared import (
     COPIES,
     EPOCH,
+    EPOCH_OF_COPY,
     EPOCH_OR_AFTER,
     EVICTED_FILES,
     FAILED_FILES,
@@ -94,7 +95,7 @@ _RUN_PEERS: Columns = {
 
 _RUN_BACKGROUND: Columns = {
     "node": NODE,
-    "epoch": EPOCH_OR_AFTER,
+    "epoch": EPOCH_OF_COPY,
     "placed_files": PLACED_FILES,
     "handed_over_files": count(
         "Number of `placed_files` whose bytes a reader had read and handed over."
@@ -124,7 +125,7 @@ TABLES: dict[str, Columns] = {
     },
     "background_records": {
         "rank": count("MPI rank of the process that made the calls."),
-        "epoch": EPOCH_OR_AFTER,
+        "epoch": EPOCH_OF_COPY,
         "tier": TIER,
         "file_id": _FILE_ID,
         "opens": count("Number of opens of the file."),

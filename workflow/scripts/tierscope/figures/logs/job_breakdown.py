@@ -25,7 +25,7 @@ from tierscope.figures.logs.classes import (
     visible,
 )
 from tierscope.figures.logs.processes import has_epochs, whole_job
-from tierscope.figures.style import SLOWEST_LABEL, new_figure, styled
+from tierscope.figures.style import SLOWEST_LABEL, draw_legend, new_figure, styled
 
 TITLE_LETTERS = 60
 _TEXT_ROOM = 1.55  # width of the right panel over the longest bar, with room for words
@@ -91,7 +91,7 @@ def plot_job_breakdown(
     handles += [unsure_patch()] if is_unsure else []
     if slowest["most_s"].isna().any():  # of the whole job, too
         handles.append(Line2D([], [], **_UNKNOWN_END, label="no upper bound"))
-    figure.legend(handles=handles, loc="outside right center")
+    draw_legend(figure, handles)
     return figure
 
 

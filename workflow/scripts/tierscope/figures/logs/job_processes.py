@@ -30,7 +30,7 @@ from tierscope.figures.logs.processes import (
     times_in,
     with_io,
 )
-from tierscope.figures.style import new_figure, styled
+from tierscope.figures.style import draw_legend, new_figure, styled
 
 MOST_BARS = 64  # processes that are drawn as bars; more are a curve
 _MOST_TICKS = 32
@@ -101,7 +101,7 @@ def plot_job_processes(
     ends_s = processes[["least_s", "most_s"]].max().max()
     ax.set_ylim(0, 1.15 * ends_s if ends_s > 0 else 1)
     ax.set_ylabel("I/O time of a process (s)")
-    figure.legend(handles=handles, loc="outside right center")
+    draw_legend(figure, handles)
     return figure
 
 

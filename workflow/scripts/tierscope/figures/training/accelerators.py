@@ -9,7 +9,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from tierscope.analysis.training.accelerators import STATEMENTS, steps_words
 from tierscope.core.words import number_words
 from tierscope.figures.before_after import GOAL_LINE
-from tierscope.figures.style import BAND, new_figure, shades, styled
+from tierscope.figures.style import BAND, draw_legend, new_figure, shades, styled
 
 _HOLLOW = {"markerfacecolor": "white"}
 _MOST_TICKS = 8
@@ -49,7 +49,7 @@ def plot_accelerators(table: pd.DataFrame, *, provenance: str) -> Figure:
         for rate, of_rate in rows.groupby("cache_rate_percent"):
             _draw_rate(ax, of_rate.sort_values("n_accelerators"), colours[rate])
         _finish(ax, rows, name)
-    figure.legend(handles=_handles(colours, table), loc="outside right center")
+    draw_legend(figure, _handles(colours, table))
     return figure
 
 

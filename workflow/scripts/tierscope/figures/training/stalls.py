@@ -36,6 +36,7 @@ from tierscope.figures.style import (
     MODEL_HATCH,
     TOGETHER_COLOUR,
     bar_width,
+    draw_legend,
     panels,
     set_cache_rate_axis,
     styled,
@@ -139,12 +140,8 @@ def plot_stalls(
     figure, rows = _new_figure(len(scenarios), has_utilisation)
     phase = provenance.phase
     title = f"What the {phase}'s time is, {provenance.epoch_words(epoch)}"
-    notes = [
-        f"Source: {provenance}",
-        *sentences,
-        *_notes(parts, after_s),
-        *least_notes(table),
-    ]
+    notes = [f"Source: {provenance}", *sentences, *_notes(parts, after_s)]
+    notes += [one for one in least_notes(table) if one not in " ".join(sentences)]
     write_around(figure, titled(title, table, provenance), notes)
     for axes, (title, panel) in zip(rows, panels(table, scenarios), strict=True):
         shown = parts.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
@@ -161,7 +158,7 @@ def plot_stalls(
     handles = [*_part_handles(parts, table), *_utilisation_handles(table, goal)]
     if len(after_s):
         handles.insert(0, Patch(**_AFTER, label="after training,\nin no epoch"))
-    figure.legend(handles=handles, loc="outside right center")
+    draw_legend(figure, handles)
     return figure
 
 
@@ -258,7 +255,7 @@ def _part_handles(parts: pd.DataFrame, table: pd.DataFrame) -> list[Patch]:
     if table["compute_time_s"].isna().all():  # it is not known of such programs
         labels[PROCESSOR] = NOT_STORAGE
     if (table["least_because"] != "").any():
-        labels[COMPUTATION] = "computation, at least"
+        labels[COMPUTATION] = "computation; at least this\nwhere the rest is dotted"
     return [
         Patch(**_look(part), label=labels[part])
         for part in reversed(_PARTS)

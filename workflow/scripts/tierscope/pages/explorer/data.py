@@ -109,7 +109,7 @@ class Start:
     @property
     def is_hidden(self) -> bool:
         """Return whether the class with the most I/O time need not limit."""
-        return self.limits is not None and not is_plain(self.limits)
+        return self.is_job if self.limits is None else not is_plain(self.limits)
 
     def recommends(self, scenario: Mapping[str, Any]) -> bool:
         """Return whether an improvement may be recommended for a scenario."""

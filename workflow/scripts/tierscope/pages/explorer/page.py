@@ -145,7 +145,7 @@ def build_explorer(
         io_time, best = shown, best_today(estimates)
     scenarios = scenario_titles(io_time, dataset_titles)
     points, answers = _points(io_time, start, scenarios, estimates, pairs)
-    if start.is_hidden:
+    if start.limits is not None and start.is_hidden:
         add_limits(points, start.limits, stalls, scenarios)
     sources = sorted(io_time["source"].unique())
     unmeasured = [source for source in sources if source != "measured"]

@@ -252,7 +252,7 @@ def _jobs(
             + part_words(row),
             COST: cost_words(row["io_hours"], row["most_hours"])
             + (" *" if row["is_marked"] else ""),
-            "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
+            "Most I/O time": seen(row["bottleneck"], NAME_LETTERS),
         }
         for row in rows.to_dict("records")
     )
@@ -295,7 +295,7 @@ def _savings(rows: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Sectio
                 row["meta_saved_least_hours"], row["meta_saved_most_hours"]
             ),
             "Of its cost": cost_words(row["io_hours"], row["most_hours"]),
-            "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
+            "Most I/O time": seen(row["bottleneck"], NAME_LETTERS),
         }
         for row in rows.to_dict("records")
     )

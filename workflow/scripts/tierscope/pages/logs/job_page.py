@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.analysis.training.limit import LEAST_STORAGE_PERCENT
 from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS, RULE
 from tierscope.core.provenance import RULE_NOTE, Origin
 from tierscope.core.words import (
@@ -272,7 +273,10 @@ def _whatif(of: Mapping[str, pd.DataFrame]) -> Section:
         items = [Words(text), Table("Improvements", table, list(table.columns[1:]))]
         if n_left:
             items.append(Words(more_words(n_left, "job_estimates")))
-    if not combinations.empty:
+    most_percent = slowest["run_most_percent"]
+    if items and most_percent < LEAST_STORAGE_PERCENT:
+        items.append(Words(_little_words(most_percent)))
+    elif not combinations.empty:
         goal = number_words(combinations["goal_s"].iloc[0])
         text = (
             f"Combinations that meet the goal of {goal} s of I/O time, the least sum "
@@ -287,6 +291,14 @@ def _whatif(of: Mapping[str, pd.DataFrame]) -> Section:
     if items:
         items.insert(0, Words(f"{RULE_NOTE} {NO_MODEL}"))
     return Section("whatif", "If storage were faster", items)
+
+
+def _little_words(most_percent: float) -> str:
+    """Return why no improvement is recommended for a job with little I/O time."""
+    return (
+        f"No process spends more than {number_words(most_percent)} % of the run time "
+        "on I/O, so storage hardly limits this job, and no combination is recommended."
+    )
 
 
 def _origin(

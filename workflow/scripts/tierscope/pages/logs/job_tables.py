@@ -30,7 +30,7 @@ def epochs_table(slowest: pd.DataFrame) -> pd.DataFrame:
             TIME: bounds_words(row["least_s"], row["most_s"]),
             "Of the run time": run_part_words(row),
             "Slowest process": ranks_words(row),
-            "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
+            "Most I/O time": seen(row["bottleneck"], NAME_LETTERS),
         }
         for row in _rows(slowest[slowest["epoch"] >= 0].sort_values("epoch"))[
             :MOST_EPOCHS

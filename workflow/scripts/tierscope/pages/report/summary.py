@@ -14,7 +14,7 @@ from tierscope.analysis.training.limit import (
     Advice,
     advice_on,
     is_plain,
-    limit_words,
+    limited_words,
     limits_of,
     most_time,
     spans_words,
@@ -157,7 +157,7 @@ def _limits(
     breakdown: pd.DataFrame, limits: pd.DataFrame, scenario: pd.Series
 ) -> dict[str, str]:
     """Return what limits a scenario, and which class has most time if that may hide."""
-    words = {"Limited by": limit_words(limits_of(limits, scenario))}
+    words = {"Limited by": limited_words(limits_of(limits, scenario))}
     if is_plain(limits):
         return words
     rows = breakdown[(breakdown[SCENARIO] == scenario).all(axis=1)]
