@@ -385,6 +385,11 @@ def test_a_loop_that_is_left_counts_until_its_last_batch_was_given(made, notes):
     for _ in range(3):
         take(training.stream, next_batch, batches)
         training.step()
+    times = training.stream.times  # a validation follows, as with Lightning
+    times.ask()
+    training.clock.wait_until(training.clock.now_ns + to_ns(0.3))
+    times.give(is_own=False)
+    training.step()
     loops.LOOPS.leave(training.stream)
     (note,) = told_of(notes, training)
     true = training.queues[0].account(0, 2)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
+from copy import copy
 
 from epoch_hook.unseen import may_use_unseen_devices
 
@@ -91,9 +92,9 @@ class DeviceTimes:
         """Note that the program asks for a batch now, maybe after its first step."""
         self._try(self._ask, now_ns, is_first)
 
-    def end(self) -> None:
-        """Note that the loop has ended."""
-        self._try(self._end)
+    def end(self, is_left: bool) -> None:
+        """Note that the loop has ended, or that the program has left it."""
+        self._try(self._end, is_left)
 
     def is_read(self) -> bool:
         """Return whether all is known, as devices have done what the loop gave them."""
@@ -105,22 +106,22 @@ class DeviceTimes:
 
     def facts(self) -> dict:
         """Return what a loop's note says of devices."""
-        queues = [one for one in self._queues if one.n_steps]
-        if not queues or self._is_lost:
+        known = [one.sums for one in self._queues if one.sums.n_uses]
+        if not known or self._is_lost:
             because = NO_EVENTS if self._is_lost or self._is_other else ""
             return {"device": None, "least_because": because}
-        is_behind = any(one.was_behind for one in queues)
+        is_behind = any(one.was_behind for one in self._queues)
         because = "" if is_behind else NEVER_BEHIND
-        if self._is_other or any(one.is_elsewhere for one in queues):
+        if self._is_other or any(one.is_elsewhere for one in self._queues):
             because = OTHER_STREAMS
-        behind_s = [one.behind_s for one in queues]
+        behind_s = [one.behind_s / one.n_joined for one in known if one.n_joined]
         return {
             "device": {
-                "busy_s": _mean([one.busy_s for one in queues]),
-                "first_busy_s": _mean([one.first_busy_s for one in queues]),
-                "idle_s": _mean([one.idle_s for one in queues]),
-                "behind_s": None if None in behind_s else _mean(behind_s),
-                "devices": len(queues),
+                "busy_s": _mean([one.busy_s for one in known]),
+                "first_busy_s": _mean([one.first_busy_s for one in known]),
+                "idle_s": _mean([one.idle_s for one in known]),
+                "behind_s": _mean(behind_s) if behind_s else None,
+                "devices": len(known),
             },
             "least_because": because,
         }
@@ -146,7 +147,7 @@ class DeviceTimes:
             self._is_aside = threading.current_thread() is not threading.main_thread()
             self._queues = [_Queue(cuda, number) for number in _held(cuda)]
         for queue in self._queues:
-            queue.give(now_ns)
+            queue.give(now_ns, is_own)
 
     def _ask(self, now_ns: int, is_first: bool) -> None:
         cuda = _cuda()
@@ -161,14 +162,14 @@ class DeviceTimes:
         for queue in self._queues:
             queue.ask(now_ns, is_first)
 
-    def _end(self) -> None:
+    def _end(self, is_left: bool) -> None:
         cuda = _cuda()
         # A thread that hands batches on does not see the work on them.
         hidden = self._queues and (_n_streams_made or self._is_aside)
         later = cuda is not None and self._new(cuda)
         self._is_other = bool(hidden or later or may_use_unseen_devices())
         for queue in self._queues:
-            queue.end()
+            queue.end(is_left)
 
     def _new(self, cuda: ModuleType) -> list[int]:
         known = [queue.number for queue in self._queues]
@@ -182,16 +183,39 @@ class _Use:
     not used, as the loop was left, has none of its end.
     """
 
-    __slots__ = ("asked_ns", "begin", "end", "given_ns", "is_first", "was_idle")
+    __slots__ = (
+        "asked_ns",
+        "begin",
+        "end",
+        "given_ns",
+        "is_first",
+        "is_own",
+        "was_idle",
+    )
 
-    def __init__(self, given_ns: int, begin: object = None, was_idle: bool = False):
-        self.given_ns, self.begin, self.was_idle = given_ns, begin, was_idle
+    def __init__(
+        self,
+        given_ns: int,
+        begin: object = None,
+        was_idle: bool = False,
+        is_own: bool = True,
+    ) -> None:
+        self.given_ns, self.begin = given_ns, begin
+        self.was_idle, self.is_own = was_idle, is_own
         self.end, self.asked_ns, self.is_first = None, 0, False
 
     @property
     def last(self) -> object:
         """The last of its events."""
         return self.end or self.begin
+
+
+class _Sums:
+    """What a device did in a loop; how far it was behind, where clocks were joined."""
+
+    def __init__(self) -> None:
+        self.busy_s = self.first_busy_s = self.idle_s = self.behind_s = 0.0
+        self.n_uses = self.n_joined = 0
 
 
 class _Queue:
@@ -201,27 +225,20 @@ class _Queue:
         self, cuda: ModuleType, number: int, given_ns: int | None = None
     ) -> None:
         self.number = number
-        self.n_steps = 0
-        self.busy_s = self.first_busy_s = self.idle_s = 0.0
+        self.sums, self._until_given = _Sums(), _Sums()
+        self._is_left = False
         self.was_behind, self.is_elsewhere = False, False
         self._cuda, self._stream = cuda, None
         self._device = _DEVICES.setdefault(number, _Device())
         self._open = None if given_ns is None else _Use(given_ns)
         self._unread: deque[_Use] = deque()
         self._last = None
-        self._behind_s: list[float] = [0, 0.0]  # number and sum
 
-    @property
-    def behind_s(self) -> float | None:
-        """How far it was behind the program that asked, in the mean."""
-        n_known, sum_s = self._behind_s
-        return sum_s / n_known if n_known else None
-
-    def give(self, now_ns: int) -> None:
+    def give(self, now_ns: int, is_own: bool) -> None:
         """Record that a batch is given; an idle device passes this at once."""
         stream = self._stream = self._cuda.current_stream(self.number)
         was_idle = stream.query()
-        self._open = _Use(now_ns, self._record(stream), was_idle)
+        self._open = _Use(now_ns, self._record(stream), was_idle, is_own)
 
     def ask(self, now_ns: int, is_first: bool) -> None:
         """Record that the next batch is asked for, maybe after the first step."""
@@ -235,9 +252,9 @@ class _Queue:
         self._unread.append(use)
         self.read()
 
-    def end(self) -> None:
-        """Note that no more comes; of a batch that is not used the begin counts."""
-        use, self._open = self._open, None
+    def end(self, is_left: bool) -> None:
+        """Note that no more comes; of a loop that was left the last use is none."""
+        use, self._open, self._is_left = self._open, None, is_left
         if use is not None and use.begin is not None:
             self._unread.append(use)
 
@@ -247,6 +264,8 @@ class _Queue:
             if not self._unread[0].last.query():
                 return False
             self._add(self._unread.popleft())
+        if self._is_left:
+            self.sums = self._until_given
         return True
 
     def _record(self, stream: object) -> object:
@@ -258,8 +277,10 @@ class _Queue:
     def _add(self, use: _Use) -> None:
         free = self._device.free
         if self._last is not None:
-            self.idle_s += _between_s(self._last, use.begin)
+            self.sums.idle_s += _between_s(self._last, use.begin)
             free.append(self._last)
+        if use.is_own:
+            self._until_given = copy(self.sums)
         self._last = use.end
         if use.was_idle:
             self._device.join(use.begin, use.given_ns)
@@ -273,13 +294,14 @@ class _Queue:
             busy_s = (use.asked_ns - use.given_ns) / _NS_PER_S
         else:
             busy_s = _between_s(use.begin, use.end)
-        self.busy_s += busy_s
-        self.first_busy_s += busy_s if use.is_first else 0.0
-        self.n_steps += 1
+        sums = self.sums
+        sums.busy_s += busy_s
+        sums.first_busy_s += busy_s if use.is_first else 0.0
+        sums.n_uses += 1
         behind_s = self._device.behind_s(use.end, use.asked_ns)
         if behind_s is not None:
-            self._behind_s[0] += 1
-            self._behind_s[1] += behind_s
+            sums.behind_s += behind_s
+            sums.n_joined += 1
 
 
 def _between_s(event: object, after: object) -> float:

@@ -152,6 +152,7 @@ class Times:
         self.devices = DeviceTimes()
         self._n_batches = 0
         self._wait_ns, self._use_ns = [0, 0], [0, 0]  # of the first batch, and of all
+        self._until_given = [0, 0], [0, 0]  # the same, until the last one was given
         self._given_ns, self._since_ns = 0, 0
         self._is_used, self._thread = False, 0
 
@@ -192,6 +193,7 @@ class Times:
         self._n_batches += is_own
         if is_own:
             self._given_ns, self._thread = now_ns, threading.get_ident()
+            self._until_given = self._wait_ns.copy(), self._use_ns.copy()
         self._since_ns, self._is_used = now_ns, True
         self.devices.give(now_ns, is_own)
 
@@ -202,15 +204,17 @@ class Times:
         gone just now; else this is not known, and it ends there, too.
         """
         now_ns = time.monotonic_ns()
-        self.devices.end()
+        self.devices.end(is_left)
         if not self._n_batches:
             return None
+        all_ns = self._wait_ns, self._use_ns
+        wait_ns, use_ns = self._until_given if is_left else all_ns
         return {
             "batches": self._n_batches,
-            "first_wait_s": self._wait_ns[0] / 1e9,
-            "first_use_s": self._use_ns[0] / 1e9,
-            "wait_s": self._wait_ns[1] / 1e9,
-            "use_s": self._use_ns[1] / 1e9,
+            "first_wait_s": wait_ns[0] / 1e9,
+            "first_use_s": use_ns[0] / 1e9,
+            "wait_s": wait_ns[1] / 1e9,
+            "use_s": use_ns[1] / 1e9,
             "end_s": 0.0 if is_left else (now_ns - self._since_ns) / 1e9,
             "left": is_left,
             "ended_ns": self._given_ns if is_left and not is_gone else now_ns,

@@ -7,7 +7,7 @@ import re
 import sys
 
 _FILES = re.compile(
-    r"/dev/(nvidia\d+|kfd|dxg|nvmap|dri/renderD\d+|accel(/accel)?\d*|davinci\d+|"
+    r"/dev/(nvidia\d+|kfd|dxg|nvmap|dri/render\w+|accel(/accel)?\d*|davinci\d+|"
     r"neuron\d+|hl\d+|vfio/\d+)"
 )
 _LIBRARIES = ("cupy", "numba.cuda", "paddle", "pycuda.driver", "torch_xla")
