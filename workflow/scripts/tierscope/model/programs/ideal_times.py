@@ -62,11 +62,12 @@ class IdealTimes:
                 f" Computation is a least ({self.least_because}): predicted "
                 "utilisation and execution time are, too."
             )
+        rest_s = max(float(np.mean(self.rest_s)), 0.0)  # a device may outlive an epoch
         return (
             f"By its ideal runs it computes for {least}{in_seconds(self.compute_s)} a "
             f"usual step, takes {in_seconds(self.sample_s)} of processor time a sample "
-            f"({self.told_by}), and {in_seconds(float(np.mean(self.rest_s)))} an epoch "
-            f"for the rest.{self._warmup_words}{known}"
+            f"({self.told_by}), and {in_seconds(rest_s)} an epoch for "
+            f"the rest.{self._warmup_words}{known}"
         )
 
     @property
