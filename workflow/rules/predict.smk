@@ -21,6 +21,7 @@ rule predict_io_time:
         library=library("predict_io_time"),
     output:
         predictions=f"{PREDICT}/predictions.parquet",
+        epochs=f"{PREDICT}/predicted_epochs.parquet",
         errors=table(f"{PREDICT}/prediction_errors.parquet", "Errors of the models"),
         summary=f"{PREDICT}/summary.txt",
     log:

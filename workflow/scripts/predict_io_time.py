@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 from tierscope.analysis.breakdown import break_down, points_of, select_scenario
 from tierscope.analysis.origin import origin_of
+from tierscope.analysis.predicted_epochs import compare_by_epoch
 from tierscope.analysis.prediction import (
     SCALING,
     compare,
@@ -42,8 +43,8 @@ def predict_scenario(
     models: Iterable[str],
     uncertainty: Uncertainty | None = None,
     program: ModelledProgram | None = None,
-) -> Iterator[pd.DataFrame]:
-    """Yield the rows of table `predictions` of a scenario, model by model.
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Yield rows of tables `predictions` and `predicted_epochs`, model by model.
 
     Scaling predicts the cache rates that were also measured on the other OST count,
     each by the mean over the repetitions there, for any number of repetitions here.
@@ -72,23 +73,23 @@ def predict_scenario(
         "calibration": pair.calibration,
         "calibrated_percent": pair.calibrated_percent,
     }
+    here = select_scenario(epochs, pair.scenario)
     for model in models_of(description, models):
         predicted = predict(description, points_of(measured), model)
         intervals = None
         if uncertainty is not None and model == SIMULATION:
             intervals = predicted_intervals(predicted, description, uncertainty)
         if program:
-            predicted["execution_time_s"] += predicted["epoch"].map(
-                dict(enumerate(program.rest_s))
-            )
-        yield compare(
+            predicted = program.whole_epochs(predicted)
+        predictions = compare(
             predicted,
             breakdown,
             model=model,
-            epochs=select_scenario(epochs, pair.scenario),
+            epochs=here,
             intervals=intervals,
             **calibration,
         )
+        yield predictions, compare_by_epoch(predicted, breakdown, predictions, here)
     if pair.scaled_n_osts is not None:
         other = select_scenario(
             io_time, {**pair.scenario, "n_osts": pair.scaled_n_osts}
@@ -97,8 +98,9 @@ def predict_scenario(
         by = ["cache_rate_percent", "epoch", "io_class"]
         means_s = scaled.groupby(by)["time_s"].mean().reset_index()
         shared = runs[runs["cache_rate_percent"].isin(means_s["cache_rate_percent"])]
-        predicted = means_s.merge(shared)
-        yield compare(predicted, breakdown.merge(shared), model=SCALING, **calibration)
+        predicted, breakdown = means_s.merge(shared), breakdown.merge(shared)
+        predictions = compare(predicted, breakdown, model=SCALING, **calibration)
+        yield predictions, compare_by_epoch(predicted, breakdown, predictions)
 
 
 def main() -> None:
@@ -141,9 +143,12 @@ def main() -> None:
             "config: simulate: got true with workers, steps that wait for all, or "
             "computation that varies, expected false: no other model knows them"
         )
-    predictions = pd.concat(parts, ignore_index=True)
-    errors = prediction_errors(predictions, break_down(io_time), pairs)
+    predictions, by_epoch = (
+        pd.concat(some, ignore_index=True) for some in zip(*parts, strict=True)
+    )
+    errors = prediction_errors(predictions, by_epoch, break_down(io_time), pairs)
     write_table(predictions, snakemake.output.predictions, "predictions")
+    write_table(by_epoch, snakemake.output.epochs, "predicted_epochs")
     write_table(errors, snakemake.output.errors, "prediction_errors")
     words = f"{summary(errors)}\nSource: {origin_of(snakemake)}.\n"
     words += "".join(f"{line}\n" for line in places)

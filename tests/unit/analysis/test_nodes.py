@@ -9,7 +9,7 @@ from tierscope.analysis.nodes import (
     save_by_epoch,
     save_up_to,
 )
-from tierscope.core.columns import LATER, TABLES
+from tierscope.core.columns import LATER, LATER_VALUES, TABLES
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table, empty_table
 from tierscope.data.shuffle import epoch_files
@@ -49,7 +49,12 @@ def tables_of(hits, time_s, n_nodes=1, **keys):
                         "bytes": 0,
                     }
                 )
-            row = {name: 0 for name in TABLES["epochs"]} | LATER | keys
+            row = (
+                {name: 0 for name in TABLES["epochs"]}
+                | LATER
+                | LATER_VALUES["epochs"]
+                | keys
+            )
             row |= {"rank": rank, "epoch": epoch, "samples": 50}
             row |= {"node": rank * (n_nodes - 1), "execution_time_s": time_s[epoch]}
             epochs.append(row | {"lfs_fill_time_s": 0.0})

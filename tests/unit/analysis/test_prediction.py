@@ -7,11 +7,11 @@ import pytest
 from matplotlib.collections import PolyCollection
 from predict_io_time import predict_scenario
 from tierscope.analysis.breakdown import break_down
+from tierscope.analysis.predicted_epochs import compare_by_epoch
 from tierscope.analysis.prediction import (
     SCALING,
     compare,
     prediction_errors,
-    repeat_cv_percent,
     scale_osts,
     summary,
 )
@@ -37,9 +37,6 @@ ROOT = Path(__file__).parents[3]
 KEYS = {"dataset": "small", "n_osts": 60, "policy": "pinning", "loader": "posix"}
 # GFS-READ, GFS-META, LFS-READ, LFS-META in seconds by cache rate.
 TIMES_S = {0: (2, 8, 0, 0), 50: (1, 3, 4, 0), 100: (0, 0, 9, 1)}
-
-
-NO_EPOCHS = pd.DataFrame(columns=[*KEYS, "execution_time_s"])
 
 
 def io_time_of(times_s=TIMES_S, repetitions=1, step_s=0.0, **keys):
@@ -105,9 +102,11 @@ def errors_of(
         intervals=None if factor is None else intervals_of(predicted, factor),
     )
     predictions = check_table(predictions, "predictions")
+    by_epoch = compare_by_epoch(predicted, breakdown, predictions)
+    by_epoch = check_table(by_epoch, "predicted_epochs")
     keys = {key: breakdown[key].iloc[0] for key in KEYS}
     pair = Pair("some", keys, calibrated_percent, goal_percent)
-    errors = prediction_errors(predictions, breakdown, [pair])
+    errors = prediction_errors(predictions, by_epoch, breakdown, [pair])
     return predictions, check_table(errors, "prediction_errors").iloc[0]
 
 
@@ -237,17 +236,6 @@ def test_best_rate_is_right_where_it_cannot_be_told_from_the_measured_best():
     assert right["best_in_set"]
 
 
-def test_repeat_variation_compares_repetitions_of_one_epoch_only():
-    breakdown = break_down(io_time_of(repetitions=2, step_s=2.0))
-    slower = breakdown["epoch"] == 1
-    breakdown.loc[slower, "time_s"] *= 10  # another epoch is no repetition
-    cv = repeat_cv_percent(breakdown)
-    assert len(cv) == 3 * 2
-    # 10 and 12 s: deviation 2 / sqrt(2) of 11.
-    assert np.allclose(cv.xs(0, level="cache_rate_percent"), 100 * np.sqrt(2) / 11)
-    assert repeat_cv_percent(break_down(io_time_of())).isna().all()
-
-
 def test_goal_is_the_repeat_variation_where_that_is_larger():
     predicted = {0: (2, 8.8, 1, 0), 50: (1, 3, 5, 0), 100: (0, 0, 10, 1)}  # ~ +8 %
     measured = io_time_of(repetitions=2, step_s=0.1)
@@ -292,12 +280,14 @@ def test_scaling_is_compared_with_all_repetitions_of_the_shared_cache_rates():
     few = few[few["cache_rate_percent"] < 100]
     many = io_time_of(TIMES_S, repetitions=2, n_osts=60)
     pair = Pair("some", KEYS | {"n_osts": 60}, scaled_n_osts=1)
-    (found,) = predict_scenario(pair, {}, pd.concat([few, many]), NO_EPOCHS, [])
+    both = pd.concat([few, many])
+    ((found, by_epoch),) = predict_scenario(pair, {}, both, both, [])
     measured_s = break_down(many).groupby(["cache_rate_percent", "io_class"])["time_s"]
     found = found.set_index(["cache_rate_percent", "io_class"])
     assert set(found["model"]) == {SCALING}
     assert found.index.unique("cache_rate_percent").tolist() == [0, 50]
     assert found["measured_s"].to_dict() == measured_s.mean()[found.index].to_dict()
+    assert by_epoch["measured_s"].sum() == 2 * found["measured_s"].sum()  # two epochs
 
 
 SCENARIOS = [
@@ -403,7 +393,9 @@ class TestKnownTruth:
         breakdown = break_down(io_time)
         predictions = compare(predicted, breakdown, calibration=AS_WRITTEN, model=model)
         keys = breakdown[list(KEYS)].iloc[0].to_dict()
-        errors = prediction_errors(predictions, breakdown, [Pair(AS_WRITTEN, keys)])
+        by_epoch = compare_by_epoch(predicted, breakdown, predictions)
+        pair = Pair(AS_WRITTEN, keys)
+        errors = prediction_errors(predictions, by_epoch, breakdown, [pair])
         return errors.iloc[0]
 
     def test_true_model_is_exact(self, truth):
@@ -453,6 +445,8 @@ class TestFigure:
         titles = [ax.get_title(loc="left") for ax in uppers]
         assert titles[0].startswith("128 KiB files, 60 OSTs, calibration some\nMAPE: ")
         assert "Repetitions vary by" in titles[0]
+        worst = "Worst epoch of the mva: I/O time 11.1 % too long in epoch 0 at 50 %"
+        assert worst in titles[0].replace("\n", " ").replace("\N{NO-BREAK SPACE}", " ")
         line = uppers[0].lines[0]
         assert line.get_ydata().tolist() == [10, 9, 10]
         assert np.allclose(uppers[1].containers[0].lines[0].get_ydata(), [10, 8, 10])

@@ -42,6 +42,13 @@ def test_time_below_zero_counts_as_zero():
     assert compute_times_ns(ComputeTime("lognormal", 0, 1), 3, SEEDS, 0).sum() == 0
 
 
+def test_first_step_of_each_epoch_has_its_warmup():
+    compute = ComputeTime(mean_s=1, warmup_s=(4, 0.5, 0))
+    firsts_s = [compute_times_ns(compute, 3, (7, 1, one), 0) / S for one in range(3)]
+    assert np.array(firsts_s).tolist() == [[5, 1, 1], [1.5, 1, 1], [1, 1, 1]]
+    assert compute_times_ns(compute, 0, (7, 1, 0), 0).tolist() == []
+
+
 def test_utilisation_is_computation_over_time_without_the_first_step():
     # In 10 s: 4 s of computation, of which 1 s in a first step of 2 s.
     steps = StepTimes(4 * S, 5 * S, 1 * S, 2 * S, 1 * S, n_steps=3)

@@ -400,6 +400,20 @@ class TestBadInput:
         with pytest.raises(ModelError, match="only the simulation knows them"):
             predict(described, POINTS, "mva")
 
+    def test_warmup_is_known_to_the_simulation_and_left_out_by_the_others(self):
+        mean = {"mean_s": 0.1}
+        plain, warm = (
+            changed(description(), training={"compute_time_s": mean | warmup})
+            for warmup in ({}, {"warmup_s": [5.0, 0.0]})
+        )
+        assert models_of(warm, MODELS) == list(MODELS)
+        for model in ("mva", "simulation"):
+            as_plain, as_warm = (
+                predict(one, POINTS[:1], model)[["time_s", "execution_time_s"]]
+                for one in (plain, warm)
+            )
+            assert as_plain.equals(as_warm) == (model == "mva")
+
     def test_rate_limits_are_known_to_the_simulation_only(self):
         limited = with_values(description(), {"gfs.limit_bytes_per_s": 1e8})
         assert models_of(limited, MODELS) == ["simulation"]

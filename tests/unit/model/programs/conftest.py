@@ -32,6 +32,7 @@ LOOP = {
     "evaluation": False,
     "batches": 4,
     "first_wait_s": 0.16,
+    "first_use_s": 0.1,
     "wait_s": 0.16,
     "use_s": 0.4,
 }

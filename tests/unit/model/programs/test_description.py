@@ -17,7 +17,7 @@ from tierscope.model.programs.description import (
 from tierscope.model.simulator.run import workload_of
 from tierscope.storage.probes import plan
 from tierscope.storage.queueing_network import ModelError
-from unit.model.programs.conftest import FILE_BYTES, LOADER, N_FILES, PIPELINE
+from unit.model.programs.conftest import FILE_BYTES, LOADER, LOOP, N_FILES, PIPELINE
 
 DEVICES = {
     "origin": "made up",
@@ -59,17 +59,18 @@ def test_times_come_from_ideal_runs(made):
     """
     modelled = model_program(described(), [made()], [made()], sizes(), NO_TIMES)
     training = modelled.description.training
-    assert training.compute_time_s == pytest.approx(0.1)
+    assert training.compute_time.mean_s == pytest.approx(0.1)
     assert (training.epochs, training.seed, training.in_steps) == (2, 1, False)
     # A fetch takes 0.03 s a sample, of which 0.01 s are I/O time.
     processor = modelled.description.system.devices["processor"]
     assert processor == {"sample_s": pytest.approx(0.02)}
+    assert training.compute_time.warmup_s == pytest.approx((0.0, 0.0))
     assert modelled.rest_s == pytest.approx((1.0, 1.0))
     assert modelled.words == (
         "The program loads as pytorch: batches of 2, 2 workers a rank, 2 batches "
-        "ahead, 1 rank, 2 epochs. By its ideal runs it computes for 0.100 s a step, "
-        "takes 0.0200 s of processor time a sample (from its fetches), and 1.00 s an "
-        "epoch for the rest."
+        "ahead, 1 rank, 2 epochs. By its ideal runs it computes for 0.100 s a usual "
+        "step, takes 0.0200 s of processor time a sample (from its fetches), and 1.00 "
+        "s an epoch for the rest."
     )
 
 
@@ -80,6 +81,25 @@ def test_reads_of_a_pipeline_tell_the_processor_time(made):
     assert "(between its reads)" in modelled.words
     with pytest.raises(ModelError, match="got no times between reads"):
         model_program(described(), runs, runs, sizes(), NO_TIMES)
+
+
+def test_program_without_workers_fetches_while_its_device_computes(made):
+    """Launching takes 0.1 s of a step of 0.3 s: 0.05 s of each of its two samples."""
+    alone = LOADER | {"workers": 0, "prefetch_factor": None}
+    device = {"busy_s": 1.2, "first_busy_s": 0.3, "idle_s": 0.0}
+    for because, workers, sample_s in (
+        ("", 1, 0.02 + 0.05),
+        ("never behind", 0, 0.02),  # it waits for its device: nothing overlaps
+    ):
+        seen = LOOP | {"device": device, "least_because": because, "rank": 0}
+        loops = [seen | {"epoch": epoch} for epoch in (0, 1)]
+        runs = [made(loader=alone, loops=loops)]
+        modelled = model_program(described(), runs, runs, sizes(), NO_TIMES)
+        loader = modelled.description.loader
+        assert (loader.workers, loader.prefetch_factor) == (workers, workers)
+        processor = modelled.description.system.devices["processor"]
+        assert processor["sample_s"] == pytest.approx(sample_s)
+        assert ("while its device computes" in modelled.words) == bool(workers)
 
 
 def test_ranks_of_a_node_share_its_servers_and_meet_in_steps(made):

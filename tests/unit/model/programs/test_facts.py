@@ -66,6 +66,11 @@ OTHER = LOADER | {"stream": 1, "batch_size": 4}
             "a loop in epoch 2",
         ),
         (LOADER, {"loops": [*LOOPS, SECOND]}, "got 2 loops that took all batches in"),
+        (
+            LOADER,
+            {"loops": [LOOPS[0], LOOPS[1] | {"left": True}]},
+            "got a loop in epoch 1 of rank 0 that was left before its end, expected",
+        ),
         (LOADER, {"loaders": [LOADER, OTHER | {"stream": 0}]}, "batch_size 2 and 4"),
         (LOADER, {"loops": [LOOPS[0], LOOPS[1] | {"batches": 3}]}, "got 3 batches in"),
         (LOADER | {"style": "iterable"}, {}, "got an IterableDataset, expected one of"),

@@ -151,6 +151,16 @@ def test_random_computation_is_that_of_seed_repetition_epoch_rank_and_step():
     assert epoch.steps.first_compute_ns.tolist() == [one[0] for one in drawn]
 
 
+def test_workers_read_ahead_during_the_warmup_of_the_first_step():
+    """Four reads of 4 s each; two batches are ready when the first step ends, at 12."""
+    warm = ComputeTime(mean_s=1, warmup_s=(7, 0))
+    loads = {"workers": 1, "prefetch_factor": 2, "compute": warm}
+    slow = TierModel(read_latency_s=4)
+    first, later = (simulate(gfs=slow, seeds=(1, 0, one), **loads) for one in (0, 1))
+    assert first.finished_s.tolist() == [4 + 8 + 1 + 3 + 1]  # not 17 + 7
+    assert later.finished_s.tolist() == [17]
+
+
 def test_utilisation_leaves_out_the_first_step():
     epoch = simulate(4, workers=0, compute_time_s=3)
     # 16 s in four steps of 4 s; without the first one, 9 s of computation in 12 s.

@@ -2,7 +2,8 @@
 
 A model calibrated on a few points predicts the slowest process's time by I/O class at
 all points of the sweep; points that it has not seen are held out. Errors are errors of
-means: a point's time is the mean over repetitions and epochs. The tables also hold the
+means: a point's I/O time is the mean over repetitions and epochs, and
+`tierscope.analysis.predicted_epochs` compares epoch by epoch. The tables also hold the
 interval of what was measured, and the variation between repetitions of a point, because
 no prediction can be better than that.
 
@@ -23,6 +24,16 @@ from tierscope.analysis.intervals import (
     best_rates,
     mean_intervals,
 )
+from tierscope.analysis.predicted_epochs import (
+    RUN_EPOCH,
+    epoch_errors,
+    execution_times,
+    execution_words,
+    io_times,
+    largest_allowed,
+    missed_epochs,
+    utilisation_words,
+)
 from tierscope.core.columns import CLASSES, SCENARIO, TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.studies import Pair
@@ -36,7 +47,6 @@ SHARE_ERRORS = [f"{io_class}_share_error_points" for io_class in CLASSES]
 _STUDY = [*SCENARIO, "calibration", "model"]
 _POINT = [*_STUDY, "cache_rate_percent"]
 _RATE_CLASS = ["cache_rate_percent", "io_class"]
-_RUN_EPOCH = ["cache_rate_percent", "repetition", "epoch"]
 
 
 def scale_osts(io_time: pd.DataFrame, n_osts: int) -> pd.DataFrame:
@@ -149,14 +159,8 @@ def compare(
 
 
 def _execution_s(epochs: pd.DataFrame | None) -> pd.Series:
-    """Return the execution time of an epoch by cache rate, empty if it is not known.
-
-    That of an epoch of a run is the longest of its processes.
-    """
-    if epochs is None or "execution_time_s" not in epochs:
-        return pd.Series(dtype="float64")
-    of_runs_s = epochs.groupby(_RUN_EPOCH)["execution_time_s"].max()
-    return of_runs_s.groupby("cache_rate_percent").mean()
+    """Return the execution time of an epoch by cache rate, empty if it is not known."""
+    return execution_times(epochs).groupby("cache_rate_percent").mean()
 
 
 def _utilisation_percent(epochs: pd.DataFrame | None) -> pd.Series:
@@ -172,14 +176,13 @@ def _utilisation_percent(epochs: pd.DataFrame | None) -> pd.Series:
 
 def _run_totals(breakdown: pd.DataFrame) -> pd.DataFrame:
     """Return the I/O time of each run of a scenario, the mean over its epochs."""
-    totals_s = breakdown.groupby(_RUN_EPOCH)["time_s"].sum()
-    runs_s = totals_s.groupby(_RUN_EPOCH[:-1]).mean()
+    runs_s = io_times(breakdown).groupby(RUN_EPOCH[:-1]).mean()
     return runs_s.rename("io_time_s").reset_index()
 
 
 def _run_epochs(frame: pd.DataFrame) -> pd.MultiIndex:
     """Return cache rate, repetition and epoch of all rows, once and sorted."""
-    return pd.MultiIndex.from_frame(frame[_RUN_EPOCH].drop_duplicates()).sort_values()
+    return pd.MultiIndex.from_frame(frame[RUN_EPOCH].drop_duplicates()).sort_values()
 
 
 def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
@@ -200,9 +203,7 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
         the prediction, ``held``, whether the interval of the prediction holds the
         measured time, ``error_percent`` (positive:
         predicted too long), ``predicted_class`` and ``measured_class``, which take
-        longest, ``undecided``, ``execution_error_percent`` and
-        ``utilisation_error_points``, missing if the model does not know them, and a
-        share error in percentage points for each
+        longest, ``undecided``, and a share error in percentage points for each
         class. The two longest classes of a point are undecided if their intervals
         overlap: then chance decides which one is dominant.
     """
@@ -228,14 +229,6 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
         ends_s = points[f"{by}_low_s"], points[f"{by}_high_s"]
         points[column] = points[f"{of}_s"].between(*ends_s)
     points["error_percent"] = 100 * (points["predicted_s"] / points["measured_s"] - 1)
-    predicted, measured = (
-        predictions[
-            [f"{whose}_execution_s", f"{whose}_utilisation_percent"]
-        ].to_numpy()[:: len(CLASSES)]
-        for whose in ("predicted", "measured")
-    )
-    points["execution_error_percent"] = 100 * (predicted[:, 0] / measured[:, 0] - 1)
-    points["utilisation_error_points"] = predicted[:, 1] - measured[:, 1]
     names = np.array(CLASSES)
     points["predicted_class"] = names[predicted_s.argmax(axis=1)]
     points["measured_class"] = names[measured_s.argmax(axis=1)]
@@ -248,36 +241,18 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
     return points
 
 
-def repeat_cv_percent(breakdown: pd.DataFrame) -> pd.Series:
-    """Return how much repetitions of the same point and epoch differ.
-
-    Parameters
-    ----------
-    breakdown : DataFrame
-        Table ``breakdown``.
-
-    Returns
-    -------
-    Series
-        Coefficient of variation (standard deviation over mean) of the slowest process's
-        I/O time in percent; index: scenario, cache rate and epoch. Missing with one
-        repetition.
-    """
-    by = [*SCENARIO, "cache_rate_percent", "epoch"]
-    totals_s = breakdown.groupby([*by, "repetition"])["time_s"].sum()
-    groups = totals_s.groupby(by)
-    return 100 * groups.std() / groups.mean()
-
-
 def prediction_errors(
-    predictions: pd.DataFrame, breakdown: pd.DataFrame, pairs: Iterable[Pair]
+    predictions: pd.DataFrame,
+    by_epoch: pd.DataFrame,
+    breakdown: pd.DataFrame,
+    pairs: Iterable[Pair],
 ) -> pd.DataFrame:
     """Sum up how well each model predicts the points that are held out.
 
     Parameters
     ----------
-    predictions : DataFrame
-        Table ``predictions``.
+    predictions, by_epoch : DataFrame
+        Tables ``predictions`` and ``predicted_epochs``.
     breakdown : DataFrame
         Table ``breakdown`` of the measurements.
     pairs : iterable of Pair
@@ -295,14 +270,14 @@ def prediction_errors(
         the interval of what was measured, of ``n_with_interval`` that have one. The
         goal is met where the mean absolute error is at most ``goal_percent``, or at
         most the median ``repeat_cv_percent`` of the held-out points where that is
-        larger.
+        larger. Of single epochs, I/O time and execution time may err twice as much.
     """
     points = compare_points(predictions)
-    cv_percent = repeat_cv_percent(breakdown).rename("cv_percent").reset_index()
+    epochs = dict(iter(by_epoch[by_epoch["held_out"]].groupby(_STUDY)))
     goals = {(pair.calibration, *pair.scenario.values()): pair for pair in pairs}
     rows = []
-    for keys, study in points.groupby(_STUDY, sort=False):
-        keys = dict(zip(_STUDY, keys, strict=True))
+    for values, study in points.groupby(_STUDY, sort=False):
+        keys = dict(zip(_STUDY, values, strict=True))
         held_out = study[study["held_out"]]
         if held_out.empty:
             raise ValueError(
@@ -310,29 +285,24 @@ def prediction_errors(
                 f"{keys['dataset']} on {keys['n_osts']} OSTs, expected some held out."
             )
         scenario = {key: keys[key] for key in SCENARIO}
-        fits = (cv_percent[SCENARIO] == pd.Series(scenario)).all(axis=1)
-        fits &= cv_percent["cache_rate_percent"].isin(held_out["cache_rate_percent"])
         names = ("calibration", "dataset", "n_osts", "policy", "loader")
         pair = goals[tuple(keys[name] for name in names)]
-        spread = cv_percent.loc[fits, "cv_percent"]
         is_mine = (breakdown[SCENARIO] == pd.Series(scenario)).all(axis=1)
         is_mine &= breakdown["cache_rate_percent"].isin(study["cache_rate_percent"])
         best = best_rates(_run_totals(breakdown[is_mine]))
-        rows.append(keys | _errors(study, held_out, spread, best, pair.goal_percent))
+        of_epochs = epoch_errors(epochs[values], pair.goal_percent)
+        rows.append(keys | _errors(study, held_out, of_epochs, best))
     return pd.DataFrame(rows)[list(TABLES["prediction_errors"])]
 
 
 def _errors(
     study: pd.DataFrame,
     held_out: pd.DataFrame,
-    cv_percent: pd.Series,
+    of_epochs: Mapping[str, Any],
     best: BestRates,
-    goal: int,
 ) -> dict[str, Any]:
     """Return the columns of a row of table ``prediction_errors`` after its keys."""
     error_percent = held_out["error_percent"]
-    execution_percent = held_out["execution_error_percent"].abs()
-    utilisation_points = held_out["utilisation_error_points"].abs()
     mape_percent = error_percent.abs().mean()
     rates = study["cache_rate_percent"].tolist()
     predicted, measured = (
@@ -340,9 +310,11 @@ def _errors(
     )
     right = held_out["predicted_class"] == held_out["measured_class"]
     dominant_right_percent = 100 * right.mean()
-    typical_cv_percent = cv_percent.median()
-    # An unknown spread does not raise the limit: max(5, nan) is 5.
+    limit_percent = largest_allowed(
+        of_epochs["goal_percent"], of_epochs["repeat_cv_percent"]
+    )
     return {
+        **of_epochs,
         "n_points": len(held_out),
         "n_with_interval": int(held_out["measured_low_s"].notna().sum()),
         "n_inside": int(held_out["inside"].sum()),
@@ -361,14 +333,7 @@ def _errors(
         "best_measured_set_percent": best.words.removesuffix(" %"),
         "best_in_set": rates[predicted] in best.rates,
         "best_within_one_step": abs(predicted - measured) <= 1,
-        "execution_mape_percent": execution_percent.mean(),
-        "execution_largest_error_percent": execution_percent.max(),
-        "utilisation_error_points": utilisation_points.mean(),
-        "utilisation_largest_error_points": utilisation_points.max(),
-        "repeat_cv_percent": typical_cv_percent,
-        "largest_repeat_cv_percent": cv_percent.max(),
-        "goal_percent": goal,
-        "error_goal_met": bool(mape_percent <= max(goal, typical_cv_percent)),
+        "error_goal_met": bool(mape_percent <= limit_percent),
         "dominant_goal_met": bool(dominant_right_percent >= DOMINANT_GOAL_PERCENT),
     }
 
@@ -424,6 +389,7 @@ def summary(errors: pd.DataFrame) -> str:
         f"Errors at held-out cache rates ({errors['source'].iloc[0]}, system "
         f"{errors['system'].iloc[0]}): MAPE, largest and mean error of the slowest "
         "process's I/O time in percent,",
+        "the largest error of an epoch,",
         f"mean error of the shares of {', '.join(labels)} in points, how often the "
         "dominant class is right in percent,",
         "how many predictions lie in the interval of what was measured (95 % "
@@ -437,7 +403,7 @@ def summary(errors: pd.DataFrame) -> str:
             f"{first['dataset']}, n_osts {first['n_osts']}, {first['policy']}, "
             f"{first['loader']}, parameters {first['calibration']}: "
             f"{first['n_points']} cache rates, {study_words(first)}",
-            f"  {'model':<17}{'MAPE':>7}{'largest':>9}{'mean':>7}"
+            f"  {'model':<17}{'MAPE':>7}{'largest':>9}{'mean':>7}{'epoch':>8}"
             f"{'share errors':>24}{'dominant':>10}{'inside':>9}  {'best':>16}",
         ]
         lines += map(_summary_line, studies.to_dict("records"))
@@ -454,21 +420,13 @@ def summary(errors: pd.DataFrame) -> str:
 
 def _execution_lines(studies: pd.DataFrame) -> list[str]:
     """Return the errors of execution time and utilisation, of models that know them."""
-    lines = []
-    for row in studies.to_dict("records"):
-        line = (
-            f"  execution time of an epoch by {row['model']}: MAPE "
-            f"{row['execution_mape_percent']:.1f} %, largest error "
-            f"{row['execution_largest_error_percent']:.1f} %"
-        )
-        if not np.isnan(row["utilisation_error_points"]):
-            line += (
-                f"; accelerator utilisation: {row['utilisation_error_points']:.1f} "
-                f"points, largest {row['utilisation_largest_error_points']:.1f}"
-            )
-        if not np.isnan(row["execution_mape_percent"]):
-            lines.append(line)
-    return lines
+    known = studies[studies["execution_mape_percent"].notna()]
+    return [
+        f"  by epoch, {words} (by {row['model']})"
+        for row in known.to_dict("records")
+        for words in (execution_words(row), utilisation_words(row))
+        if words
+    ]
 
 
 def _summary_line(row: Mapping[str, Any]) -> str:
@@ -480,6 +438,7 @@ def _summary_line(row: Mapping[str, Any]) -> str:
         words
         for met, words in (
             ("error_goal_met", "MAPE"),
+            ("epoch_goal_met", f"worst epoch ({', '.join(missed_epochs(row))})"),
             ("dominant_goal_met", f"dominant at {row['dominant_wrong_at_percent']} %"),
             ("best_within_one_step", "best cache rate"),
         )
@@ -489,6 +448,7 @@ def _summary_line(row: Mapping[str, Any]) -> str:
     return (
         f"  {row['model']:<17}{row['mape_percent']:>7.1f}"
         f"{row['largest_error_percent']:>9.1f}{row['mean_error_percent']:>+7.1f}"
+        f"{row['epoch_largest_error_percent']:>8.1f}"
         f"{shares}{row['dominant_right_percent']:>10.0f}{inside:>9}  {best:>16}"
         f"  {verdict}"
     )

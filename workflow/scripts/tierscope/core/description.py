@@ -37,16 +37,24 @@ class ComputeTime:
         How it varies; a drawn time below 0 counts as 0.
     mean_s, stdev_s : float
         Mean and standard deviation.
+    warmup_s : tuple of float
+        What the first step of each epoch takes longer, of a program of the user.
     """
 
     distribution: str = "constant"
     mean_s: float = 0.0
     stdev_s: float = 0.0
+    warmup_s: tuple[float, ...] = ()
 
     @property
     def is_random(self) -> bool:
-        """Return whether steps differ."""
+        """Return whether steps differ by chance."""
         return self.distribution != "constant" and self.stdev_s > 0
+
+    @property
+    def varies(self) -> bool:
+        """Return whether steps differ."""
+        return self.is_random or any(self.warmup_s)
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,9 @@ class Training:
     def compute_time(self) -> ComputeTime:
         """Return the compute time of a step."""
         if isinstance(self.compute_time_s, Mapping):
-            return ComputeTime(**self.compute_time_s)
+            fields = dict(self.compute_time_s)
+            warmup_s = tuple(fields.pop("warmup_s", ()))  # a list in a file
+            return ComputeTime(**fields, warmup_s=warmup_s)
         return ComputeTime(mean_s=self.compute_time_s)
 
     @property

@@ -106,4 +106,6 @@ def compute_times_ns(
             exponents = math.sqrt(variance) * normal - variance / 2
             # numpy's exponential function depends on the processor.
             times_s *= [math.exp(one) for one in exponents.tolist()]
+    if compute.warmup_s:
+        times_s[:1] += compute.warmup_s[seeds[2]]
     return np.rint(np.maximum(times_s, 0.0) * _NS_PER_S).astype(np.int64)

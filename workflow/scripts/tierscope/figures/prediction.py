@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tierscope.analysis.intervals import LEVEL_PERCENT
+from tierscope.analysis.predicted_epochs import worst_words
 from tierscope.analysis.prediction import (
     SCALING,
     compare_points,
@@ -221,6 +222,9 @@ def _study_title(scenario: str, study: pd.DataFrame) -> str:
         for row in study.iloc[::-1].to_dict("records")
     )
     sentences = [f"MAPE: {errors}", _capitalised(study_words(first))]
+    modelled = study[study["model"] != SCALING]
+    if len(modelled):
+        sentences.append(_capitalised(worst_words(modelled.iloc[-1])))
     sentences += filter(None, map(held_words, study.to_dict("records")))
     lines = [f"{scenario}, {origin}"]
     for words in sentences:

@@ -10,11 +10,13 @@
 
 Only the last one knows the order of files. The others give the same result for every
 repetition and epoch and for both kinds of shuffle (a local shuffle also deals files at
-random, but once for all epochs). Only it knows on which servers files lie; the others
-take them to lie evenly (`places_words`). All models assume one read thread per rank.
+random, but once for all epochs), and leave out the warm-up of first steps. Only it
+knows on which servers files lie; the others take them to lie evenly (`places_words`).
+All models assume one read thread per rank.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -106,7 +108,7 @@ def predict(
     if model == SIMULATION:
         predicted = [_simulate(description, point, network) for point in points]
     else:
-        workload = workload_of(description)
+        workload = _without_warmup(description)
         rates = {point.cache_rate_percent for point in points}
         by_rate = {
             rate: predict_times(network, workload, rate, model) for rate in rates
@@ -125,7 +127,14 @@ def models_of(description: RunDescription, models: Iterable[str]) -> list[str]:
 def _is_analytic(description: RunDescription) -> bool:
     """Return whether the analytic models know a scenario."""
     limited = "limit_bytes_per_s" in description.system.devices["gfs"]
-    return not (limited or workload_of(description).needs_steps)
+    return not (limited or _without_warmup(description).needs_steps)
+
+
+def _without_warmup(description: RunDescription) -> Workload:
+    """Return the workload of the analytic models: in all epochs the same."""
+    workload = workload_of(description)
+    is_random = description.training.compute_time.is_random
+    return workload if is_random else replace(workload, compute=None)
 
 
 def places_words(description: RunDescription, models: Iterable[str]) -> str:

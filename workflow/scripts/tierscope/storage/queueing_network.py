@@ -270,7 +270,7 @@ class Workload:
     compute_time_s : float
         Mean time between two steps.
     compute : ComputeTime, optional
-        How that time varies.
+        How that time varies, by chance or by warm-up.
     workers : int, optional
         Workers of a rank that read by the rule of PyTorch's `DataLoader`; None: one
         reader, as in `tf.data`.

@@ -24,7 +24,8 @@ def times_between_reads(
 
     It is of processes that read one file after the other. Between two batches a process
     may have to wait until there is room for more, so the last file of each is left out.
-    What is read outside of loops is, too.
+    So is the first batch of each process, which may load modules, if it has others, and
+    what is read outside of loops.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ def times_between_reads(
     tier_roots : mapping of str to sequence of str
         Names of each tier in the logs, before ``.ep<N>``.
     batch_size : int
-        Files of a batch; of batches of one file none is left out.
+        Files of a batch; of batches of one file no last one is left out.
 
     Returns
     -------
@@ -56,12 +57,20 @@ def times_between_reads(
         matches = [alias.fullmatch(names.path(place)) for place in places]
         epochs = np.array([int(one[1]) if one else -1 for one in matches])
         io_s = columns["read_time_s"] + columns["meta_time_s"]
-        found += [
+        here = [
             _between(columns["opened_s"][mine], io_s[mine], batch_size)
             for epoch in np.unique(epochs[(epochs >= 0) & (epochs < AFTER)])
             for mine in [epochs == epoch]
         ]
+        times_s = np.concatenate([np.zeros(0), *here])
+        found.append(_without_first_batch(times_s, batch_size))
     return np.concatenate(found)
+
+
+def _without_first_batch(between_s: np.ndarray, batch_size: int) -> np.ndarray:
+    """Return the times of a process without its first batch, unless it has no other."""
+    later_s = between_s[max(batch_size - 1, 1) :]
+    return later_s if len(later_s) else between_s
 
 
 def _between(opened_s: np.ndarray, io_s: np.ndarray, batch_size: int) -> np.ndarray:

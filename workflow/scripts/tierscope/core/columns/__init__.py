@@ -18,7 +18,6 @@ from tierscope.core.columns import (
 )
 from tierscope.core.columns.benchmark import (
     LATER,
-    LATER_VALUES,
     OF_A_LAUNCH,
     WIDER,
 )
@@ -119,6 +118,7 @@ TRAINING, INTERVAL = list(analysis.TRAINING), list(analysis.INTERVAL)
 CLASSES = [str(io_class) for io_class in IOClass]
 LATER_NUMBERS = analysis.LATER | model.LATER
 LATER_WORDS = model.LATER_WORDS | analysis.LATER_WORDS
+LATER_VALUES = benchmark.LATER_VALUES | model.LATER_VALUES
 IMPROVEMENTS, CLASS_TIMES = list(shared.IMPROVEMENTS), list(shared.CLASS_TIMES)
 
 

@@ -29,6 +29,8 @@ from tierscope.core.io_class import IOClass
 
 _CALIBRATION = text("Name of the calibration that gives the model its parameters.")
 _MODEL = text("Name of the model.")
+_HELD_OUT = flag("Whether the calibration was not fitted to this cache rate.")
+_AT = ", such as `too short in epoch 0 at 25 %`; empty if it is not known."
 # Who says what an improvement brings; `base` is the time without it.
 _ESTIMATORS = {
     "measured": "measured on faster devices",
@@ -171,7 +173,7 @@ _PREDICTIONS: Columns = {
     "calibration": _CALIBRATION,
     "model": _MODEL,
     "cache_rate_percent": CACHE_RATE,
-    "held_out": flag("Whether the calibration was not fitted to this cache rate."),
+    "held_out": _HELD_OUT,
     "io_class": IO_CLASS,
     "predicted_s": seconds(
         "Predicted time of the slowest process in this class, mean over epochs and "
@@ -227,6 +229,53 @@ _PREDICTIONS: Columns = {
     **_PREDICTED_ENDS,
 }
 
+_PREDICTED_EPOCHS: Columns = {
+    "calibration": _CALIBRATION,
+    "model": _MODEL,
+    "cache_rate_percent": CACHE_RATE,
+    "held_out": _HELD_OUT,
+    "epoch": EPOCH,
+    "predicted_s": seconds(
+        "Predicted I/O time of the slowest process, mean over repetitions."
+    ),
+    "measured_s": seconds(
+        "Measured I/O time of the slowest process, mean over repetitions."
+    ),
+    "repeat_cv_percent": percent(
+        "Standard deviation of `measured_s` over the repetitions divided by the mean; "
+        "missing if there is one repetition.",
+        may_be_missing=True,
+    ),
+    **{
+        f"{whose}_{name}": column
+        for whose, word, why in (
+            ("predicted", "Predicted", "of models that only know the I/O time"),
+            ("measured", "Measured", "where it is not known"),
+        )
+        for name, column in {
+            "execution_s": seconds(
+                f"{word} execution time, mean over repetitions; missing {why}.",
+                may_be_missing=True,
+            ),
+            "warmup_s": seconds(
+                f"Part of it that the first step of a program takes longer than a "
+                f"usual one; missing {why}.",
+                may_be_missing=True,
+            ),
+            "utilisation_percent": percent(
+                f"{word} accelerator utilisation (AU), mean over processes and "
+                f"repetitions; missing {why}, and where the training does not compute.",
+                may_be_missing=True,
+            ),
+        }.items()
+    },
+    "execution_repeat_cv_percent": percent(
+        "Standard deviation of `measured_execution_s` over the repetitions divided by "
+        "the mean; missing if there is one repetition.",
+        may_be_missing=True,
+    ),
+}
+
 _PREDICTION_ERRORS: Columns = {
     "calibration": _CALIBRATION,
     "model": _MODEL,
@@ -263,6 +312,12 @@ _PREDICTION_ERRORS: Columns = {
         "if predicted too long.",
         ANY_NUMBER,
     ),
+    "epoch_largest_error_percent": percent(
+        "The largest absolute error of the predicted I/O time in an epoch at a "
+        "held-out cache rate; missing in older tables.",
+        may_be_missing=True,
+    ),
+    "epoch_largest_error_at": text(f"Where that error is{_AT}"),
     **{
         f"{one}_share_error_points": points(
             f"Absolute error of the share of {one.label} in the I/O time, mean over "
@@ -303,22 +358,28 @@ _PREDICTION_ERRORS: Columns = {
     ),
     "execution_mape_percent": percent(
         "Absolute error of the predicted execution time of an epoch, mean over the "
-        "held-out cache rates; missing of models that only know the I/O time.",
+        "held-out cache rates and the epochs; missing of models that only know the I/O "
+        "time.",
         may_be_missing=True,
     ),
     "execution_largest_error_percent": percent(
-        "The largest absolute error of the predicted execution time at a held-out "
-        "cache rate; missing of models that only know the I/O time.",
+        "The largest such error, in an epoch at a held-out cache rate.",
         may_be_missing=True,
     ),
+    "execution_largest_error_at": text(f"Where that error is{_AT}"),
     "utilisation_error_points": points(
         "Absolute error of the predicted accelerator utilisation, mean over the "
-        "held-out cache rates; missing where it is not predicted or not measured.",
+        "held-out cache rates and the epochs; missing where it is not predicted or not "
+        "measured.",
         may_be_missing=True,
     ),
     "utilisation_largest_error_points": points(
-        "The largest such error at a held-out cache rate.",
+        "The largest such error, in an epoch at a held-out cache rate.",
         may_be_missing=True,
+    ),
+    "utilisation_largest_error_at": text(
+        "Where that error is, such as `too high in epoch 0 at 25 %`; empty if it is "
+        "not known."
     ),
     "repeat_cv_percent": percent(
         "Standard deviation of the I/O time over the repetitions divided by the mean, "
@@ -331,11 +392,20 @@ _PREDICTION_ERRORS: Columns = {
         "repetition.",
         may_be_missing=True,
     ),
+    "execution_repeat_cv_percent": percent(
+        "The same as `repeat_cv_percent` of the execution time; missing in older "
+        "tables as well.",
+        may_be_missing=True,
+    ),
     "goal_percent": whole_percent("The goal for `mape_percent`."),
     "error_goal_met": flag(
         "Whether `mape_percent` is at most the goal, or at most `repeat_cv_percent`."
     ),
     "dominant_goal_met": flag("Whether `dominant_right_percent` is at least 95."),
+    "epoch_goal_met": flag(
+        "Whether no I/O time and no execution time of an epoch errs by more than twice "
+        "the goal, or twice its `repeat_cv_percent`; false in older tables."
+    ),
 }
 
 # What older tables lack: numbers, and words, by table.
@@ -358,11 +428,19 @@ LATER: dict[str, tuple[str, ...]] = {
         "prediction_interval_percent",
         "execution_mape_percent",
         "execution_largest_error_percent",
+        "execution_repeat_cv_percent",
+        "epoch_largest_error_percent",
         "utilisation_error_points",
         "utilisation_largest_error_points",
     ),
 }
-LATER_WORDS = {"calibration": ("lack_of_fit",)}
+LATER_WORDS = {
+    "calibration": ("lack_of_fit",),
+    "prediction_errors": tuple(
+        f"{one}_largest_error_at" for one in ("epoch", "execution", "utilisation")
+    ),
+}
+LATER_VALUES = {"prediction_errors": {"epoch_goal_met": False}}
 
 _CLASS_STALLS: Columns = {
     "cache_rate_percent": CACHE_RATE,
@@ -438,5 +516,6 @@ TABLES: dict[str, Columns] = {
     "whatif_truth_summary": SCENARIO_KEYS | IMPROVEMENTS | _WHATIF_TRUTH_SUMMARY,
     "predictions": SCENARIO_KEYS | _PREDICTIONS,
     "class_stalls": SCENARIO_KEYS | _CLASS_STALLS,
+    "predicted_epochs": SCENARIO_KEYS | _PREDICTED_EPOCHS,
     "prediction_errors": SCENARIO_KEYS | _PREDICTION_ERRORS,
 }

@@ -2,12 +2,14 @@
 
 The order of a program's files is not known in advance, so the models draw one from the
 seed. All files have the mean size, and lie on all OSTs that the system's devices have.
-What else a run takes its time for comes from ideal
-runs, whose files are all in memory:
+What else a run takes its time for comes from ideal runs, whose files are all in memory:
 
-- computation a step: from when the program got a batch to when it asked for the next;
+- computation a step: from when the program got a batch to when it asked for the next,
+  or the time of its device, if that was seen; without the first step;
 - processor time a sample: fetching a batch as PyTorch's `DataLoader` does it, less its
-  I/O time; or from the open of a file to the next open, less the I/O time between;
+  I/O time, without the first fetch of each process; or from the open of a file to the
+  next open, less the I/O time between;
+- the warm-up of an epoch: what its first step takes longer than a usual one;
 - the rest of an epoch: what passes outside of the loop, such as validation, and what
   the first batch takes longer than its samples, such as the start of workers.
 """
@@ -23,6 +25,7 @@ import pandas as pd
 
 from tierscope.core.description import (
     EPOCH,
+    PYTORCH,
     STEP,
     LoaderSettings,
     ProbedStorage,
@@ -30,17 +33,17 @@ from tierscope.core.description import (
 )
 from tierscope.core.machine import Machine
 from tierscope.core.scenario import Dataset
-from tierscope.core.words import in_seconds, size_words
+from tierscope.core.words import size_words
 from tierscope.model.programs.facts import (
     ProgramFacts,
     SeenRun,
     program_facts,
     refuse,
 )
+from tierscope.model.programs.ideal_times import IdealTimes, ideal_times
 from tierscope.storage.probes import choose_files, why_not_probed
 from tierscope.storage.queueing_network import ModelError
 
-_TOLD = 0.9  # of the samples, whose fetches must have been timed
 _VARY_PERCENT = 10  # sizes that differ less are not worth a sentence
 
 
@@ -80,6 +83,21 @@ class ModelledProgram:
             "words": self.words,
         }
 
+    def whole_epochs(self, predicted: pd.DataFrame) -> pd.DataFrame:
+        """Return predictions with the rest of each epoch, and with its warm-up.
+
+        `predicted` is what `tierscope.model.predict.predict` returns.
+        """
+        warmup_s = self.description.training.compute_time.warmup_s
+        rest_s, warmup_s = (
+            predicted["epoch"].map(dict(enumerate(times_s)))
+            for times_s in (self.rest_s, warmup_s)
+        )
+        execution_s = predicted["execution_time_s"] + rest_s
+        return predicted.assign(
+            execution_time_s=execution_s, warmup_s=warmup_s.where(execution_s.notna())
+        )
+
     def measured(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table of runs or probes, as of the loader that loads alike."""
         keys = self.description.scenario.keys
@@ -114,8 +132,8 @@ def model_program(
         If the models do not know how the program loads, or a time is not known.
     """
     facts = program_facts([*runs, *ideal], sizes)
-    compute_s = _compute_s(ideal)
-    sample_s, told_by = _sample_s(ideal, between_s)
+    times = ideal_times(ideal, between_s, facts.batch_size)
+    loads, sample_s, overlaps = _beside_devices(facts, times)
     dataset = Dataset(
         described.dataset.name, len(sizes), round(sizes.mean()), facts.batch_size
     )
@@ -131,25 +149,36 @@ def model_program(
             described.training,
             epochs=facts.n_epochs,
             shuffle="global",
-            compute_time_s=compute_s,
+            compute_time_s=times.compute_time,
             synchronise=STEP if facts.in_steps and facts.n_ranks > 1 else EPOCH,
         ),
         loader=LoaderSettings(
-            prefetch_batches=facts.prefetch_batches,
-            workers=facts.workers,
-            prefetch_factor=facts.prefetch_factor,
+            prefetch_batches=loads.prefetch_batches,
+            workers=loads.workers,
+            prefetch_factor=loads.prefetch_factor,
         ),
         program=None,
         probed=probed,
     )
-    rest_s = _rest_s(ideal, facts.batch_size, sample_s)
-    words = (
-        f"The program {facts.words}. By its ideal runs it computes for "
-        f"{in_seconds(compute_s)} a step, takes {in_seconds(sample_s)} of processor "
-        f"time a sample ({told_by}), and {in_seconds(float(np.mean(rest_s)))} an epoch "
-        f"for the rest.{_size_words(sizes)}{not_probed}"
-    )
-    return ModelledProgram(description, rest_s, words)
+    words = f"The program {facts.words}. {times.words}{overlaps}"
+    words += f"{_size_words(sizes)}{not_probed}"
+    return ModelledProgram(description, times.rest_s, words)
+
+
+def _beside_devices(
+    facts: ProgramFacts, times: IdealTimes
+) -> tuple[ProgramFacts, float, str]:
+    """Return how a program loads, its processor time of a sample, and what it overlaps.
+
+    A program without workers fetches a batch while its devices compute the one before,
+    as one worker would. What it takes to launch a step comes before each fetch.
+    """
+    if facts.loader != PYTORCH or facts.workers or not times.launch_s:
+        return facts, times.sample_s, ""
+    words = " It fetches a batch while its device computes the one before."
+    launch_s = times.launch_s / facts.batch_size
+    alike = replace(facts, workers=1, prefetch_factor=1)
+    return alike, times.sample_s + launch_s, words
 
 
 def _machine(
@@ -183,48 +212,6 @@ def _probed(
         return None, f" The storage is not probed: {reason}."
     in_group = system.devices["lfs"]["processes_per_server"]
     return ProbedStorage(chosen.dataset, system.processes_per_node, in_group), ""
-
-
-def _compute_s(ideal: Sequence[SeenRun]) -> float:
-    """Return the computation of a step."""
-    loops = [loop for seen in ideal for loop in seen.loops]
-    return sum(one["use_s"] for one in loops) / sum(one["batches"] for one in loops)
-
-
-def _sample_s(ideal: Sequence[SeenRun], between_s: np.ndarray) -> tuple[float, str]:
-    """Return the processor time of a sample, and what told it."""
-    fetches = [one for seen in ideal for one in seen.run.observed["fetches"]]
-    n_fetched = sum(one["samples"] for one in fetches)
-    n_samples = sum(int(seen.epochs["samples"].sum()) for seen in ideal)
-    if n_fetched > _TOLD * n_samples:
-        fetch_s = sum(one["fetch_s"] for one in fetches)
-        io_s = sum(seen.io_time_s for seen in ideal)
-        return max(fetch_s / n_fetched - io_s / n_samples, 0.0), "from its fetches"
-    if not len(between_s):
-        refuse(ideal[0], "no times between reads", "calls of open, read and close")
-    return float(between_s.mean()), "between its reads"
-
-
-def _rest_s(
-    ideal: Sequence[SeenRun], batch_size: int, sample_s: float
-) -> tuple[float, ...]:
-    """Return what each epoch of the ideal runs takes that no simulation knows.
-
-    That is what passes outside of the loop, and what the first batch takes longer than
-    its samples.
-    """
-    n_samples = sum(int(seen.epochs["samples"].sum()) for seen in ideal)
-    read_s = sum(seen.io_time_s for seen in ideal) / n_samples
-    first_s = batch_size * (sample_s + read_s)
-    by_epoch: dict[int, list[float]] = {}
-    for seen in ideal:
-        execution_s = seen.epochs.set_index(["rank", "epoch"])["execution_time_s"]
-        for one in seen.loops:
-            outside_s = execution_s[one["rank"], one["epoch"]]
-            outside_s -= one["wait_s"] + one["use_s"]
-            start_s = max(one["first_wait_s"] - first_s, 0.0)
-            by_epoch.setdefault(one["epoch"], []).append(float(outside_s + start_s))
-    return tuple(float(np.mean(by_epoch[epoch])) for epoch in sorted(by_epoch))
 
 
 def _size_words(sizes: np.ndarray) -> str:

@@ -118,6 +118,7 @@ def program_facts(runs: Sequence[SeenRun], sizes: np.ndarray) -> ProgramFacts:
         If the models do not know how the program loads.
     """
     for one in runs:
+        _check_framework(one)
         _check_loops(one)
         _check_reads(one, sizes)
     first = runs[0]
@@ -141,8 +142,8 @@ def _point_of(seen: SeenRun) -> str:
     return f"repetition {point.repetition} of {point.cache_rate_percent} %"
 
 
-def _check_loops(seen: SeenRun) -> None:
-    """Refuse a program in whose epochs not one loop has taken all batches."""
+def _check_framework(seen: SeenRun) -> None:
+    """Refuse a program whose loops the hook has not seen, or the models do not know."""
     observed = seen.run.observed
     frameworks = {one["framework"] for one in observed["loaders"]}
     known = " or ".join(("PyTorch's DataLoader", "tf.data"))
@@ -153,14 +154,22 @@ def _check_loops(seen: SeenRun) -> None:
         refuse(seen, f"loops of {frameworks.pop()}", f"those of {known}")
     if "loops" not in observed:
         refuse(seen, "runs whose loops were not timed", "new ones, by another --name")
+
+
+def _check_loops(seen: SeenRun) -> None:
+    """Refuse a program in whose epochs not one loop has taken all batches."""
     n_loops = {
         (rank, epoch): 0
         for rank, epoch in zip(seen.epochs["rank"], seen.epochs["epoch"], strict=True)
     }
-    for rank, epoch in ((one["rank"], one["epoch"]) for one in seen.loops):
+    for one in seen.loops:
+        rank, epoch = one["rank"], one["epoch"]
+        where = f"in epoch {epoch} of rank {rank}"
         if (rank, epoch) not in n_loops:
-            got = f"a loop in epoch {epoch} of rank {rank}"
-            refuse(seen, got, "loops in epochs in which this rank read")
+            refuse(seen, f"a loop {where}", "loops in epochs in which this rank read")
+        if one.get("left"):  # older notes have no such loops
+            got = f"a loop {where} that was left before its end"
+            refuse(seen, got, "loops that take all batches")
         n_loops[rank, epoch] += 1
     for (rank, epoch), n in n_loops.items():
         if n != 1:

@@ -81,7 +81,7 @@ def workload_of(description: RunDescription) -> Workload:
         buffer_bytes=loader.buffer_bytes,
         prefetch_batches=loader.prefetch_batches,
         compute_time_s=compute.mean_s,
-        compute=compute if compute.is_random else None,
+        compute=compute if compute.varies else None,
         workers=loader.workers if by_workers else None,
         prefetch_factor=loader.prefetch_factor,
         in_steps=training.in_steps,
