@@ -333,6 +333,25 @@ if os.path.exists("kill"):
     assert one.run(command).failed == []
 
 
+def test_run_that_cannot_be_written_is_kept_and_a_later_launch_writes_it(one):
+    in_the_way = one.staging / HALF / "epochs.parquet"
+    command = one.python(
+        f"""
+open("starts", "a").write("one\\n")
+{READ_ALL}
+os.mkdir({str(in_the_way)!r})
+"""
+    )
+    lines = one.fail(command)
+    assert "the program has run at cache-050/rep-0, but its run cannot be" in lines[0]
+    assert f"kept in {in_the_way.parent}: the next start" in lines[0]
+    in_the_way.rmdir()
+    run = one.run(command)
+    assert (one.folder / "starts").read_text() == "one\n"
+    check_once(run)
+    assert not list(one.staging.iterdir())
+
+
 def test_failure_of_a_rank_ends_those_of_other_nodes(two):
     began_s = time.monotonic()
     lines = two.fail(

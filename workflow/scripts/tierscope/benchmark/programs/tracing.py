@@ -6,7 +6,6 @@ start the program with the environment that the tracer needs.
 
 import dataclasses
 import os
-import time
 from collections.abc import Container, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 from tierscope.core.files import write_text
 from tierscope.core.validation import ConfigError
-from tierscope.logs.traced.call import Identity, this_call
+from tierscope.logs.traced.call import Identity, left_folders, this_call
 from tierscope.logs.traced.command import make_spools, traced_environment, write_logs
 from tierscope.logs.traced.library import SEPARATORS
 from tierscope.trace.log import read_any_log
@@ -44,19 +43,27 @@ class OwnTracer:
 
     def begin(self, logs: Path) -> dict[str, str]:
         """Return what the ranks must know."""
-        self._logs, self._call = logs, this_call()
-        self._spools = make_spools(logs, self._call)
-        return {"tracer": str(self.library), "spools": str(self._spools)}
+        return {
+            "tracer": str(self.library),
+            "spools": str(make_spools(logs, this_call())),
+        }
 
-    def end(self, own: Container[Identity]) -> bool:
-        """Write the logs; return whether nothing is missing that can be had.
+    def end(self, logs: Path, ended_s: float, own: Container[Identity]) -> bool:
+        """Write the logs; return whether none is partial.
 
-        `own` are processes of ours, which are not the program's.
+        `own` are processes of ours, which are not the program's. A ConfigError says
+        that a log could not be written; then the counts stay.
         """
-        ended = dataclasses.replace(self._call, ended_s=time.time())
-        end = write_logs(self._spools, self._logs, ended, own=own)
+        left = left_folders(logs)
+        if not left:
+            raise ConfigError(f"{logs}: has no counts of the program's calls any more.")
+        spools, call = left[0]
+        ended = dataclasses.replace(call, ended_s=ended_s)
+        end = write_logs(spools, logs, ended, own=own)
+        if not end.is_whole:
+            raise ConfigError(f"{logs}: a log could not be written, as is said above.")
         self.interference = dataclasses.asdict(end.interference)
-        return end.is_whole
+        return True
 
     def describe(self) -> dict[str, str]:
         """Return the tracer's part of `run.json`."""
@@ -76,33 +83,30 @@ class SiteTracer:
 
     def begin(self, logs: Path) -> dict[str, str]:
         """Return what the ranks must know; make the folders that Darshan expects."""
-        self._logs = logs
         now = datetime.now()
         for day in (now, now + timedelta(days=1)):
-            self._day_folder(day).mkdir(parents=True, exist_ok=True)
+            of_day = logs / f"{day.year}" / f"{day.month}" / f"{day.day}"
+            of_day.mkdir(parents=True, exist_ok=True)
         return {"tracer": str(self.library), "darshan_logs": str(logs)}
 
-    def _day_folder(self, day: datetime) -> Path:
-        return self._logs / f"{day.year}" / f"{day.month}" / f"{day.day}"
-
-    def end(self, own: Container[Identity]) -> bool:
+    def end(self, logs: Path, ended_s: float, own: Container[Identity]) -> bool:
         """Move all logs into one folder; a ConfigError says that there are none."""
-        found = [path for path in self._logs.rglob("*.darshan*") if path.is_file()]
+        found = [path for path in logs.rglob("*.darshan*") if path.is_file()]
         for path in found:
-            path.rename(self._logs / path.name)
-        for folder in sorted(self._logs.rglob("*"), reverse=True):
+            path.rename(logs / path.name)
+        for folder in sorted(logs.rglob("*"), reverse=True):
             if folder.is_dir():
                 folder.rmdir()
-        logs = sorted(self._logs.glob("*.darshan"))
-        if not logs:
+        whole = sorted(logs.glob("*.darshan"))
+        if not whole:
             raise ConfigError(
-                f"darshan.runtime: {self.library} left no log in {self._logs}, "
+                f"darshan.runtime: {self.library} left no log in {logs}, "
                 "expected a runtime that traces programs without MPI and knows "
                 "DARSHAN_LOGPATH."
             )
-        first = read_any_log(logs[0], may_be_empty=True)
+        first = read_any_log(whole[0], may_be_empty=True)
         self._version = first.metadata.get("lib_ver", "")
-        return len(logs) == len(found)  # others are partial
+        return len(whole) == len(found)  # others are partial
 
     def describe(self) -> dict[str, str]:
         """Return the tracer's part of `run.json`."""
