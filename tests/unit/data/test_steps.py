@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 from tierscope.core.description import ComputeTime
-from tierscope.data.steps import StepTimes, compute_times_ns
+from tierscope.data.steps import StepTimes, compute_times_ns, usual_s, warmup_s
 
 S = 1_000_000_000
 SEEDS = (7, 1, 2)
@@ -53,3 +53,19 @@ def test_utilisation_is_computation_over_time_without_the_first_step():
 def test_utilisation_of_a_single_step_is_not_known():
     steps = StepTimes(1 * S, 1 * S, 0, 2 * S, 1 * S, n_steps=1)
     assert math.isnan(steps.columns()["utilisation_percent"])
+
+
+@pytest.mark.parametrize(
+    ("first_s", "all_s", "n_steps", "usual", "warmup"),
+    [
+        (5.0, 9.0, 5, 1.0, 4.0),
+        (0.5, 4.5, 5, 1.0, 0.0),  # a short first step has no warm-up
+        (5.0, 5.0, 1, 5.0, 0.0),
+        (0.0, 0.0, 0, 0.0, 0.0),
+    ],
+)
+def test_warmup_is_what_the_first_step_takes_longer_than_a_usual_one(
+    first_s, all_s, n_steps, usual, warmup
+):
+    assert usual_s(first_s, all_s, n_steps) == usual
+    assert warmup_s(first_s, all_s, n_steps) == warmup

@@ -274,6 +274,22 @@ def test_notes_are_read_by_the_numbers_of_the_nodes(tmp_path):
 
 LOOP = {"stream": 0, "evaluation": False, "batches": 4, "pid": 1}
 TIMES = {"first_wait_s": 2.0, "first_use_s": 1.0, "wait_s": 5.0, "use_s": 4.0}
+PARTS = ["compute_time_s", "warmup_s", "stall_s", "loader_end_s", "rest_s"]
+
+
+def parts_s(row):
+    """Return the parts of an epoch in seconds, which are its execution time."""
+    parts = [round(row[name], 9) for name in PARTS]
+    assert sum(parts) == pytest.approx(row["execution_time_s"])
+    return parts
+
+
+def steps_of(*loops, execution_s=11.0):
+    """Return the rows of rank 0, whose epochs have a loop and the same time each."""
+    epochs = pd.DataFrame({"epoch": range(len(loops))})
+    epochs = epochs.assign(rank=0, execution_time_s=execution_s)
+    told = [{"rank": 0, "epoch": i} | LOOP | one for i, one in enumerate(loops)]
+    return with_steps(epochs, told, []).to_dict("records")
 
 
 def test_steps_of_a_loop_are_those_of_its_rank_and_epoch():
@@ -308,3 +324,54 @@ def test_utilisation_needs_one_loop_of_several_steps(loops, is_known):
     (row,) = with_steps(epochs, loops, []).to_dict("records")
     assert math.isnan(row["utilisation_percent"])
     assert math.isnan(row["stall_s"]) != is_known
+
+
+def test_warm_up_and_the_end_of_a_loader_are_parts_of_their_own():
+    (row,) = steps_of(TIMES | {"first_use_s": 2.5, "end_s": 0.25})
+    assert parts_s(row) == [2.0, 2.0, 5.0, 0.25, 1.75]
+    assert row["utilisation_percent"] == pytest.approx(100 * 1.5 / (1.5 + 3))
+    assert row["utilisation_percent"] == row["loop_utilisation_percent"]
+    assert row["least_because"] == ""
+    assert math.isnan(row["device_busy_s"])
+
+
+DEVICE = {"busy_s": 6.0, "first_busy_s": 3.0, "idle_s": 1.5, "behind_s": 0.5}
+
+
+def test_utilisation_is_of_the_device_that_was_seen():
+    device = {"device": DEVICE | {"devices": 1}, "least_because": "other streams"}
+    (row,) = steps_of(TIMES | {"end_s": 0.75} | device)
+    # The device ends 0.5 s after the last request, and the loader after 0.75 s.
+    assert parts_s(row) == [4.0, 2.0, 3.5, 0.25, 1.25]
+    assert row["utilisation_percent"] == pytest.approx(100 * 3 / 4.5)
+    assert row["loop_utilisation_percent"] == pytest.approx(100 * 3 / 6)
+    assert row["least_because"] == "other streams"
+    seen = [row[f"device_{name}_s"] for name in ("busy", "idle", "behind")]
+    assert seen == [6.0, 1.5, 0.5]
+
+
+def test_what_a_device_does_after_an_epoch_is_of_the_next_one():
+    # 4 steps of 3 s each, of which the program sees 1: the device is always behind.
+    device = {"busy_s": 12.0, "first_busy_s": 3.0, "idle_s": 0.0, "behind_s": 2.0}
+    told = TIMES | {"wait_s": 2.0, "use_s": 8.0, "end_s": 1.0, "device": device}
+    rows = steps_of(*[told] * 3)
+    assert [parts_s(row) for row in rows] == [
+        [9.0, 0.0, 2.0, 0.0, 0.0],  # 3 s are left
+        [11.0, 0.0, 0.0, 0.0, 0.0],
+        [11.0, 0.0, 0.0, 0.0, 0.0],
+    ]
+    assert {row["utilisation_percent"] for row in rows} == {100.0}
+
+
+def test_a_loop_that_was_left_counts_to_its_last_batch_if_there_is_no_whole_one():
+    left = TIMES | {"left": True}
+    (row,) = steps_of(left)  # 4 batches, of which 3 were used to the next request
+    assert parts_s(row) == [4.0, 0.0, 5.0, 0.0, 2.0]
+    epochs = pd.DataFrame({"rank": [0], "epoch": [0], "execution_time_s": [11.0]})
+    loops = [{"rank": 0, "epoch": 0} | LOOP | one for one in (left, TIMES, left)]
+    (row,) = with_steps(epochs, [loops[0] | {"use_s": 1.0}, *loops[1:]], []).to_dict(
+        "records"
+    )
+    assert row["compute_time_s"] == 4.0
+    (row,) = with_steps(epochs, loops[::2], []).to_dict("records")
+    assert math.isnan(row["compute_time_s"])

@@ -59,6 +59,21 @@ class StepTimes:
         }
 
 
+def usual_s(first_s: float, all_s: float, n_steps: int) -> float:
+    """Return the computation of a usual step: the mean of all but the first.
+
+    A single step is a usual one; without steps there is none, so it takes 0 s.
+    """
+    if n_steps < 2:
+        return all_s
+    return (all_s - first_s) / (n_steps - 1)
+
+
+def warmup_s(first_s: float, all_s: float, n_steps: int) -> float:
+    """Return what the computation of the first step took longer than a usual one."""
+    return max(first_s - usual_s(first_s, all_s, n_steps), 0.0) if n_steps > 1 else 0.0
+
+
 def compute_times_ns(
     compute: ComputeTime, n_steps: int, seeds: Sequence[int], rank: int
 ) -> np.ndarray:

@@ -10,17 +10,19 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from tierscope.benchmark.programs.keeper import IO_COUNTS, TIERS
 from tierscope.core.columns import TABLES
+from tierscope.core.columns.benchmark import STEPS
+from tierscope.data.steps import warmup_s
 from tierscope.policies.decisions import columns_of
 
 NO_RANK = -1
-_STEPS = ["compute_time_s", "stall_s", "utilisation_percent"]  # of a loop
+_OF_DEVICES = ("busy_s", "idle_s", "behind_s")  # of what a note says of them
 EVALUATION, EPOCH, WHOLE_RUN = "evaluation", "epoch", "whole run"
 
 
@@ -252,13 +254,14 @@ def with_steps(
 ) -> pd.DataFrame:
     """Return table `run_epochs` with what the ranks did, where the hook has seen it.
 
-    It has if a rank trained in one loop, to its end. Utilisation is of that loop. Of
-    ranks that meet in each step nobody tells computation from waits for others.
+    It has if a rank trained in one loop; one that it left counts if there is no whole
+    one. Utilisation is of that loop, or of the devices that were seen in it. Of ranks
+    that meet in each step nobody tells computation from waits for others.
 
     Parameters
     ----------
     epochs : DataFrame
-        Output of `epochs_table`.
+        Output of `epochs_table`, by epoch.
     loops : iterable of mapping
         The notes of loops (`hook_times`).
     loaders : iterable of mapping
@@ -270,25 +273,87 @@ def with_steps(
     for loop in loops:
         if not loop["evaluation"]:
             by_epoch.setdefault((loop["rank"], loop["epoch"]), []).append(loop)
-    keys = zip(epochs["rank"], epochs["epoch"], strict=True)
-    rows = [
-        _steps(found[0]) if len(found := by_epoch.get(key, [])) == 1 else {}
-        for key in keys
-    ]
-    steps = pd.DataFrame(rows, index=epochs.index, columns=_STEPS, dtype="float64")
-    told_s = steps["compute_time_s"] + steps["stall_s"]
-    return epochs.join(steps.assign(rest_s=epochs["execution_time_s"] - told_s))
+    rows, late_s = [], dict.fromkeys(epochs["rank"], 0.0)
+    keys = epochs[["rank", "epoch", "execution_time_s"]]
+    for rank, epoch, execution_s in keys.itertuples(index=False):
+        loop = _loop_of_epoch(by_epoch.get((rank, epoch), []))
+        none: tuple[dict[str, Any], float] = ({}, 0.0)
+        row, late_s[rank] = _steps(loop, execution_s, late_s[rank]) if loop else none
+        rows.append(row)
+    numbers = [name for name in STEPS if name != "least_because"]
+    steps = pd.DataFrame(rows, index=epochs.index, columns=numbers, dtype="float64")
+    because = [row.get("least_because", "") for row in rows]
+    return epochs.join(steps.assign(least_because=pd.Series(because, dtype="str")))
 
 
-def _steps(loop: Mapping[str, Any]) -> dict[str, float]:
-    """Return the columns of `_STEPS` of a loop."""
-    use_s = loop["use_s"] - loop["first_use_s"]
-    whole_s = use_s + loop["wait_s"] - loop["first_wait_s"]
-    is_one = loop["batches"] == 1 or not whole_s
-    utilisation_percent = np.nan if is_one else 100 * use_s / whole_s
-    return dict(
-        zip(_STEPS, (loop["use_s"], loop["wait_s"], utilisation_percent), strict=True)
-    )
+def _loop_of_epoch(loops: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the loop that tells of an epoch, None if several may."""
+    whole = [one for one in loops if not one.get("left")] or loops
+    return whole[0] if len(whole) == 1 else None
+
+
+@dataclass(frozen=True)
+class _Used:
+    """What was used in the steps of a loop: its devices where seen, else the program.
+
+    `idle_s` is the time between the steps in which nothing was.
+    """
+
+    busy_s: float
+    first_busy_s: float
+    idle_s: float
+
+    @classmethod
+    def by_program(cls, loop: Mapping[str, Any]) -> Self:
+        """Return what the program used: from each batch to the next request."""
+        idle_s = loop["wait_s"] - loop["first_wait_s"]
+        return cls(loop["use_s"], loop["first_use_s"], idle_s)
+
+    @classmethod
+    def by_device(cls, seen: Mapping[str, Any]) -> Self:
+        """Return what the devices of a loop used, of its note."""
+        return cls(seen["busy_s"], seen["first_busy_s"], seen["idle_s"])
+
+    def percent(self, n_steps: int) -> float:
+        """Return the utilisation without the first step, if there are others."""
+        later_s = self.busy_s - self.first_busy_s
+        whole_s = later_s + self.idle_s
+        return 100 * later_s / whole_s if n_steps > 1 and whole_s else np.nan
+
+
+def _steps(
+    loop: Mapping[str, Any], execution_s: float, late_s: float
+) -> tuple[dict[str, Any], float]:
+    """Return the columns of `STEPS` of a loop, and what its device did after its epoch.
+
+    `late_s` is the latter of the loop before: a device may still work for that one
+    while the program waits for the first batch of this one.
+    """
+    device, n_steps = loop.get("device"), loop["batches"] - bool(loop.get("left"))
+    program = _Used.by_program(loop)
+    used = _Used.by_device(device) if device else program
+    warm_s = warmup_s(used.first_busy_s, used.busy_s, n_steps)
+    stall_s = max(loop["first_wait_s"] - late_s, 0.0) + used.idle_s
+    compute_s = used.busy_s - warm_s + late_s
+    # How long the device went on when the loop was asked for the last time.
+    on_s = compute_s + warm_s + stall_s - loop["first_wait_s"]
+    on_s -= program.busy_s + program.idle_s
+    end_s = max(loop.get("end_s", 0.0) - max(on_s, 0.0), 0.0)
+    rest_s = execution_s - (compute_s + warm_s + stall_s + end_s)
+    after_s = min(max(-rest_s, 0.0), compute_s)
+    columns = {
+        "compute_time_s": compute_s - after_s,
+        "warmup_s": warm_s,
+        "stall_s": stall_s,
+        "loader_end_s": end_s,
+        "rest_s": max(rest_s, 0.0),
+        "utilisation_percent": used.percent(n_steps),
+        "loop_utilisation_percent": program.percent(n_steps),
+        "least_because": loop.get("least_because", ""),
+    }
+    if device:
+        columns |= {f"device_{name}": device[name] for name in _OF_DEVICES}
+    return columns, after_s
 
 
 def hook_faults(notes: Iterable[Mapping[str, Any]]) -> list[str]:
