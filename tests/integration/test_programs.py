@@ -349,7 +349,7 @@ os.mkdir({str(in_the_way)!r})
     run = one.run(command)
     assert (one.folder / "starts").read_text() == "one\n"
     check_once(run)
-    assert not list(one.staging.iterdir())
+    assert not list(one.staging.glob("*/*"))
 
 
 def test_failure_of_a_rank_ends_those_of_other_nodes(two):
@@ -415,6 +415,21 @@ def test_static_program_is_named_and_fails_on_the_virtual_path(
     answer, words = run.said()["seen"]
     assert answer == ("no" if in_place else "yes")
     assert "redirected: my static (is linked statically)" in words
+
+
+def test_program_that_cannot_load_a_library_is_refused_before_it_starts(one):
+    program = one.folder / "other libc"
+    program.write_bytes(Path(sys.executable).resolve().read_bytes())
+    start = program.read_bytes().index(b"/ld-linux")
+    with program.open("r+b") as file:
+        file.seek(start)
+        file.write(b"/ld-musl-")
+    program.chmod(0o755)
+    script = one.folder / "script"
+    script.write_text(f"#!/usr/bin/env -S '{program}' -u\n")
+    script.chmod(0o755)
+    (line, _) = one.fail([str(script), "{dataset}"])
+    assert line.startswith(f"tierscope: loader.command: {program} is linked to the C")
 
 
 def test_program_that_tierscope_cannot_see_at_all_is_refused(one, static):

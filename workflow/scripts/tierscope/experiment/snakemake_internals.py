@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
@@ -178,6 +178,20 @@ class SnakemakeInternals:
         """Return the names of the resources of all jobs that will run."""
         jobs = self._workflow.dag.needrun_jobs()
         return {name for job in jobs for name in _view(job).resources}
+
+    @_asks(
+        "workflow.dag.needrun_jobs, workflow.deployment_settings.deployment_method",
+        "the check that later steps find the packages that they import",
+    )
+    def scripts_to_run(self) -> set[str]:
+        """Return the names of the scripts of all jobs that this environment will run.
+
+        None if Snakemake makes environments of its own for them.
+        """
+        if _checked(self._workflow.deployment_settings.deployment_method, Set):
+            return set()
+        scripts = (job.rule.script for job in self._workflow.dag.needrun_jobs())
+        return {Path(_checked(one, str)).name for one in scripts if one is not None}
 
     @_asks("workflow.dag.needrun_jobs", "the number of points to measure")
     def files_to_make(self) -> set[str]:

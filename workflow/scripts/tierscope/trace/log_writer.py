@@ -41,9 +41,11 @@ _NAME_REFERENCE = np.dtype(
 
 
 @cache
-def _libdarshan_util() -> ctypes.CDLL:
+def libdarshan_util() -> ctypes.CDLL:
     """Load the wheel's library and declare the functions used."""
-    package = Path(importlib.util.find_spec("darshan").origin).parent
+    if (spec := importlib.util.find_spec("darshan")) is None:
+        raise ModuleNotFoundError("No module named 'darshan'", name="darshan")
+    package = Path(spec.origin).parent
     found = sorted((package.parent / "darshan.libs").glob("libdarshan-util*.so*"))
     if not found:
         raise FileNotFoundError(
@@ -222,7 +224,7 @@ def _write(
 ) -> None:
     """Write the regions in the order that the library requires."""
     versions = {name: _version(name, of_module) for name, of_module in records.items()}
-    library = _libdarshan_util()
+    library = libdarshan_util()
     flag = sum(1 << _MODULE_NUMBERS[name] for name in set(partial))
     log = library.darshan_log_create(os.fsencode(path), _ZLIB, flag)
     if not log:

@@ -76,6 +76,7 @@ from tierscope.benchmark.programs.results import (
 from tierscope.benchmark.programs.tracing import (
     make_tracer,
     prepare_tracing,
+    refuse_unloadable,
     with_preloadable_libraries,
 )
 from tierscope.benchmark.rank import Terminated, ignore_signals
@@ -104,10 +105,13 @@ from tierscope.storage.machine_facts import affinity, range_words
 from tierscope.storage.mounts import mount_of
 from tierscope.storage.own_folder import FolderError
 from tierscope.storage.page_cache import told_by
+from tierscope.storage.room import check_room
 
 _SCRIPTS = Path(__file__).parents[3]
 _KNOWN = "known.json"  # what the ranks must know of the job
 _POLL_S = 0.05
+_LEAST_ROOM_BYTES = 16 << 20
+_FILE_BYTES = 1024  # of what the tracer counts of a file in an epoch, with its name
 _PATIENCE_S = 60.0  # for ranks that are told to end, and clean up
 _REASONS = (
     BenchmarkError,
@@ -182,9 +186,16 @@ class ProgramLaunch:
         self._refuse_own_changes(point)
         folder = self.arguments.staging / point.path
         shutil.rmtree(folder, ignore_errors=True)
+        n_bytes = _LEAST_ROOM_BYTES + _FILE_BYTES * self._n_files()
+        check_room(self.arguments.staging, n_bytes, "the logs and tables of a run")
         shared = meeting_folder(folder, self.arguments.launch)
         shared.mkdir(mode=0o700, parents=True)  # nobody else may know the token
-        known = self._tracer.begin(_logs_of(folder)) | {"token": secrets.token_hex(16)}
+        known = self._tracer.begin(_logs_of(folder)) | {
+            "token": secrets.token_hex(16),
+            "most_percent": max(
+                one.cache_rate_percent for one in self.arguments.points
+            ),
+        }
         write_text(shared / _KNOWN, json.dumps(known))
         mark_begun(shared, self._known_before())
         try:
@@ -193,6 +204,10 @@ class ProgramLaunch:
             remove_folders_of_killed_launches()
         mark_ended(shared)
         self._write_run(point, ended_program(folder))
+
+    def _n_files(self) -> int:
+        """Return how many files the dataset has."""
+        return len(read_table(self.arguments.manifest, "user_manifest"))
 
     def _known_before(self) -> dict[str, Any]:
         """Return what `run.json` says of the software, which may change meanwhile."""
@@ -363,9 +378,10 @@ class ProgramLaunch:
             meeting.join()
             if meeting.leads:
                 node = self._node(meeting)
-                given = with_preloadable_libraries(
-                    known | node.prepare(self._redirect), meeting.local
-                )
+                libraries = known | {"library": str(self._redirect)}
+                given = with_preloadable_libraries(libraries, meeting.local)
+                refuse_unloadable(self._command(str(self.dataset)), given)
+                given |= node.prepare(self._redirect, known["most_percent"])
                 prepare_tracing(given, len(node.manifest))
                 node.start_placing(given)
                 meeting.go(given)
@@ -410,15 +426,17 @@ class ProgramLaunch:
             self.arguments.launch,
         )
 
+    def _command(self, dataset: str) -> list[str]:
+        """Return the command for the path of the dataset."""
+        return command_of(list(self.description.program.command), dataset)
+
     def _run_command(
         self, meeting: Meeting, node: Node | None, prepared: dict[str, Any]
     ) -> None:
         """Run the command of this rank, and keep the node until all ranks end."""
         keep = node.keeper.step if node else wait_a_little
         step = while_none_fails(keep, meeting)
-        command = command_of(
-            list(self.description.program.command), prepared["dataset"]
-        )
+        command = self._command(prepared["dataset"])
         began_ns = time.monotonic_ns()
         most_s = self.arguments.minutes * 60.0
         library = Path(prepared["library"])

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,11 +101,16 @@ class Node:
         """Return the real folder of each tier."""
         return {"gfs": str(self.dataset), "lfs": str(self._staged.folder)}
 
-    def prepare(self, library: Path) -> dict[str, Any]:
-        """Fill the LFS and make the table; return what its ranks must know."""
+    def prepare(self, library: Path, most_percent: int) -> dict[str, Any]:
+        """Fill the LFS and make the table; return what its ranks must know.
+
+        `most_percent` is the highest cache rate of this launch, which must fit, too.
+        """
         self.number = self.meeting.meet_nodes()
         on_lfs = files_at_start(self.description, self.point, self.manifest)
-        filled = self._fill(on_lfs)
+        highest = replace(self.point, cache_rate_percent=most_percent)
+        most = files_at_start(self.description, highest, self.manifest)
+        filled = self._fill(on_lfs, most)
         self._held = on_lfs
         resident = self._drop_pages(on_lfs)
         paths = self._make_table(on_lfs, library)
@@ -123,14 +128,19 @@ class Node:
         self.meeting.all_nodes_are_ready()
         return paths
 
-    def _fill(self, on_lfs: np.ndarray) -> dict[str, Any]:
-        """Make the LFS hold these files; return what that took."""
+    def _fill(self, on_lfs: np.ndarray, most: np.ndarray) -> dict[str, Any]:
+        """Make the LFS hold these files; return what that took.
+
+        There must be room for `most` files: a later point may need it.
+        """
         staged, cold = self._staged, self.description.training.cold
         staged.claim()
         if self.description.system.is_ideal:
             check_memory(self.storage.data_root.parent)
-        if self.meeting.n_nodes > 1:
-            claim = staged.difference(on_lfs).claim
+        if self.meeting.n_nodes == 1:
+            staged.check_room(most)
+        else:
+            claim = staged.difference(most).claim
             claims = self.meeting.exchange("claim", claim)
             if reason := why_no_room((tuple(place), *n) for place, *n in claims):
                 raise TierError(f"{self.storage.data_root.parent}: {reason}")
@@ -179,7 +189,6 @@ class Node:
             "settings": str(local / "darshan.conf"),
             "links": str(links),
             "notes": str(notes),
-            "library": str(library),
             "dataset": virtual or given,
             "traced": [str(links), os.path.realpath(given), str(handed)],
         }

@@ -6,7 +6,7 @@ start the program with the environment that the tracer needs.
 
 import dataclasses
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,14 @@ from typing import Any
 from tierscope.core.files import write_text
 from tierscope.core.validation import ConfigError
 from tierscope.logs.traced.call import Identity, left_folders, this_call
-from tierscope.logs.traced.command import make_spools, traced_environment, write_logs
+from tierscope.logs.traced.command import (
+    make_spools,
+    refuse_without_writer,
+    traced_environment,
+    write_logs,
+)
 from tierscope.logs.traced.library import SEPARATORS
+from tierscope.logs.traced.trial import why_not_loaded
 from tierscope.trace.log import read_any_log
 from tierscope.trace.runtime import (
     BUILTIN,
@@ -42,7 +48,8 @@ class OwnTracer:
         self.interference: dict[str, Any] | None = None
 
     def begin(self, logs: Path) -> dict[str, str]:
-        """Return what the ranks must know."""
+        """Return what the ranks must know; a ConfigError says that no log can be."""
+        refuse_without_writer()
         return {
             "tracer": str(self.library),
             "spools": str(make_spools(logs, this_call())),
@@ -141,6 +148,25 @@ def with_preloadable_libraries(node: Mapping[str, Any], folder: Path) -> dict[st
     return changed
 
 
+def refuse_unloadable(command: Sequence[str], node: Mapping[str, Any]) -> None:
+    """Refuse a command whose programs cannot load our libraries, before the LFS fills.
+
+    A ConfigError names the program, and says why.
+    """
+    libraries = [node["library"], node["tracer"]]
+    environ = os.environ | {"LD_PRELOAD": _preloaded(*libraries)}
+    if why := why_not_loaded(command, list(map(Path, libraries)), environ):
+        raise ConfigError(
+            f"loader.command: {why}, expected a program that loads what redirects and "
+            "traces its opens"
+        )
+
+
+def _preloaded(*libraries: str) -> str:
+    """Return `LD_PRELOAD` with libraries of ours before those of the user."""
+    return ":".join(filter(None, [*libraries, os.environ.get("LD_PRELOAD")]))
+
+
 def prepare_tracing(node: Mapping[str, Any], n_files: int) -> None:
     """Write the settings of a site's Darshan, by which it traces only the tiers.
 
@@ -173,10 +199,8 @@ def tracing_environment(node: Mapping[str, Any]) -> dict[str, str]:
         tracer, spools = Path(node["tracer"]), Path(node["spools"])
         return traced_environment(tracer, spools, node["traced"], before=[library])
     kept = {name: one for name, one in os.environ.items() if name not in OVERRIDES}
-    others = kept.get("LD_PRELOAD")
-    preloaded = filter(None, [str(library), node["tracer"], others])
     return kept | {
-        "LD_PRELOAD": ":".join(preloaded),
+        "LD_PRELOAD": _preloaded(str(library), node["tracer"]),
         "DARSHAN_CONFIG_PATH": node["settings"],
         "DARSHAN_LOGPATH": node["darshan_logs"],
         "DARSHAN_ENABLE_NONMPI": "1",
