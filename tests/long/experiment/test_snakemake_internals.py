@@ -109,6 +109,7 @@ onstart:
     note("remakes_unfinished", ASKED.remakes_unfinished())
     note("resources_in_use", "gfs" in ASKED.resources_in_use())
     note("files_to_make", sorted(ASKED.files_to_make()))
+    note("scripts_to_run", sorted(ASKED.scripts_to_run()))
     note("target_rules", ASKED.target_rules())
     if ASKED.executor() == "slurm":
         note("status_command", ASKED.status_command())
@@ -212,6 +213,7 @@ def test_written_for_the_installed_version():
         ("target_rules", "failed", ["all"]),
         ("resources_in_use", "failed", True),
         ("files_to_make", "failed", [f"{name}.txt" for name in MADE]),
+        ("scripts_to_run", "failed", []),
         ("plan_this_job_only", "failed", [["launch"], []]),
         ("resources_in_use", "remote", False),
         ("remakes_unfinished", "slurm", False),

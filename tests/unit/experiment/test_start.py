@@ -124,6 +124,7 @@ def test_simulated_runs_are_never_refused(tmp_path):
 def begin(site, **answers):
     """Begin the jobs of a start, without its signal handler."""
     usual = {"executor": "local", "resources_in_use": set(), "files_to_make": set()}
+    usual["scripts_to_run"] = set()
     site.start(**usual | answers).before_jobs()
 
 
@@ -157,6 +158,18 @@ def test_start_says_that_pytorch_is_missing_before_it_measures(
         return
     with pytest.raises(StartError, match="no PyTorch"):
         begin(site, **answers)
+
+
+@pytest.mark.parametrize("resource", ["gfs", "terminal"])
+def test_start_tries_what_later_steps_import_before_it_measures(
+    site, monkeypatch, resource
+):
+    monkeypatch.setattr(module, "hold_lease", lambda *_, **__: None)
+    tried = []
+    monkeypatch.setattr(module, "refuse_missing", tried.extend)
+    scripts = {"plot_breakdown.py", "audit_run.py"}
+    begin(site, resources_in_use={resource}, scripts_to_run=scripts)
+    assert ("seaborn" in tried) == ("pandas" in tried) == (resource == "gfs")
 
 
 def test_second_start_of_an_experiment_waits(site):
