@@ -124,7 +124,7 @@ def test_simulated_runs_are_never_refused(tmp_path):
 def begin(site, **answers):
     """Begin the jobs of a start, without its signal handler."""
     usual = {"executor": "local", "resources_in_use": set(), "files_to_make": set()}
-    usual["scripts_to_run"] = set()
+    usual["scripts_after_launches"] = set()
     site.start(**usual | answers).before_jobs()
 
 
@@ -168,7 +168,7 @@ def test_start_tries_what_later_steps_import_before_it_measures(
     tried = []
     monkeypatch.setattr(module, "refuse_missing", tried.extend)
     scripts = {"plot_breakdown.py", "audit_run.py"}
-    begin(site, resources_in_use={resource}, scripts_to_run=scripts)
+    begin(site, resources_in_use={resource}, scripts_after_launches=scripts)
     assert ("seaborn" in tried) == ("pandas" in tried) == (resource == "gfs")
 
 

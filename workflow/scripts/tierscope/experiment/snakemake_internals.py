@@ -180,18 +180,21 @@ class SnakemakeInternals:
         return {name for job in jobs for name in _view(job).resources}
 
     @_asks(
-        "workflow.dag.needrun_jobs, workflow.deployment_settings.deployment_method",
+        "workflow.dag.needrun_jobs, workflow.dag.depending, workflow.dag.bfs, "
+        "workflow.deployment_settings.deployment_method",
         "the check that later steps find the packages that they import",
     )
-    def scripts_to_run(self) -> set[str]:
-        """Return the names of the scripts of all jobs that this environment will run.
+    def scripts_after_launches(self) -> set[str]:
+        """Return the names of the scripts that will run on what launches have measured.
 
         None if Snakemake makes environments of its own for them.
         """
         if _checked(self._workflow.deployment_settings.deployment_method, Set):
             return set()
-        scripts = (job.rule.script for job in self._workflow.dag.needrun_jobs())
-        return {Path(_checked(one, str)).name for one in scripts if one is not None}
+        dag = self._workflow.dag
+        launches = [job for job in dag.needrun_jobs() if "mpi" in _view(job).resources]
+        scripts = {job.rule.script for job in dag.bfs(dag.depending, *launches)}
+        return {Path(_checked(one, str)).name for one in scripts - {None}}
 
     @_asks("workflow.dag.needrun_jobs", "the number of points to measure")
     def files_to_make(self) -> set[str]:

@@ -235,7 +235,7 @@ class Start:
 
     def _check_packages(self) -> None:
         """Refuse to measure if the steps that follow lack what they import."""
-        names = try_to(self.snakemake.scripts_to_run, self.warn, set())
+        names = try_to(self.snakemake.scripts_after_launches, self.warn, set())
         refuse_missing(imported_packages(_SCRIPTS / name for name in names))
 
     def _settings_of(self, scenario: Scenario) -> Any:
