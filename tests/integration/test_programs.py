@@ -352,6 +352,15 @@ os.mkdir({str(in_the_way)!r})
     assert not list(one.staging.glob("*/*"))
 
 
+def test_lfs_without_room_for_a_later_point_is_refused_at_the_first(one, mount_memory):
+    mount_memory(one.lfs)
+    command = one.python("open('started', 'w')\n")
+    process = one.start(command, "cache-000/rep-0", "cache-100/rep-0")
+    assert process.wait(HANG_S) == 1
+    assert re.search(r"needs \d+ bytes for the files of a node", one.lines()[0])
+    assert not (one.folder / "started").exists()
+
+
 def test_failure_of_a_rank_ends_those_of_other_nodes(two):
     began_s = time.monotonic()
     lines = two.fail(

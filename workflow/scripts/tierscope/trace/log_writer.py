@@ -3,6 +3,7 @@
 import ctypes
 import importlib.util
 import os
+import sys
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tierscope.core.files import written_whole
+from tierscope.core.validation import ConfigError
 from tierscope.core.words import as_bytes
 from tierscope.trace.darshan.container import JOB, LogError
 from tierscope.trace.darshan.module_records import RECORD_TYPES
@@ -44,13 +46,16 @@ _NAME_REFERENCE = np.dtype(
 def libdarshan_util() -> ctypes.CDLL:
     """Load the wheel's library and declare the functions used."""
     if (spec := importlib.util.find_spec("darshan")) is None:
-        raise ModuleNotFoundError("No module named 'darshan'", name="darshan")
+        raise ConfigError(
+            f"darshan: got no such package in {sys.prefix}, expected PyPI's wheel, "
+            "whose library writes logs"
+        )
     package = Path(spec.origin).parent
     found = sorted((package.parent / "darshan.libs").glob("libdarshan-util*.so*"))
     if not found:
-        raise FileNotFoundError(
+        raise ConfigError(
             f"{package.parent}/darshan.libs: got no libdarshan-util, expected the one "
-            "of PyPI's darshan wheel."
+            "of PyPI's darshan wheel"
         )
     library = ctypes.CDLL(str(found[0]))
     pointer, integer, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p

@@ -98,6 +98,7 @@ from tierscope.core.processes.children import end_child
 from tierscope.core.scenario import Point, UserDataset
 from tierscope.core.tables import read_table, write_table
 from tierscope.core.validation import ConfigError
+from tierscope.core.words import error_words
 from tierscope.data.listing import changed_files
 from tierscope.policies import kind_of
 from tierscope.storage.lease import LeaseError
@@ -274,9 +275,9 @@ class ProgramLaunch:
         except _REASONS as error:
             raise BenchmarkError(
                 f"the program has run at {point.path}, but its run cannot be written: "
-                f"{error} What it did is kept in {folder}: the next start writes the "
-                "run, and does not run the program again. To run it again, delete this "
-                "folder."
+                f"{error_words(error).rstrip('.')}. What it did is kept in {folder}: "
+                "the next start writes the run, and does not run the program again. To "
+                "run it again, delete this folder."
             ) from error
         shutil.rmtree(ended.shared)
 
@@ -392,7 +393,7 @@ class ProgramLaunch:
         except Terminated as error:
             fail(meeting, f"{error} ended the run.")
         except _REASONS as error:
-            fail(meeting, str(error))
+            fail(meeting, error_words(error))
         except Exception:
             if meeting:
                 meeting.fail()
@@ -434,7 +435,7 @@ class ProgramLaunch:
         self, meeting: Meeting, node: Node | None, prepared: dict[str, Any]
     ) -> None:
         """Run the command of this rank, and keep the node until all ranks end."""
-        keep = node.keeper.step if node else wait_a_little
+        keep = node.keep if node else wait_a_little
         step = while_none_fails(keep, meeting)
         command = self._command(prepared["dataset"])
         began_ns = time.monotonic_ns()

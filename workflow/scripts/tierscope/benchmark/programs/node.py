@@ -5,8 +5,10 @@ only what it adds.
 """
 
 import json
+import math
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -39,6 +41,7 @@ from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
 from tierscope.storage.room import check_memory
 from tierscope.trace.program_records import HANDED
 
+_UNSEEN_S = 600.0  # in which a static starter has started something else
 NOT_REDIRECTED = (
     "expected a program that is linked dynamically, keeps its environment and runs in "
     "no container"
@@ -78,6 +81,7 @@ class Node:
         self.table: NodeTable | None = None
         self.keeper: NodeKeeper | None = None
         self.facts: dict[str, Any] = {}
+        self._looks_at_s: float | None = None
 
     @property
     def storage(self) -> LocalStorage:
@@ -214,6 +218,24 @@ class Node:
             Decisions(self.number, ranks[0]),
             lambda line: say(f"tierscope: node {self.number}: {line}"),
         )
+
+    def keep(self) -> None:
+        """Keep the node for a moment; refuse to go on with a program that is not seen.
+
+        In place it may run for hours, and none of its opens would be known.
+        """
+        self.keeper.step()
+        if self._looks_at_s is None:
+            in_place = self.description.program.in_place
+            self._looks_at_s = time.monotonic() + (_UNSEEN_S if in_place else math.inf)
+        if time.monotonic() < self._looks_at_s:
+            return
+        self._looks_at_s = math.inf
+        if not len(self.table.processes()):
+            raise BenchmarkError(
+                f"no process of the program was redirected in {_UNSEEN_S / 60:g} "
+                f"minutes, so its opens are not known; {NOT_REDIRECTED}."
+            )
 
     def _machine(self) -> dict[str, Any]:
         """Return what can change the speed of this machine."""
