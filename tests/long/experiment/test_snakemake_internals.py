@@ -110,6 +110,7 @@ onstart:
     note("resources_in_use", "gfs" in ASKED.resources_in_use())
     note("files_to_make", sorted(ASKED.files_to_make()))
     note("scripts_after_launches", sorted(ASKED.scripts_after_launches()))
+    note("scripts_of_rules", sorted(ASKED.scripts_of_rules()))
     note("target_rules", ASKED.target_rules())
     if ASKED.executor() == "slurm":
         note("status_command", ASKED.status_command())
@@ -215,6 +216,7 @@ def test_written_for_the_installed_version():
         ("resources_in_use", "failed", True),
         ("files_to_make", "failed", [f"{name}.txt" for name in MADE]),
         ("scripts_after_launches", "failed", ["launch.py"]),
+        ("scripts_of_rules", "failed", ["launch.py"]),
         ("plan_this_job_only", "failed", [["launch"], []]),
         ("resources_in_use", "remote", False),
         ("remakes_unfinished", "slurm", False),

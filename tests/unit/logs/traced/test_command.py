@@ -66,6 +66,6 @@ def test_command_does_not_start_if_its_logs_could_not_be_written(
     for name in (lacks, "tierscope.logs.traced.processes"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, lacks, None)
-    with pytest.raises(ConfigError, match=r"^/.*: cannot write Darshan logs: import of"):
+    with pytest.raises(ConfigError, match=r"^/.*: cannot write Darshan logs: "):
         command.trace(["touch", str(tmp_path / "started")], tmp_path / "logs")
     assert list(tmp_path.iterdir()) == []

@@ -95,6 +95,26 @@ def start_alone(
     return me
 
 
+def start_logs(
+    snakemake: SnakemakeInternals, results: Path, what: str, tell: Callable[[str], Any]
+) -> None:
+    """Make the checks of an analysis of logs before its first job.
+
+    Raises
+    ------
+    StartError
+        As `start_alone` does, or if a package is missing that a step imports.
+    """
+    start_alone(snakemake, results, what, tell)
+    with _one_line():
+        _refuse_missing_packages(try_to(snakemake.scripts_of_rules, tell, set()))
+
+
+def _refuse_missing_packages(scripts: Iterable[str]) -> None:
+    """Refuse to start if scripts of steps lack what they import."""
+    refuse_missing(imported_packages(_SCRIPTS / name for name in scripts))
+
+
 @dataclass(frozen=True)
 class Start:
     """A start of Snakemake on an experiment.
@@ -236,7 +256,7 @@ class Start:
     def _check_packages(self) -> None:
         """Refuse to measure if the steps that follow lack what they import."""
         names = try_to(self.snakemake.scripts_after_launches, self.warn, set())
-        refuse_missing(imported_packages(_SCRIPTS / name for name in names))
+        _refuse_missing_packages(names)
 
     def _settings_of(self, scenario: Scenario) -> Any:
         """Return the settings that determine a scenario's runs, as read from JSON."""
