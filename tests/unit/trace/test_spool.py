@@ -458,15 +458,18 @@ def test_overlap_of_threads_on_one_file_counts_once(run):
         begin()
         fd = os.open(data + ".ep0/pipe", os.O_RDWR)
         threads = [threading.Thread(target=os.read, args=(fd, 1)) for _ in range(4)]
+        began_s = time.monotonic()
         [thread.start() for thread in threads]
         time.sleep(0.2)
         os.write(fd, b"1234")
         [thread.join() for thread in threads]
+        print(time.monotonic() - began_s)
         end()
         """
     )
     assert traced.counts("READS") == {"data.ep0/pipe": 4}
-    assert 0.1 < traced.counts("F_READ_TIME")["data.ep0/pipe"] < 0.35
+    all_s = float(traced.stdout)  # four times as long would be too much for all reads
+    assert 0 < traced.counts("F_READ_TIME")["data.ep0/pipe"] <= all_s
 
 
 def test_forked_child_counts_for_itself(run):
