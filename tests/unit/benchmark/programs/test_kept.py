@@ -7,6 +7,7 @@ from tierscope.benchmark.programs.kept import (
     mark_begun,
     mark_ended,
     meeting_folder,
+    reserved,
 )
 
 
@@ -22,3 +23,10 @@ def test_program_is_kept_from_its_end_on_until_its_folder_is_removed(tmp_path):
     assert kept.ended_s > 0
     shutil.rmtree(shared)
     assert ended_program(tmp_path) is None
+
+
+def test_room_is_held_while_the_program_runs_and_free_afterwards(tmp_path):
+    path = tmp_path / "room"
+    with reserved(path, 1 << 16):
+        assert path.stat().st_blocks * 512 >= 1 << 16
+    assert not path.exists()

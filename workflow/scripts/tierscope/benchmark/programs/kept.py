@@ -5,7 +5,9 @@ no room, as the disk may be full.
 """
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,17 @@ def meeting_folder(run: Path, launch: str) -> Path:
     They may still be ending on a node that is down.
     """
     return (run / f"{_NODES}{launch}").absolute()
+
+
+@contextmanager
+def reserved(path: Path, n_bytes: int) -> Iterator[None]:
+    """Hold room for what is written afterwards: a program may fill the disk."""
+    with path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def mark_begun(shared: Path, facts: Mapping[str, Any]) -> None:

@@ -33,6 +33,7 @@ from tierscope.benchmark.programs.kept import (
     mark_begun,
     mark_ended,
     meeting_folder,
+    reserved,
 )
 from tierscope.benchmark.programs.meeting import (
     Meeting,
@@ -113,6 +114,7 @@ _KNOWN = "known.json"  # what the ranks must know of the job
 _POLL_S = 0.05
 _LEAST_ROOM_BYTES = 16 << 20
 _FILE_BYTES = 1024  # of what the tracer counts of a file in an epoch, with its name
+_NOTES_BYTES, _OPENED_BYTES = 1 << 20, 128  # of what a rank notes at its end
 _PATIENCE_S = 60.0  # for ranks that are told to end, and clean up
 _REASONS = (
     BenchmarkError,
@@ -441,7 +443,9 @@ class ProgramLaunch:
         began_ns = time.monotonic_ns()
         most_s = self.arguments.minutes * 60.0
         library = Path(prepared["library"])
-        status = run_command(command, environment_of(prepared), most_s, step)
+        n_bytes = _NOTES_BYTES + (_OPENED_BYTES * len(node.manifest) if node else 0)
+        with reserved(meeting.shared / f"room-{meeting.rank}", n_bytes):
+            status = run_command(command, environment_of(prepared), most_s, step)
         note_end(meeting, began_ns, status)
         meeting.end(status)
         if status:
