@@ -172,6 +172,18 @@ def test_start_tries_what_later_steps_import_before_it_measures(
     assert ("seaborn" in tried) == ("pandas" in tried) == (resource == "gfs")
 
 
+def test_analysis_of_logs_does_not_begin_without_the_packages_of_its_steps(
+    tmp_path, monkeypatch
+):
+    def refuse_missing(names):
+        raise ConfigError(f"{'duckdb' in names}: cannot be imported")
+
+    monkeypatch.setattr(module, "refuse_missing", refuse_missing)
+    asked = Internals(executor="local", scripts_of_rules={"gather_logs.py"})
+    with pytest.raises(StartError, match=r"^True: cannot be imported"):
+        module.start_logs(asked, tmp_path, "analysis mine", print)
+
+
 def test_second_start_of_an_experiment_waits(site):
     begin(site)
     with pytest.raises(StartError, match="wait until it has ended"):
