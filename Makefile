@@ -84,7 +84,8 @@ test-darshan: setup
 test-programs: setup programs-env
 	$(if $(WRITE),TIERSCOPE_WRITE_CLIENTS=1 )pytest -q -rs --durations=5 tests/programs
 
-# Compare the DataLoader of PyTorch with emulated runs, and run loader pytorch on directories.
+# Compare the DataLoader of PyTorch with emulated runs, run loader pytorch on directories, and
+# time the steps of a stand-in for a GPU.
 test-pytorch: setup programs-env
 	pytest -q -rs --durations=5 tests/pytorch
 

@@ -375,3 +375,8 @@ def test_a_loop_that_was_left_counts_to_its_last_batch_if_there_is_no_whole_one(
     assert row["compute_time_s"] == 4.0
     (row,) = with_steps(epochs, loops[::2], []).to_dict("records")
     assert math.isnan(row["compute_time_s"])
+    look = loops[0] | {"batches": 1}  # at a sample
+    (row,) = with_steps(epochs, [look, loops[0]], []).to_dict("records")
+    assert row["compute_time_s"] == 4.0
+    (row,) = with_steps(epochs, [look], []).to_dict("records")
+    assert math.isnan(row["compute_time_s"])

@@ -1,4 +1,7 @@
-"""A library that takes the marks of a hook under test."""
+"""A library that takes the marks of a hook under test, and a folder for its notes."""
+
+import json
+import os
 
 import pytest
 from epoch_hook.loops import Loops
@@ -8,6 +11,16 @@ from epoch_hook.loops import Loops
 def known():
     """Return what the library says when it is asked, by its functions."""
     return {"tierscope_first_epoch": 0, "tierscope_epoch_under_way": 0}
+
+
+@pytest.fixture
+def notes(tmp_path, monkeypatch):
+    """Return a function that gives the notes of this process so far."""
+    monkeypatch.setenv("TIERSCOPE_HOOK_NOTES", str(tmp_path))
+    path = tmp_path / f"{os.getpid()}.jsonl"
+    return lambda: list(
+        map(json.loads, path.read_text().splitlines() if path.exists() else ())
+    )
 
 
 @pytest.fixture

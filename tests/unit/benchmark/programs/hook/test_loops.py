@@ -1,22 +1,15 @@
 import json
 import os
+import threading
 
 import pytest
 from epoch_hook import loops
 from epoch_hook.loops import Fetches, note_wrapped, rank, safely, take
-from epoch_hook.streams import Loader, Place, Stream
+from epoch_hook.streams import Loader, Place, Stream, Times
 
 
 class Batches:
     """A loader."""
-
-
-@pytest.fixture
-def notes(tmp_path, monkeypatch):
-    """Return a function that gives the notes of this process so far."""
-    monkeypatch.setenv("TIERSCOPE_HOOK_NOTES", str(tmp_path))
-    path = tmp_path / f"{os.getpid()}.jsonl"
-    return lambda: list(map(json.loads, path.read_text().splitlines()))
 
 
 @pytest.fixture
@@ -188,7 +181,7 @@ def test_without_the_library_a_mark_does_nothing():
 def clock(monkeypatch):
     """Return a list of one time in seconds, which the hook reads."""
     now = [0]
-    monkeypatch.setattr(loops.time, "perf_counter_ns", lambda: now[0] * 10**9)
+    monkeypatch.setattr(loops.time, "monotonic_ns", lambda: now[0] * 10**9)
     return now
 
 
@@ -198,26 +191,137 @@ def test_a_whole_loop_says_how_long_it_waited_and_used_batches(notes, clock):
         return next(iterator)
 
     stream, batches = Stream(4), iter("abc")
+    stream.begin()
     stream.epoch, stream.is_evaluation = 7, True
     for _ in range(3):
         take(stream, next_batch, batches)
         clock[0] += 10  # to train
-    with pytest.raises(StopIteration):
-        take(stream, next_batch, batches)
+    for _ in range(2):  # the second time nothing is left to be said
+        with pytest.raises(StopIteration):
+            take(stream, next_batch, batches)
     (note,) = notes()
-    times = {"batches": 3, "wait_s": 12, "use_s": 30}
-    times |= {"first_wait_s": 3, "first_use_s": 10}
+    times = {"batches": 3, "wait_s": 9, "use_s": 30, "end_s": 3, "left": False}
+    times |= {"first_wait_s": 3, "first_use_s": 10, "ended_ns": 42 * 10**9}
+    times |= {"device": None, "least_because": ""}
     whose = {"pid": os.getpid(), "rank": rank(), "evaluation": True}
     assert note == {"kind": "loop", "stream": 4, "epoch": 7, **whose, **times}
 
 
-def test_a_loop_that_is_left_says_nothing(notes, tmp_path):
-    stream = Stream(0)
-    assert take(stream, next, iter("ab")) == "a"
-    assert not list(tmp_path.iterdir())
+class Iterator:
+    """An iterator that may be followed."""
+
+
+@pytest.fixture
+def leave(made_loops, clock, monkeypatch):
+    """Return the loops of a process, and a function that takes two batches of one."""
+    monkeypatch.setattr(loops, "LOOPS", made_loops)
+
+    def leave(loader):
+        of = Loader(loader, kind=(), size=None, source=lambda one: None)
+        _, stream = made_loops.begin("pytorch", of, Place((1,)), {})
+        iterator = Iterator()
+        stream.follow(iterator)
+        batches = iter("abc")
+        for _ in range(2):
+            take(stream, lambda _: next(batches), iterator)
+            clock[0] += 10
+        return iterator
+
+    leave.loops = made_loops
+    return leave
+
+
+@pytest.mark.parametrize("how", ["gone", "anew", "exit"])
+def test_a_loop_that_is_left_counts_until_its_last_batch(how, leave, clock, notes):
+    loader = Batches()
+    iterator = leave(loader)
+    assert not [one for one in notes() if one["kind"] == "loop"]
+    if how == "gone":
+        del iterator
+    elif how == "anew":  # as with persistent workers
+        iterator = leave(loader), iterator
+    else:
+        leave.loops.finish()
+    (note,) = [one for one in notes() if one["kind"] == "loop"]
+    assert (note["batches"], note["use_s"], note["end_s"]) == (2, 10, 0)
+    assert note["left"]
+    assert note["epoch"] == 0
+    # Its end is known if its iterator is gone; else the last batch is all that is.
+    assert note["ended_ns"] == (20 if how == "gone" else 10) * 10**9
+    leave.loops.finish()
+    n_loops = 2 if how == "anew" else 1
+    assert len([one for one in notes() if one["kind"] == "loop"]) == n_loops
+
+
+def test_a_program_that_waits_for_another_loader_uses_nothing(leave, clock, notes):
+    def next_batch(batches):
+        clock[0] += 5
+        return next(batches)
+
+    first = leave(Batches())  # whose second batch is in use, since 10 s
+    second = Batches()
+    of = Loader(second, kind=(), size=None, source=lambda one: None)
+    _, stream = leave.loops.begin("pytorch", of, Place((2,)), {})
+    batches = iter("ab")
+    for _ in range(2):
+        take(stream, next_batch, batches)
+        clock[0] += 7
     with pytest.raises(StopIteration):
-        take(Stream(1), next, iter(""))
-    assert not list(tmp_path.iterdir())  # nor does one without batches
+        take(stream, next_batch, batches)
+    (outer,) = leave.loops.others(stream)
+    outer.ask()
+    told = outer.end()
+    # 10 s of each batch of its own, and 14 s of those of the other loader.
+    assert (told["wait_s"], told["use_s"], told["batches"]) == (15, 34, 2)
+    del first  # a loop that was left counts until its last batch
+    inner, outer = [one for one in notes() if one["kind"] == "loop"]
+    assert (inner["wait_s"], inner["use_s"], inner["end_s"]) == (10, 14, 5)
+    assert (outer["wait_s"], outer["use_s"], outer["batches"]) == (0, 10, 2)
+
+
+@pytest.mark.parametrize(("first_s", "told_s"), [(0, 40), (2, 2), (40, 40)])
+def test_first_step_of_a_loader_that_looks_ahead_is_in_its_second_use(
+    first_s, told_s, clock
+):
+    times = Times()
+    for used_s in (first_s, 40 - first_s % 40, 10, 10):
+        times.ask()
+        clock[0] += 3
+        times.give()
+        clock[0] += used_s
+    times.ask()
+    told = times.end()
+    assert told["first_use_s"] == told_s
+    assert told["use_s"] == first_s + 40 - first_s % 40 + 20
+
+
+def test_a_loop_of_another_thread_lets_nobody_wait(leave):
+    first, stream = leave(Batches()), Stream(5)
+    seen = []
+    look = threading.Thread(target=lambda: seen.append(leave.loops.others(stream)))
+    look.start()
+    look.join()
+    assert seen == [[]]
+    assert first
+    assert len(leave.loops.others(stream)) == 1
+
+
+def test_a_loop_without_batches_says_nothing(tmp_path, notes):
+    stream = Stream(1)
+    stream.begin()
+    with pytest.raises(StopIteration):
+        take(stream, next, iter(""))
+    assert not list(tmp_path.iterdir())
+
+
+def test_whoever_sees_the_end_of_a_loop_tells_it_at_one_place(made_loops, monkeypatch):
+    ended = []
+    monkeypatch.setattr(made_loops, "end", lambda stream, **how: ended.append(stream))
+    made_loops.begin_next("keras", {})
+    made_loops.evaluate("keras")
+    made_loops.end_told("keras", is_evaluation=True)
+    made_loops.end_told("keras")
+    assert [one.number for one in ended] == [1, 0]
 
 
 def test_fetches_are_noted_by_epoch_when_a_process_ends(notes):
@@ -229,6 +333,8 @@ def test_fetches_are_noted_by_epoch_when_a_process_ends(notes):
         (0, 12, 2.0),
         (1, 8, 1.0),
     ]
+    firsts = [(one["first_samples"], one["first_fetch_s"]) for one in notes()]
+    assert firsts == [(8, 1.0), (0, 0.0)]  # the process's first one
     fetches.forget()
     fetches.note()
     assert len(notes()) == 2

@@ -282,13 +282,18 @@ def with_steps(
         rows.append(row)
     numbers = [name for name in STEPS if name != "least_because"]
     steps = pd.DataFrame(rows, index=epochs.index, columns=numbers, dtype="float64")
-    because = [row.get("least_because", "") for row in rows]
-    return epochs.join(steps.assign(least_because=pd.Series(because, dtype="str")))
+    words = [row.get("least_because", "") for row in rows]
+    because = pd.Series(words, index=epochs.index, dtype="str")
+    return epochs.join(steps.assign(least_because=because))
 
 
 def _loop_of_epoch(loops: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the loop that tells of an epoch, None if several may."""
-    whole = [one for one in loops if not one.get("left")] or loops
+    """Return the loop that tells of an epoch, None if several may.
+
+    One that was left after its first batch, as a look at a sample, tells nothing.
+    """
+    used = [one for one in loops if one["batches"] > bool(one.get("left"))]
+    whole = [one for one in used if not one.get("left")] or used
     return whole[0] if len(whole) == 1 else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from epoch_hook import keras, pytorch, tensorflow
+from epoch_hook import devices, keras, pytorch, tensorflow
 from epoch_hook.loops import safely
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WRAPPERS = {
     pytorch.MODULE: pytorch.wrap,
+    "torch.cuda.streams": devices.wrap_streams,
     "tensorflow.python.data.ops.dataset_ops": tensorflow.wrap,
     "tensorflow.python.distribute.input_lib": tensorflow.wrap_distributed,
     "keras.src.callbacks.callback_list": keras.wrap,

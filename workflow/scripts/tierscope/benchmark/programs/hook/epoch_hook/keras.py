@@ -30,6 +30,9 @@ def wrap(module: ModuleType) -> None:
     _call_before(callbacks, "on_epoch_begin", _begin)
     _call_before(callbacks, "on_test_begin", _evaluate)
     _call_before(callbacks, "on_predict_begin", _evaluate)
+    _call_before(callbacks, "on_train_end", _end)
+    _call_before(callbacks, "on_test_end", _end_evaluation)
+    _call_before(callbacks, "on_predict_end", _end_evaluation)
 
 
 def _call_before(callbacks: type, name: str, tell: Callable[[], object]) -> None:
@@ -54,3 +57,13 @@ def _begin() -> None:
 @safely
 def _evaluate() -> None:
     LOOPS.evaluate("keras")
+
+
+@safely
+def _end() -> None:
+    LOOPS.end_told("keras")
+
+
+@safely
+def _end_evaluation() -> None:
+    LOOPS.end_told("keras", is_evaluation=True)

@@ -8,13 +8,15 @@ import time
 from contextlib import suppress
 from functools import wraps
 
-from epoch_hook.streams import Loader, Place, Stream, Streams
+from epoch_hook import devices
+from epoch_hook.streams import Loader, Place, Stream, Streams, Times
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 NOTES = "TIERSCOPE_HOOK_NOTES"
+PATIENCE_S = 10.0  # with a device that still works when the program ends
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
@@ -69,6 +71,13 @@ def rank() -> int | None:
     return None
 
 
+def at_exit(function: Callable[[], object]) -> None:
+    """Call a function when this process ends; a worker knows no ``atexit``."""
+    from multiprocessing.util import Finalize
+
+    Finalize(None, function, exitpriority=0)
+
+
 def library_function(name: str) -> Callable[..., int]:
     """Return a function of the preloaded library; without it, one that gives 0."""
     import ctypes
@@ -92,12 +101,17 @@ class Loops:
 
     def __init__(self, call: Callable[..., int] = call_library) -> None:
         self._call = call
+        self._streams = Streams(self.leave)
+        self._unread: list[tuple[dict, devices.DeviceTimes]] = []
         self.forget()
 
     def forget(self) -> None:
         """Begin anew: a forked child has loops of its own."""
-        self._streams, self._epoch, self._first = Streams(), -1, 0
+        devices.forget(self._streams.abandon(), self._unread)
+        self._streams, self._epoch, self._first = Streams(self.leave), -1, 0
         self._named: dict[str, Stream] = {}
+        self._evaluates = False  # as a framework tells it
+        self._unread, self._finishes = [], False
 
     def begin(
         self,
@@ -116,7 +130,9 @@ class Loops:
         stream = self._streams.find(loader, place)
         self._note_loader(framework, stream, facts)
         if place.is_in_keras:
+            stream.begin(under_way, counts=False)
             stream.epoch = self._under_way()
+            stream.is_evaluation = self._evaluates
             return stream.epoch, stream
         wanted = stream.begin(under_way, counts=not is_evaluation)
         return self._enter(stream, wanted, is_evaluation), stream
@@ -129,8 +145,73 @@ class Loops:
 
     def evaluate(self, framework: str) -> int:
         """Note an evaluation of such a framework; return the epoch that it is of."""
-        stream = self._told_by(f"{framework} evaluation")
+        self._evaluates = True
+        stream = self._told_by(_evaluation_of(framework))
         return self._enter(stream, 0, is_evaluation=True)
+
+    def end_told(self, framework: str, is_evaluation: bool = False) -> None:
+        """Note the end of an evaluation, or of a whole training, as told."""
+        self._evaluates = False
+        name = _evaluation_of(framework) if is_evaluation else framework
+        self.end(self._told_by(name))
+
+    def leave(self, stream: Stream) -> None:
+        """Note that a loop over a stream was left by the program."""
+        self.end(stream, is_left=True)
+
+    @safely
+    def end(self, stream: Stream, is_left: bool = False) -> None:
+        """Note that a loop over a stream has ended, whoever has seen it.
+
+        Its times are noted when its devices have done their work.
+        """
+        times = stream.end(is_left)
+        if times:
+            told = self._of(stream, kind="loop", **times)
+            self._unread.append((told, stream.times.devices))
+        self._note_read()
+
+    @safely
+    def finish(self) -> None:
+        """Note all that is left when the process ends; a device is waited for."""
+        for stream in self._streams.begun():
+            self.leave(stream)
+        until = time.monotonic() + PATIENCE_S
+        while self._unread and time.monotonic() < until:
+            time.sleep(0.001)
+            self._note_read()
+        for _, seen in self._unread:
+            seen.lose()
+        self._note_read()
+
+    @safely
+    def _note_read(self) -> None:
+        """Note the loops whose devices have done their work."""
+        unread, self._unread = self._unread, []
+        for told, seen in unread:
+            if not seen.is_read():
+                self._unread.append((told, seen))
+                continue
+            note(**told, **seen.facts())
+            if seen.fault:
+                note(kind="error", of="devices", text=seen.fault)
+
+    @staticmethod
+    def _of(stream: Stream, **facts: object) -> dict:
+        """Return facts with what says which stream and process they are of."""
+        return {
+            "stream": stream.number,
+            "epoch": stream.epoch,
+            "evaluation": stream.is_evaluation,
+            "pid": os.getpid(),
+            "rank": rank(),
+            **facts,
+        }
+
+    def others(self, stream: Stream) -> list[Times]:
+        """Return the times of this thread's loops under way over other loaders."""
+        others = (one for one in self._streams.under_way() if one is not stream)
+        return [one.times for one in others if one.times.is_here]
 
     def _told_by(self, name: str) -> Stream:
         stream = self._named.get(name) or self._streams.new()
@@ -144,16 +225,11 @@ class Loops:
             self._tell(wanted)
         epoch = stream.epoch = self._under_way()
         stream.is_evaluation = is_evaluation
-        note(
-            kind="begin",
-            stream=stream.number,
-            epoch=epoch,
-            evaluation=is_evaluation,
-            marked=is_begin,
-            time_ns=now_ns,
-            pid=os.getpid(),
-            rank=rank(),
-        )
+        note(**self._of(stream, kind="begin", marked=is_begin, time_ns=now_ns))
+        if not self._finishes:
+            self._finishes = True
+            at_exit(self.finish)
+        self._note_read()
         return epoch
 
     def _tell(self, epoch: int) -> None:
@@ -185,28 +261,21 @@ class Loops:
 def take(stream: Stream, next_batch: Callable, iterator: object) -> object:
     """Return the next batch of an iterator, and note how long all of them take."""
     stream.ask()
-    asked_ns = time.perf_counter_ns()
+    waiting = [one for one in LOOPS.others(stream) if one.ask()]
     try:
         batch = next_batch(iterator)
+        stream.times.give()
     except StopIteration:
-        _note_times(stream, stream.end(asked_ns))
+        LOOPS.end(stream)
         raise
-    stream.give(asked_ns)
+    finally:
+        for one in waiting:
+            one.give(is_own=False)
     return batch
 
 
-@safely
-def _note_times(stream: Stream, times: dict | None) -> None:
-    if times:
-        note(
-            kind="loop",
-            stream=stream.number,
-            epoch=stream.epoch,
-            evaluation=stream.is_evaluation,
-            pid=os.getpid(),
-            rank=rank(),
-            **times,
-        )
+def _evaluation_of(framework: str) -> str:
+    return f"{framework} evaluation"
 
 
 class Fetches:
@@ -217,25 +286,33 @@ class Fetches:
 
     def forget(self) -> None:
         """Begin anew: a forked child has fetches of its own."""
-        self._by_epoch: dict[int, list[int]] = {}
+        self._by_epoch: dict[int, list[int]] = {}  # samples and ns, first ones and all
 
     @safely
     def add(self, epoch: int, n_samples: int, time_ns: int) -> None:
         """Add the samples of a batch, and the time in which they were fetched."""
+        first = [0, 0]
         if not self._by_epoch:
-            from multiprocessing.util import Finalize
-
-            Finalize(None, self.note, exitpriority=0)  # workers have no atexit
-        sums = self._by_epoch.setdefault(epoch, [0, 0])
-        sums[0] += n_samples
-        sums[1] += time_ns
+            at_exit(self.note)
+            first = [n_samples, time_ns]
+        sums = self._by_epoch.setdefault(epoch, [*first, 0, 0])
+        sums[2] += n_samples
+        sums[3] += time_ns
 
     @safely
     def note(self) -> None:
-        """Note what was added."""
-        for epoch, (n_samples, time_ns) in self._by_epoch.items():
-            told = {"samples": n_samples, "fetch_s": time_ns / 1e9}
-            note(kind="fetch", epoch=epoch, pid=os.getpid(), rank=rank(), **told)
+        """Note what was added, and apart the first batch that this process fetched."""
+        for epoch, (first, first_ns, n_samples, time_ns) in self._by_epoch.items():
+            note(
+                kind="fetch",
+                epoch=epoch,
+                pid=os.getpid(),
+                rank=rank(),
+                samples=n_samples,
+                fetch_s=time_ns / 1e9,
+                first_samples=first,
+                first_fetch_s=first_ns / 1e9,
+            )
 
 
 LOOPS = Loops()

@@ -81,7 +81,7 @@ def _wrap_loader(loader: type) -> None:
     def __iter__(self: object) -> object:
         begun = _begin(self)
         if begun is not None:
-            begun[1].ask()
+            begun[1].expect()
         return original(self)
 
     loader.__iter__ = __iter__

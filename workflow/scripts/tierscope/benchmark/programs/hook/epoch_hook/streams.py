@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import weakref
 from contextlib import suppress
+
+from epoch_hook.devices import DeviceTimes
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_LOOK = 0.05  # of the use of the second batch, to look ahead in that of the first
 KERAS = ("keras.", "tf_keras.", "tensorflow.python.keras.")
 
 
 class Stream:
-    """Iterations of one loader, or of loaders that a program makes anew each time."""
+    """Iterations of one loader, or of loaders that a program makes anew each time.
 
-    def __init__(self, number: int) -> None:
+    `leave` is called where an iteration is seen to be gone, or followed by another one,
+    before it has ended.
+    """
+
+    def __init__(
+        self, number: int, leave: Callable[[Stream], object] = lambda stream: None
+    ) -> None:
         self.number = number
+        self._leave = leave
         self.epoch, self.is_evaluation = 0, False  # of the last iteration
         self.facts: list[dict] = []  # of its loaders, as they were noted
-        self._last = _Iteration((), counts=False)
+        self._last = _none()
         self._n_counted = 0
 
     def begin(self, under_way: Sequence[Stream] = (), counts: bool = True) -> int:
@@ -31,6 +42,8 @@ class Stream:
         does it if it passed between two batches of another iteration that then went on
         with more of them: a validation in the middle of an epoch.
         """
+        if not self._last.has_ended:
+            self._leave(self)
         self._n_counted += self._last.take_count()
         around = [one._last for one in under_way if one is not self]
         self._last = _Iteration(around, counts)
@@ -39,10 +52,12 @@ class Stream:
     def ask(self) -> None:
         """Note that the last iteration is asked for a batch."""
         self._last.ask()
+        self._last.times.ask()
 
-    def give(self, asked_ns: int) -> None:
-        """Note that it gives a batch, and when it was asked."""
-        self._last.times.give(asked_ns)
+    @property
+    def times(self) -> Times:
+        """The times of the last iteration."""
+        return self._last.times
 
     def expect(self) -> None:
         """Let the last iteration count, though it may be asked in ways that we miss."""
@@ -50,13 +65,26 @@ class Stream:
 
     def follow(self, iterator: object) -> None:
         """Take an iterator for that of the last iteration, if its end can be seen."""
+        iteration = self._last
         with suppress(TypeError):
-            self._last.iterator = weakref.ref(iterator)
+            iteration.iterator = weakref.ref(iterator, lambda _: self._gone(iteration))
 
-    def end(self, asked_ns: int) -> dict | None:
-        """Note that the last iteration has given all, and return its times."""
-        self._last.iterator = _nothing
-        return self._last.times.end(asked_ns)
+    def end(self, is_left: bool = False) -> dict | None:
+        """Note that the last iteration has given all, or was left; return its times.
+
+        They are known once, of an iteration that has given a batch.
+        """
+        return self._last.end(is_left)
+
+    def abandon(self) -> object:
+        """Forget the last iteration, and return it."""
+        last, self._last = self._last, _none()
+        return last
+
+    def _gone(self, iteration: _Iteration) -> None:
+        if iteration is self._last:
+            iteration.is_gone = True
+            self._leave(self)
 
     @property
     def is_under_way(self) -> bool:
@@ -70,7 +98,7 @@ class _Iteration:
     def __init__(self, around: Sequence[_Iteration], counts: bool) -> None:
         self.times = Times()
         self.iterator = _nothing  # gives it while it lives and has not ended
-        self.is_expected = False
+        self.is_expected = self.has_ended = self.is_gone = False
         self._counts = counts
         self._n_asked = 0
         # [iteration, batches that it was asked for when this one began, and ended]
@@ -80,6 +108,12 @@ class _Iteration:
         self._n_asked += 1
         for around in self._around:
             around[2] = around[0]._n_asked
+
+    def end(self, is_left: bool) -> dict | None:
+        """Return its times if it ends now."""
+        has_ended, self.has_ended = self.has_ended, True
+        self.iterator = _nothing
+        return None if has_ended else self.times.end(is_left, self.is_gone)
 
     def take_count(self) -> bool:
         """Return whether this was a pass of its own, when the next one begins.
@@ -95,41 +129,91 @@ class _Iteration:
         return self._counts and was_asked and not is_inside
 
 
+def _none() -> _Iteration:
+    """Return what stands for an iteration where there is none."""
+    none = _Iteration((), counts=False)
+    none.has_ended = True
+    return none
+
+
 class Times:
-    """How long a program waits for the batches of an iteration, and uses them."""
+    """How long a program waits for the batches of an iteration, and uses them.
+
+    While it uses one it may wait for a batch of another loader, as in a validation or
+    in the loop over both. It waits then, and uses nothing.
+    """
 
     def __init__(self) -> None:
-        self._n_batches, self._given_ns = 0, 0
+        self.devices = DeviceTimes()
+        self._n_batches = 0
         self._wait_ns, self._use_ns = [0, 0], [0, 0]  # of the first batch, and of all
+        self._until_given = [0, 0], [0, 0]  # the same, until the last one was given
+        self._given_ns, self._since_ns = 0, 0
+        self._is_used, self._thread = False, 0
 
-    def give(self, asked_ns: int) -> None:
-        """Note a batch that was asked for at this time and is given now."""
-        self._add(asked_ns)
-        self._n_batches += 1
+    @property
+    def is_here(self) -> bool:
+        """Whether this thread uses the batches."""
+        return self._thread == threading.get_ident()
 
-    def end(self, asked_ns: int) -> dict | None:
-        """Return what was noted, if anything, when an iteration has no more."""
-        self._add(asked_ns)
+    def ask(self) -> bool:
+        """Note that the program waits from now on; return whether it used a batch."""
+        now_ns = time.monotonic_ns()
+        was_used, self._is_used = self._is_used, False
+        if was_used:
+            used_ns = now_ns - self._since_ns
+            is_first = self._is_of_first_step(used_ns)
+            self._use_ns[0] += used_ns if is_first else 0
+            self._use_ns[1] += used_ns
+            self.devices.ask(now_ns, is_first)
+        if was_used or not self._n_batches:
+            self._since_ns = now_ns
+        return was_used
+
+    def _is_of_first_step(self, used_ns: int) -> bool:
+        """Return whether a use is of the first step.
+
+        A loader that looks ahead, as that of Accelerate, asks for the second batch when
+        it has the first, and hands the first on when it has the second.
+        """
+        has_looked = self._n_batches == 2 and self._use_ns[0] < _LOOK * used_ns
+        return self._n_batches == 1 or has_looked
+
+    def give(self, is_own: bool = True) -> None:
+        """Note that it is given what it waits for, which may be another loader's."""
+        now_ns = time.monotonic_ns()
+        waited_ns = now_ns - self._since_ns
+        self._wait_ns[0] += 0 if self._n_batches else waited_ns
+        self._wait_ns[1] += waited_ns
+        self._n_batches += is_own
+        if is_own:
+            self._given_ns, self._thread = now_ns, threading.get_ident()
+            self._until_given = self._wait_ns.copy(), self._use_ns.copy()
+        self._since_ns, self._is_used = now_ns, True
+        self.devices.give(now_ns, is_own)
+
+    def end(self, is_left: bool = False, is_gone: bool = False) -> dict | None:
+        """Return what was noted, if anything, when an iteration has no more.
+
+        One that was left counts until its last batch was given. It ends now if it is
+        gone just now; else this is not known, and it ends there, too.
+        """
+        now_ns = time.monotonic_ns()
+        self.devices.end(is_left)
         if not self._n_batches:
             return None
+        all_ns = self._wait_ns, self._use_ns
+        wait_ns, use_ns = self._until_given if is_left else all_ns
         return {
             "batches": self._n_batches,
-            "first_wait_s": self._wait_ns[0] / 1e9,
-            "first_use_s": self._use_ns[0] / 1e9,
-            "wait_s": self._wait_ns[1] / 1e9,
-            "use_s": self._use_ns[1] / 1e9,
+            "first_wait_s": wait_ns[0] / 1e9,
+            "first_use_s": use_ns[0] / 1e9,
+            "wait_s": wait_ns[1] / 1e9,
+            "use_s": use_ns[1] / 1e9,
+            "end_s": 0.0 if is_left else (now_ns - self._since_ns) / 1e9,
+            "left": is_left,
+            "ended_ns": self._given_ns if is_left and not is_gone else now_ns,
         }
-
-    def _add(self, asked_ns: int) -> None:
-        now_ns = time.perf_counter_ns()
-        used_ns = asked_ns - self._given_ns if self._n_batches else 0
-        if not self._n_batches:
-            self._wait_ns[0] = now_ns - asked_ns
-        elif self._n_batches == 1:
-            self._use_ns[0] = used_ns
-        self._wait_ns[1] += now_ns - asked_ns
-        self._use_ns[1] += used_ns
-        self._given_ns = now_ns
 
 
 def _nothing() -> None:
@@ -190,7 +274,8 @@ class Streams:
     - that one is gone and was of the same size.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, leave: Callable[[Stream], object] = lambda stream: None) -> None:
+        self._leave = leave
         self._traces: list[_Trace] = []  # one a stream, that which waits longest first
         self._n_streams = 0
 
@@ -208,7 +293,15 @@ class Streams:
     def new(self) -> Stream:
         """Return a stream that nothing has continued yet."""
         self._n_streams += 1
-        return Stream(self._n_streams - 1)
+        return Stream(self._n_streams - 1, self._leave)
+
+    def abandon(self) -> list:
+        """Forget the last iterations of all streams, and return these."""
+        return [one.stream.abandon() for one in self._traces]
+
+    def begun(self) -> list[Stream]:
+        """Return all streams over loaders."""
+        return [one.stream for one in self._traces]
 
     def _known(self, loader: Loader) -> Stream | None:
         now = loader.reference()
