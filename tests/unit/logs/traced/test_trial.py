@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sessions import HANG_S
 from shared import made_once
+from tierscope.logs.traced.escapes import REASONS
 from tierscope.logs.traced.trial import programs_of, why_not_loaded
 
 PYTHON = str(Path(sys.executable).resolve())
@@ -57,6 +58,17 @@ def test_library_that_cannot_be_loaded_is_named_with_the_reason(
     assert tried([PYTHON], trace_library, needs) == (
         f"{PYTHON} does not load all of it (libgone.so => not found)"
     )
+
+
+def test_program_that_may_start_others_counts_only_if_asked(tmp_path, trace_library):
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    static = str(tmp_path / "static")
+    command = ["cc", "-static", "-o", static, tmp_path / "main.c"]
+    if subprocess.run(command, check=False, timeout=HANG_S).returncode:
+        pytest.skip("needs a static C library")
+    assert tried([static], trace_library) == ""
+    said = why_not_loaded([static], [trace_library], os.environ, REASONS)
+    assert said == f"{static} is linked statically"
 
 
 def test_command_is_followed_to_the_program_behind_scripts_and_env(tmp_path):

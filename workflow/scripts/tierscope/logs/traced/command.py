@@ -33,6 +33,7 @@ from tierscope.logs.traced.call import (
     prepare_folder,
     this_call,
 )
+from tierscope.logs.traced.escapes import REASONS, escape_words, reason_of
 from tierscope.logs.traced.library import tracer_library
 from tierscope.logs.traced.trial import why_not_loaded
 
@@ -82,8 +83,8 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
                     f"--paths: {path} does not exist; it is traced if the command "
                     "makes a file or folder of this name."
                 )
-        if why := why_not_loaded(command, [library], environment):
-            _say(f"{why}: what it and its children do will be in no log.")
+        if why := why_not_loaded(command, [library], environment, REASONS):
+            _say(f"{why}: what it does will be in no log.")
         began_s = time.time()
         try:
             child = subprocess.Popen(
@@ -230,8 +231,6 @@ class Started(NamedTuple):
 
     def why_unseen(self, logs: Path) -> str:
         """Return why it has not loaded the tracer."""
-        from tierscope.logs.traced.escapes import reason_of
-
         reason = reason_of(self.program, self.library)
         reason = reason or f"cannot read {self.library}, or cannot write to {logs}"
         return f"the command did not load the tracer: it {reason}."
@@ -251,7 +250,6 @@ def write_logs(
     """
     # Not at the head: numpy and others take half a second.
     from tierscope.logs.traced.certificate import bytes_statement
-    from tierscope.logs.traced.escapes import escape_words
     from tierscope.logs.traced.processes import (
         interference_of,
         write_process_logs,

@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tierscope.logs.traced.escapes import FATAL, REASONS, escape_of
@@ -28,7 +28,10 @@ _SAYS_WHY = re.compile(
 
 
 def why_not_loaded(
-    command: Sequence[str], libraries: Sequence[Path], environ: Mapping[str, str]
+    command: Sequence[str],
+    libraries: Sequence[Path],
+    environ: Mapping[str, str],
+    reasons: Collection[int] = FATAL,
 ) -> str:
     """Return which program of a command cannot load our libraries, and why, or "".
 
@@ -40,9 +43,15 @@ def why_not_loaded(
         Libraries that the environment lets it preload.
     environ : mapping of str to str
         The environment of the command.
+    reasons : collection of int
+        Which of `REASONS` count. By default not those of a program that may start
+        others which load the libraries.
     """
     for program in programs_of(command, environ.get("PATH")):
-        if why := _fault_of(program, libraries, environ):
+        reason = escape_of(program, libraries[0])
+        if reason in reasons:
+            return f"{program} {REASONS[reason]}"
+        if not reason and (why := _fault_of(program, libraries, environ)):
             return f"{program} {why}"
     return ""
 
@@ -96,12 +105,9 @@ def _head_of(program: str) -> bytes:
 def _fault_of(
     program: str, libraries: Sequence[Path], environ: Mapping[str, str]
 ) -> str:
-    """Return why a program cannot load libraries, or what it starts cannot."""
-    reason = escape_of(program, libraries[0])
-    if reason in FATAL:
-        return REASONS[reason]
-    if reason or not any(one in _head_of(program) for one in _LOADERS):
-        return ""  # it is not tried, as it might run; what it starts may load them
+    """Return what the loader of a program says of libraries that it cannot load."""
+    if not any(one in _head_of(program) for one in _LOADERS):
+        return ""  # it is not tried, as it might run
     try:
         done = subprocess.run(
             [program],
