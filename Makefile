@@ -16,7 +16,7 @@ UV_VERSION := 0.13.8
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PLUGINS := $(wildcard workflow/plugins/*)
-PARALLEL := --numprocesses=4 --no-loadscope-reorder
+PARALLEL := --numprocesses=5 --no-loadscope-reorder
 # Of the command line only: make run GFS=/mnt/nfs/me LFS=/var/tmp/me measures these two
 # directories, as experiment NAME.
 GFS :=
@@ -52,7 +52,7 @@ endif
 	exec $(BIN)/python workflow/scripts/start_snakemake.py --profile local$(if \
 	  $(SIZED), --configfile '$(SIZED)')
 
-# Set up and run all tests, four at a time, as some of them wait.
+# Set up and run all tests, five at a time, as two of the processes wait for jobs.
 test: setup test-packages
 	pytest -q $(PARALLEL) --durations=20
 

@@ -20,9 +20,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 # Tests that share what is costly: a cluster, or an experiment that has been run. The
 # longest begin first, and those that compile the simulator's loops, for all others.
-WAITING = "slurm"  # mostly for jobs; the process that has had these tests ends
-GROUPS = {
-    WAITING: "tests/slurm/",
+WAITING = {  # mostly for jobs; a process that has had one of them ends
+    "slurm programs": ("tests/slurm/test_program.py", "tests/slurm/test_cluster.py"),
+    "slurm": "tests/slurm/",  # with a cluster of its own
+}
+GROUPS = WAITING | {
     "simulator": "tests/unit/model/",
     "workflow": "tests/integration/test_workflow.py",
     "pjm": "tests/pjm/",
@@ -53,8 +55,8 @@ class OneProcessAGroup(LoadScopeScheduling):
         return group_of(nodeid)
 
     def _reschedule(self, node) -> None:
-        waited = WAITING in self.assigned_work[node] and len(self.nodes) > 2
-        if not waited:
+        waited = WAITING.keys() & self.assigned_work[node].keys()
+        if not waited or len(self.nodes) <= 2:
             super()._reschedule(node)
         elif not node.shutting_down:  # one more that computes delays the others
             node.shutdown()

@@ -29,6 +29,10 @@ _COMMAND = Path(sys.executable).with_name("snakemake")
 _LOOK_S = 2.0  # between two looks whether the tests still run
 _WAKE_UPS = 4096  # read at once
 _IMPORTS = [
+    "altair",
+    "darshan.backend.cffi_backend",
+    "docutils.core",
+    "duckdb",
     "jinja2",
     "jsonschema",
     "matplotlib.backends.backend_agg",
@@ -36,12 +40,14 @@ _IMPORTS = [
     "matplotlib.backends.backend_svg",
     "numba",
     "pandas",
+    "pyarrow.dataset",
     "pyarrow.parquet",
     "scipy.optimize",
     "seaborn",
     "snakemake.report",
     "snakemake.script",
     "smart_open",
+    "vl_convert",
     "yte",
 ]
 _STARTED: list[subprocess.Popen] = []

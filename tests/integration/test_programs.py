@@ -390,6 +390,34 @@ if os.path.exists("kill"):
     assert one.run(command).failed == []
 
 
+def test_run_that_cannot_be_written_is_kept_and_a_later_launch_writes_it(one):
+    in_the_way = one.staging / HALF / "epochs.parquet"
+    command = one.python(
+        f"""
+open("starts", "a").write("one\\n")
+{READ_ALL}
+os.mkdir({str(in_the_way)!r})
+"""
+    )
+    lines = one.fail(command)
+    assert "the program has run at cache-050/rep-0, but its run cannot be" in lines[0]
+    assert f"kept in {in_the_way.parent}: the next start" in lines[0]
+    in_the_way.rmdir()
+    run = one.run(command)
+    assert (one.folder / "starts").read_text() == "one\n"
+    check_once(run)
+    assert not list(one.staging.glob("*/*"))
+
+
+def test_lfs_without_room_for_a_later_point_is_refused_at_the_first(one, mount_memory):
+    mount_memory(one.lfs)
+    command = one.python("open('started', 'w')\n")
+    process = one.start(command, "cache-000/rep-0", "cache-100/rep-0")
+    assert process.wait(HANG_S) == 1
+    assert re.search(r"needs \d+ bytes for the files of a node", one.lines()[0])
+    assert not (one.folder / "started").exists()
+
+
 def test_failure_of_a_rank_ends_those_of_other_nodes(two):
     began_s = time.monotonic()
     lines = two.fail(
@@ -453,6 +481,21 @@ def test_static_program_is_named_and_fails_on_the_virtual_path(
     answer, words = run.said()["seen"]
     assert answer == ("no" if in_place else "yes")
     assert "redirected: my static (is linked statically)" in words
+
+
+def test_program_that_cannot_load_a_library_is_refused_before_it_starts(one):
+    program = one.folder / "other libc"
+    program.write_bytes(Path(sys.executable).resolve().read_bytes())
+    start = program.read_bytes().index(b"/ld-linux")
+    with program.open("r+b") as file:
+        file.seek(start)
+        file.write(b"/ld-musl-")
+    program.chmod(0o755)
+    script = one.folder / "script"
+    script.write_text(f"#!/usr/bin/env -S '{program}' -u\n")
+    script.chmod(0o755)
+    (line, _) = one.fail([str(script), "{dataset}"])
+    assert line.startswith(f"tierscope: loader.command: {program} is linked to the C")
 
 
 def test_program_that_tierscope_cannot_see_at_all_is_refused(one, static):

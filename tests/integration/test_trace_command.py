@@ -620,6 +620,10 @@ def test_command_that_cannot_load_the_tracer_is_said(trace, tmp_path):
         text=True,
         check=True,
     )
+    first, *_ = done.stderr.splitlines()  # before the command
+    assert first.endswith(
+        "/static is linked statically: what it does will be in no log."
+    )
     assert "did not load the tracer: it is linked statically" in done.stderr
     assert {answer for answer, _ in certificate(done).values()} == {"not measured"}
 

@@ -208,7 +208,12 @@ class SlurmCluster:
             (Path(__file__).parent / "slurm.conf")
             .read_text()
             .format(
-                host=host, port=self.port, user=getpass.getuser(), folder=self.folder
+                host=host,
+                port=self.port,
+                user=getpass.getuser(),
+                folder=self.folder,
+                # MPI names memory after jobs; other clusters may run side by side.
+                first_job=1000 * random.randrange(1, 1000),
             )
         ]
         for node, node_port in zip(self.nodes, node_ports, strict=True):

@@ -104,7 +104,11 @@ SPEAKERS = {
     "launch.py",  # ends with the status of a signal; it has a log
 }
 # Their standard output is a pipe to a process of ours.
-ANSWERERS = {"tierscope/logs/worker.py", "tierscope/benchmark/programs/copier.py"}
+ANSWERERS = {
+    "tierscope/logs/worker.py",
+    "tierscope/benchmark/programs/copier.py",
+    "tierscope/storage/packages.py",
+}
 _STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
 _SPOKEN = {"traceback": {"print_exc", "print_exception", "print_stack", "print_tb"}}
 _SPOKEN |= {"warnings": {"warn"}, "faulthandler": {"enable", "dump_traceback"}}

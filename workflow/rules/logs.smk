@@ -115,7 +115,7 @@ onsuccess:
 
 
 onstart:
-    refuse_or(start_alone, SNAKEMAKE, Path(RESULTS), f"analysis {NAME}", logger.info)
+    refuse_or(start_logs, SNAKEMAKE, Path(RESULTS), f"analysis {NAME}", logger.info)
 
 
 # A workflow that imports this one may call it, whatever the configuration is about.

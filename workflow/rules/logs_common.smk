@@ -4,7 +4,7 @@ import json
 import time
 
 from tierscope.core.columns import logs as columns_of_logs
-from tierscope.experiment.start import start_alone
+from tierscope.experiment.start import start_logs
 from tierscope.logs.settings import CHUNKS, LISTING, READ_LOGS, worker_bytes
 
 LISTS = f"{RESULTS}/{LISTING}"

@@ -14,8 +14,10 @@ from run_benchmark import parse_point
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.launch import ProgramLaunch
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
+from tierscope.core.machine import TierError
 from tierscope.core.output.streams import end
 from tierscope.core.validation import ConfigError
+from tierscope.core.words import error_words
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -46,8 +48,8 @@ def main() -> None:
             launch.run()
         else:
             launch.run_rank()
-    except (BenchmarkError, ConfigError, OSError) as error:
-        end(f"tierscope: {error}")
+    except (BenchmarkError, ConfigError, TierError, OSError) as error:
+        end(f"tierscope: {error_words(error)}")
     except Terminated as error:
         end(f"tierscope: {error} ended the launch.")
 

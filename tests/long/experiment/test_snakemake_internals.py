@@ -86,8 +86,8 @@ checkpoint launch:
     resources:
         gfs=1,
         mpi="mpiexec",
-    shell:
-        "touch {{output}}"
+    script:
+        "launch.py"
 
 
 note("is_job", ASKED.is_job())
@@ -109,6 +109,8 @@ onstart:
     note("remakes_unfinished", ASKED.remakes_unfinished())
     note("resources_in_use", "gfs" in ASKED.resources_in_use())
     note("files_to_make", sorted(ASKED.files_to_make()))
+    note("scripts_after_launches", sorted(ASKED.scripts_after_launches()))
+    note("scripts_of_rules", sorted(ASKED.scripts_of_rules()))
     note("target_rules", ASKED.target_rules())
     if ASKED.executor() == "slurm":
         note("status_command", ASKED.status_command())
@@ -157,6 +159,7 @@ def starts(tmp_path_factory):
         scripts=str(ROOT / "workflow" / "scripts"), answers=str(answers)
     )
     (folder / "Snakefile").write_text(rules)
+    (folder / "launch.py").write_text("open(snakemake.output[0], 'w').close()\n")
     (folder / "in.yaml").write_text("a: 1")
     (folder / "given.yaml").write_text("a: 2")
 
@@ -212,6 +215,8 @@ def test_written_for_the_installed_version():
         ("target_rules", "failed", ["all"]),
         ("resources_in_use", "failed", True),
         ("files_to_make", "failed", [f"{name}.txt" for name in MADE]),
+        ("scripts_after_launches", "failed", ["launch.py"]),
+        ("scripts_of_rules", "failed", ["launch.py"]),
         ("plan_this_job_only", "failed", [["launch"], []]),
         ("resources_in_use", "remote", False),
         ("remakes_unfinished", "slurm", False),

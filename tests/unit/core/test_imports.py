@@ -4,7 +4,11 @@ import ast
 from pathlib import Path
 
 import pytest
-from tierscope.core.imports import digest_of_modules, imported_modules
+from tierscope.core.imports import (
+    digest_of_modules,
+    imported_modules,
+    imported_packages,
+)
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 
@@ -177,3 +181,24 @@ def test_digest_is_that_of_the_used_sources_wherever_they_lie(tmp_path):
     assert len(digest) == 64
     assert digest_of_modules(clone(tmp_path / "two", unused="y = 2\n")) == digest
     assert digest_of_modules(clone(tmp_path / "three", used="x = 2\n")) != digest
+
+
+def test_packages_of_others_are_those_of_all_modules_that_scripts_import(
+    package, tmp_path
+):
+    package(
+        script="import os\nfrom beside import x\nfrom tierscope.one import two\n",
+        beside="import never\n",
+        second="import numpy as np\n",
+        tierscope__one="def f():\n    from scipy.optimize import linprog\n",
+        tierscope__other="import unused\n",
+    )
+    scripts = [tmp_path / "script.py", tmp_path / "second.py"]
+    assert imported_packages(scripts) == ["numpy", "scipy.optimize.linprog"]
+
+
+def test_packages_of_figures_and_audits_are_found():
+    found = imported_packages([SCRIPTS / "plot_breakdown.py", SCRIPTS / "audit_run.py"])
+    tops = {name.partition(".")[0] for name in found}
+    assert {"matplotlib", "seaborn", "pandas", "pyarrow", "scipy"} <= tops
+    assert not tops & {"tierscope", "tensorflow", "mpi4py", "json"}

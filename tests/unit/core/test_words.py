@@ -18,6 +18,7 @@ from tierscope.core.words import (
     changes_words,
     class_label,
     count_words,
+    error_words,
     iso_time_words,
     number_words,
     printable,
@@ -173,3 +174,11 @@ def test_bytes_that_become_a_text_come_back(data):
 def test_text_for_tables_has_escapes_for_bytes_that_are_no_utf8():
     assert as_utf8(as_text(b"\xe3\x83\x87 \xff")) == "\u30c7 \\xff"
     assert as_utf8(Path(os.fsdecode(b"\xe3\x83\x87 \xff"))) == "\u30c7 \\xff"
+
+
+def test_error_of_a_call_is_its_file_and_its_reason():
+    assert error_words(FileNotFoundError(2, "No such file", "/a\nb")) == (
+        r"/a\nb: No such file"
+    )
+    assert error_words(OSError(28, "No space")) == "[Errno 28] No space"
+    assert error_words(ValueError("got 1, expected 2")) == "got 1, expected 2"

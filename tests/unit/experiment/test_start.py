@@ -124,6 +124,7 @@ def test_simulated_runs_are_never_refused(tmp_path):
 def begin(site, **answers):
     """Begin the jobs of a start, without its signal handler."""
     usual = {"executor": "local", "resources_in_use": set(), "files_to_make": set()}
+    usual["scripts_after_launches"] = set()
     site.start(**usual | answers).before_jobs()
 
 
@@ -157,6 +158,30 @@ def test_start_says_that_pytorch_is_missing_before_it_measures(
         return
     with pytest.raises(StartError, match="no PyTorch"):
         begin(site, **answers)
+
+
+@pytest.mark.parametrize("resource", ["gfs", "terminal"])
+def test_start_tries_what_later_steps_import_before_it_measures(
+    site, monkeypatch, resource
+):
+    monkeypatch.setattr(module, "hold_lease", lambda *_, **__: None)
+    tried = []
+    monkeypatch.setattr(module, "refuse_missing", tried.extend)
+    scripts = {"plot_breakdown.py", "audit_run.py"}
+    begin(site, resources_in_use={resource}, scripts_after_launches=scripts)
+    assert ("seaborn" in tried) == ("pandas" in tried) == (resource == "gfs")
+
+
+def test_analysis_of_logs_does_not_begin_without_the_packages_of_its_steps(
+    tmp_path, monkeypatch
+):
+    def refuse_missing(names):
+        raise ConfigError(f"{'duckdb' in names}: cannot be imported")
+
+    monkeypatch.setattr(module, "refuse_missing", refuse_missing)
+    asked = Internals(executor="local", scripts_of_rules={"gather_logs.py"})
+    with pytest.raises(StartError, match=r"^True: cannot be imported"):
+        module.start_logs(asked, tmp_path, "analysis mine", print)
 
 
 def test_second_start_of_an_experiment_waits(site):

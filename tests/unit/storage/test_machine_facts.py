@@ -6,6 +6,7 @@ from tierscope.storage.machine_facts import (
     cpu_model,
     governor,
     mount_facts,
+    package_versions,
     range_words,
 )
 
@@ -74,3 +75,11 @@ def test_mount_that_is_not_found_is_unknown_with_the_reason(monkeypatch):
 
     monkeypatch.setattr("tierscope.storage.machine_facts.mount_of", none)
     assert mount_facts("/x") == {"type": "unknown", "reason": "/x: no mount"}
+
+
+def test_version_that_a_package_does_not_tell_is_unknown(tmp_path, monkeypatch):
+    (tmp_path / "half-1.dist-info").mkdir()
+    (tmp_path / "half-1.dist-info" / "METADATA").write_text("Name: half\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = package_versions(["half", "pytest", "not-installed"])
+    assert found == {"half": "unknown", "pytest": pytest.__version__}

@@ -11,6 +11,7 @@ from tierscope.storage.room import (
     FileSystem,
     _disk,
     check_memory,
+    check_room,
     file_system,
     memory_bytes,
 )
@@ -87,3 +88,18 @@ def test_ideal_runs_need_a_directory_in_memory(
         return check_memory(Path("/m"), n_bytes)
     with pytest.raises(TierError, match=f"^ideal root /m: {words}"):
         check_memory(Path("/m"), n_bytes)
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "free_files", "fits"),
+    [(2048, 100, True), (2047, 100, False), (2048, 99, False)],
+)
+def test_folder_without_room_for_a_run_is_refused(
+    monkeypatch, free_bytes, free_files, fits
+):
+    found = FileSystem("ext4", "/dev/sda", free_bytes, free_files)
+    monkeypatch.setattr(room, "file_system", lambda path: found)
+    if fits:
+        return check_room(Path("/m"), 2048, "logs")
+    with pytest.raises(TierError, match=r"^/m: got room for .* 2 KiB and 100 "):
+        check_room(Path("/m"), 2048, "logs")

@@ -1,16 +1,21 @@
 """Writing logs of any job: PyDarshan reads what was written."""
 
+import importlib.util
+from pathlib import Path
+
 import darshan
 import numpy as np
 import pytest
 from darshan.backend import cffi_backend
+from tierscope.core.validation import ConfigError
 from tierscope.trace.darshan.module_records import (
     MPIIO_RECORD,
     RECORD_TYPES,
     STDIO_RECORD,
 )
-from tierscope.trace.log_writer import write_any_log
+from tierscope.trace.log_writer import libdarshan_util, write_any_log
 from tierscope.trace.posix_records import POSIX_RECORD
+from tierscope.trace.tracer import BuiltinTracer
 
 RECORD_OF = {"POSIX": POSIX_RECORD, "STDIO": STDIO_RECORD, "MPI-IO": MPIIO_RECORD}
 
@@ -124,3 +129,10 @@ def test_unknown_modules_are_refused(write, tmp_path, records, options, reason):
     with pytest.raises(ValueError, match=reason):
         write(records, {}, **options)
     assert not any(tmp_path.iterdir())
+
+
+def test_wheel_that_is_missing_is_named_before_the_ranks_start(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    libdarshan_util.cache_clear()
+    with pytest.raises(ConfigError, match=r"^darshan: got no such package in .*wheel"):
+        BuiltinTracer(Path("libtierscope_trace.so"), []).preload()

@@ -468,8 +468,8 @@ def test_overlap_of_threads_on_one_file_counts_once(run):
         """
     )
     assert traced.counts("READS") == {"data.ep0/pipe": 4}
-    whole_s = float(traced.stdout)
-    assert 0 < traced.counts("F_READ_TIME")["data.ep0/pipe"] <= whole_s
+    all_s = float(traced.stdout)  # four times as long would be too much for all reads
+    assert 0 < traced.counts("F_READ_TIME")["data.ep0/pipe"] <= all_s
 
 
 def test_forked_child_counts_for_itself(run):

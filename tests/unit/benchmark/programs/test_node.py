@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from tierscope.benchmark.processes import BenchmarkError
+from tierscope.benchmark.programs import node as module
 from tierscope.benchmark.programs.node import Node
 from tierscope.core.description import ProgramSettings
 
@@ -43,3 +44,25 @@ def test_line_on_a_failed_program_names_what_was_not_redirected(
     node.table = SimpleNamespace(processes=lambda: processes, escaped=lambda: escaped)
     words = node.what_escaped("train", Path("library"))
     assert (said in words) if said else not words
+
+
+@pytest.mark.parametrize(
+    ("processes", "in_place", "is_refused"),
+    [([], True, True), ([1], True, False), ([], False, False)],
+)
+def test_program_that_is_not_seen_for_long_is_ended(
+    monkeypatch, processes, in_place, is_refused
+):
+    now_s = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now_s[0])
+    settings = SimpleNamespace(program=ProgramSettings((), in_place))
+    node = Node(settings, None, None, (), Path("data"), "launch")
+    node.keeper = SimpleNamespace(step=lambda: None)
+    node.table = SimpleNamespace(processes=lambda: processes)
+    for now_s[0] in (100.0, 699.0):
+        node.keep()
+    now_s[0] = 701.0
+    if not is_refused:
+        return node.keep()
+    with pytest.raises(BenchmarkError, match=r"^no process .* in 10 minutes"):
+        node.keep()

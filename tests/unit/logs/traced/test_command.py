@@ -1,9 +1,11 @@
 """How a command is started for tracing; integration/test_trace_command.py runs it."""
 
 import os
+import sys
 
 import pytest
 from tierscope.core.validation import ConfigError
+from tierscope.logs.traced import command
 from tierscope.logs.traced.call import job_and_group
 from tierscope.logs.traced.command import traced_environment
 
@@ -54,3 +56,16 @@ def test_libraries_that_are_preloaded_already_stay(monkeypatch):
 def test_path_that_cannot_be_a_prefix_is_refused(path):
     with pytest.raises(ConfigError, match="expected a path without new lines"):
         traced_environment("x.so", "spools", [path])
+
+
+@pytest.mark.parametrize("lacks", ["numpy", "tierscope.trace.log_writer"])
+def test_command_does_not_start_if_its_logs_could_not_be_written(
+    tmp_path, monkeypatch, trace_library, lacks
+):
+    monkeypatch.setattr(command, "tracer_library", lambda: trace_library)
+    for name in (lacks, "tierscope.logs.traced.processes"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, lacks, None)
+    with pytest.raises(ConfigError, match=r"^/.*: cannot write Darshan logs: "):
+        command.trace(["touch", str(tmp_path / "started")], tmp_path / "logs")
+    assert list(tmp_path.iterdir()) == []

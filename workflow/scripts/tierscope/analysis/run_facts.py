@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.core.machine import UNKNOWN
 from tierscope.core.words import count_words
 
-UNKNOWN = "unknown"
 TRACER, LIBRARIES, MODULES = "tracer", "libraries", "modules"
 TOOLS = (TRACER, LIBRARIES, MODULES)  # must not differ, unless allowed
 MACHINE, SOFTWARE = "machine", "software"  # may differ

@@ -98,7 +98,7 @@ class BenchmarkLaunch:
             if self.emulation:
                 preload = [*preload, self.emulation.library]
                 environment |= self.emulation.environment()
-        except (ConfigError, TierError, OSError) as error:
+        except (ConfigError, TierError, ImportError, OSError) as error:
             end(f"tierscope: {error}")
         announce(preload, environment, OVERRIDES)
 

@@ -12,8 +12,21 @@ import numpy as np
 
 from tierscope.core.description import RunDescription
 from tierscope.core.files import write_text
+from tierscope.core.machine import UNKNOWN
 from tierscope.policies import kind_of
+from tierscope.storage.machine_facts import package_versions
 from tierscope.storage.tier import background_roots
+from tierscope.trace.darshan_probe import load_mpi
+
+_PACKAGES = (
+    "tensorflow-cpu",
+    "tensorflow",
+    "torch",
+    "numpy",
+    "mpi4py",
+    "darshan",
+    "lmdb",
+)
 
 
 def write_epochs(folder: Path, rows: list[dict[str, Any]]) -> None:
@@ -62,23 +75,27 @@ def scheduler_job() -> str | None:
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions of all software in a measurement."""
-    from importlib.metadata import PackageNotFoundError, version  # only rank 0 needs it
+    """Return the versions of all software in a measurement.
 
-    from mpi4py import MPI
-
-    versions = {
+    No measurement depends on what they say: one that cannot be told is unknown.
+    """
+    return {
         "python": platform.python_version(),
         "kernel": platform.release(),
-        "mpi": MPI.Get_library_version().splitlines()[0].strip(),
+        "mpi": _mpi_version(),
+        **package_versions(_PACKAGES),
     }
-    names = "tensorflow-cpu tensorflow torch numpy mpi4py darshan lmdb"
-    for package in names.split():
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
+
+
+def _mpi_version() -> str:
+    """Return the version of the MPI that mpi4py uses; MPI is not started for it."""
+    try:
+        load_mpi()
+        from mpi4py import MPI
+
+        return MPI.Get_library_version().splitlines()[0].strip()
+    except Exception:  # mpi4py or libmpi is missing, or does not fit
+        return UNKNOWN
 
 
 def is_complete(folder: Path, description: RunDescription) -> bool:

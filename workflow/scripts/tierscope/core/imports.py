@@ -3,7 +3,8 @@
 import ast
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -57,14 +58,31 @@ def digest_of_modules(script: Path, root: Path | None = None) -> str:
     return digest.hexdigest()
 
 
+def imported_packages(scripts: Iterable[Path]) -> list[str]:
+    """Return what scripts and our modules import of other projects, sorted.
+
+    Modules, and names in modules: ``numpy``, ``scipy.optimize.linprog``.
+    """
+    scripts = list(scripts)
+    files = {
+        file for one in scripts for file in (str(one), *map(str, imported_modules(one)))
+    }
+    names = {name for file in files for name in _names_in(file)}
+    beside = {path.stem for one in scripts for path in one.parent.glob("*.py")}
+    ours = {"tierscope", *beside, *sys.stdlib_module_names}
+    return sorted(name for name in names if name.partition(".")[0] not in ours)
+
+
 @cache
 def _imports_of(path: str, root: str) -> frozenset[str]:
     """Return the files that a file imports directly."""
-    return frozenset(
-        file
-        for name in _imported_names(_parsed(path).body)
-        for file in _files_of(name, root)
-    )
+    return frozenset(file for name in _names_in(path) for file in _files_of(name, root))
+
+
+@cache
+def _names_in(path: str) -> frozenset[str]:
+    """Return what a file imports: modules, and names that may be modules."""
+    return frozenset(_imported_names(_parsed(path).body))
 
 
 def _parsed(path: str) -> ast.Module:

@@ -10,6 +10,7 @@ from typing import Any
 # What tells whether reads of a tier left the page cache.
 BLOCK_DEVICE, SERVER, MEMORY = "block device", "server", "memory"
 RESIDENT_PAGES, NOTHING = "resident pages", "nothing"
+UNKNOWN = "unknown"  # what cannot be told of a machine or its software
 
 
 class TierError(RuntimeError):

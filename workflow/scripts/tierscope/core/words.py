@@ -312,3 +312,10 @@ def goal_notes(goal: "pd.Series") -> list[str]:
         f"{in_seconds(goal['difference_s'])}, so the goal leaves "
         f"{in_seconds(goal['goal_s'] - goal['difference_s'])} of I/O time."
     ]
+
+
+def error_words(error: Exception) -> str:
+    """Return what an error says: of a call the file and the reason, no number."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{printable(os.fsdecode(error.filename))}: {error.strerror}"
+    return str(error)

@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
@@ -178,6 +178,34 @@ class SnakemakeInternals:
         """Return the names of the resources of all jobs that will run."""
         jobs = self._workflow.dag.needrun_jobs()
         return {name for job in jobs for name in _view(job).resources}
+
+    @_asks(
+        "workflow.dag.needrun_jobs, workflow.dag.depending, workflow.dag.bfs",
+        "the check that later steps find the packages that they import",
+    )
+    def scripts_after_launches(self) -> set[str]:
+        """Return the names of the scripts that will run on what launches measure."""
+        dag = self._workflow.dag
+        launches = [job for job in dag.needrun_jobs() if "mpi" in _view(job).resources]
+        return self._scripts(job.rule for job in dag.bfs(dag.depending, *launches))
+
+    @_asks(
+        "workflow.rules, rule.script",
+        "the check that all steps find the packages that they import",
+    )
+    def scripts_of_rules(self) -> set[str]:
+        """Return the names of the scripts of all rules."""
+        return self._scripts(self._workflow.rules)
+
+    def _scripts(self, rules: Iterable[Any]) -> set[str]:
+        """Return the names of the scripts of rules that this environment will run.
+
+        None if Snakemake makes environments of its own for them.
+        """
+        if _checked(self._workflow.deployment_settings.deployment_method, Set):
+            return set()
+        scripts = {rule.script for rule in rules} - {None}
+        return {Path(_checked(one, str)).name for one in scripts}
 
     @_asks("workflow.dag.needrun_jobs", "the number of points to measure")
     def files_to_make(self) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tierscope.core.columns import MODEL
 from tierscope.core.description import content_hash, difference_words
-from tierscope.core.imports import digest_of_modules
+from tierscope.core.imports import digest_of_modules, imported_packages
 from tierscope.core.machine import TierError
 from tierscope.core.scenario import IDEAL_SWEEP, MAIN_SWEEP, Scenario, Sweep
 from tierscope.core.validation import ConfigError
@@ -33,6 +33,7 @@ from tierscope.experiment.snakemake_internals import (
 )
 from tierscope.storage.lease import NAME, LeaseError, hold_lease
 from tierscope.storage.own_folder import FolderError
+from tierscope.storage.packages import refuse_missing
 from tierscope.storage.pytorch import find_pytorch
 
 _SCRIPTS = Path(__file__).parents[2]
@@ -92,6 +93,26 @@ def start_alone(
         Ending(snakemake.executor() == "local", tell).prepare()
         hold_lease(results / ".lease", me)
     return me
+
+
+def start_logs(
+    snakemake: SnakemakeInternals, results: Path, what: str, tell: Callable[[str], Any]
+) -> None:
+    """Make the checks of an analysis of logs before its first job.
+
+    Raises
+    ------
+    StartError
+        As `start_alone` does, or if a package is missing that a step imports.
+    """
+    start_alone(snakemake, results, what, tell)
+    with _one_line():
+        _refuse_missing_packages(try_to(snakemake.scripts_of_rules, tell, set()))
+
+
+def _refuse_missing_packages(scripts: Iterable[str]) -> None:
+    """Refuse to start if scripts of steps lack what they import."""
+    refuse_missing(imported_packages(_SCRIPTS / name for name in scripts))
 
 
 @dataclass(frozen=True)
@@ -155,6 +176,7 @@ class Start:
             if "gfs" in self.snakemake.resources_in_use():
                 self._warn_of_other_modules()
                 self._check_places()
+                self._check_packages()
                 # Only our own: jobs of another killed snakemake may still run.
                 gfs = system.gfs.data_root().parent
                 hold_lease(gfs / NAME, me, only_own=True)
@@ -230,6 +252,11 @@ class Start:
                 listed = listed_bytes(self.results, scenario) or 0
             dataset = experiment.datasets[scenario.dataset]
             check_ideal_memory(experiment.system, dataset, listed)
+
+    def _check_packages(self) -> None:
+        """Refuse to measure if the steps that follow lack what they import."""
+        names = try_to(self.snakemake.scripts_after_launches, self.warn, set())
+        _refuse_missing_packages(names)
 
     def _settings_of(self, scenario: Scenario) -> Any:
         """Return the settings that determine a scenario's runs, as read from JSON."""

@@ -11,6 +11,7 @@ from typing import Any
 from tierscope.core.columns import COLUMNS, TABLES, allowed_values
 from tierscope.core.output.streams import Parser, answer, hold_closed_streams, say
 from tierscope.core.validation import ConfigError
+from tierscope.core.words import error_words
 from tierscope.experiment.program_sweep import (
     CACHE_RATES_PERCENT,
     PROGRAM_POLICIES,
@@ -275,7 +276,7 @@ def _sweep(asked: argparse.Namespace, command: Sequence[str]) -> int:
     try:
         return sweep(request, asked.profile, ["-n"] if asked.dry_run else [])
     except (ConfigError, OSError) as error:
-        _fail(f"sweep: {error}")
+        _fail(f"sweep: {error_words(error)}")
         return 1
 
 
@@ -293,7 +294,7 @@ def _trace(asked: argparse.Namespace, command: Sequence[str]) -> int:
             return recover(asked.recover)
         return trace(command, asked.logs, asked.paths)
     except (ConfigError, OSError) as error:
-        _fail(f"trace: {error}")
+        _fail(f"trace: {error_words(error)}")
         return FAILED
 
 

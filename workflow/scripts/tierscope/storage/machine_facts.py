@@ -2,9 +2,11 @@
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from tierscope.core.machine import UNKNOWN
 from tierscope.storage.mounts import mount_of
 
 _CPU_FOLDER = Path("/sys/devices/system/cpu/cpufreq")
@@ -54,12 +56,25 @@ def affinity() -> str:
     return range_words(os.sched_getaffinity(0))
 
 
+def package_versions(names: Sequence[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = version(name) or UNKNOWN
+        except PackageNotFoundError:
+            continue
+        except Exception:  # what an installer has left half
+            versions[name] = UNKNOWN
+    return versions
+
+
 def mount_facts(path: str | Path) -> dict[str, str]:
     """Return where, from what and how the file system of a path is mounted."""
     try:
         mount = mount_of(path)
     except (OSError, ValueError) as error:  # no launch fails for it
-        return {"type": "unknown", "reason": str(error)}
+        return {"type": UNKNOWN, "reason": str(error)}
     return {
         "type": mount.fs_type,
         "source": mount.source,

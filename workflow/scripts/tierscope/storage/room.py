@@ -10,6 +10,8 @@ from tierscope.core.words import size_words
 from tierscope.storage.mounts import Mount, mount_of
 from tierscope.storage.page_cache import MEMORY_TYPES
 
+_LEAST_FILES = 100
+
 
 @dataclass(frozen=True)
 class FileSystem:
@@ -65,6 +67,23 @@ def file_system(path: Path) -> FileSystem:
         state.f_bavail * state.f_frsize,
         state.f_favail if state.f_files else 1 << 62,
     )
+
+
+def check_room(folder: Path, n_bytes: int, what: str) -> None:
+    """Refuse a folder whose file system has not the room for what is written there.
+
+    Raises
+    ------
+    TierError
+        With what was found and what is expected.
+    """
+    found = file_system(folder)
+    if found.free_bytes < n_bytes or found.free_files < _LEAST_FILES:
+        raise TierError(
+            f"{folder}: got room for {size_words(found.free_bytes)} and "
+            f"{found.free_files} files, expected at least {size_words(n_bytes)} and "
+            f"{_LEAST_FILES} files for {what}"
+        )
 
 
 def check_memory(root: Path, n_bytes: int = 0) -> None:

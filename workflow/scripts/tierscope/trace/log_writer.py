@@ -3,6 +3,7 @@
 import ctypes
 import importlib.util
 import os
+import sys
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tierscope.core.files import written_whole
+from tierscope.core.validation import ConfigError
 from tierscope.core.words import as_bytes
 from tierscope.trace.darshan.container import JOB, LogError
 from tierscope.trace.darshan.module_records import RECORD_TYPES
@@ -41,14 +43,19 @@ _NAME_REFERENCE = np.dtype(
 
 
 @cache
-def _libdarshan_util() -> ctypes.CDLL:
+def libdarshan_util() -> ctypes.CDLL:
     """Load the wheel's library and declare the functions used."""
-    package = Path(importlib.util.find_spec("darshan").origin).parent
+    if (spec := importlib.util.find_spec("darshan")) is None:
+        raise ConfigError(
+            f"darshan: got no such package in {sys.prefix}, expected PyPI's wheel, "
+            "whose library writes logs"
+        )
+    package = Path(spec.origin).parent
     found = sorted((package.parent / "darshan.libs").glob("libdarshan-util*.so*"))
     if not found:
-        raise FileNotFoundError(
+        raise ConfigError(
             f"{package.parent}/darshan.libs: got no libdarshan-util, expected the one "
-            "of PyPI's darshan wheel."
+            "of PyPI's darshan wheel"
         )
     library = ctypes.CDLL(str(found[0]))
     pointer, integer, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
@@ -222,7 +229,7 @@ def _write(
 ) -> None:
     """Write the regions in the order that the library requires."""
     versions = {name: _version(name, of_module) for name, of_module in records.items()}
-    library = _libdarshan_util()
+    library = libdarshan_util()
     flag = sum(1 << _MODULE_NUMBERS[name] for name in set(partial))
     log = library.darshan_log_create(os.fsencode(path), _ZLIB, flag)
     if not log:

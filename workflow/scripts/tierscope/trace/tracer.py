@@ -43,7 +43,13 @@ class BuiltinTracer:
         self.library, self._prefixes = library, prefixes
 
     def preload(self) -> list[Path]:
-        """Return the libraries that the rank's interpreter must preload."""
+        """Return the libraries that the rank's interpreter must preload.
+
+        A ConfigError says that no log could be written at the end.
+        """
+        from tierscope.trace.log_writer import libdarshan_util  # rank 0 only
+
+        libdarshan_util()
         return [self.library]
 
     def environment(self) -> dict[str, str]:

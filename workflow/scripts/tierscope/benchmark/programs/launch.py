@@ -27,6 +27,14 @@ import pandas as pd
 
 from tierscope.benchmark.keeper import LAUNCH_LOCK, inherited
 from tierscope.benchmark.processes import BenchmarkError
+from tierscope.benchmark.programs.kept import (
+    EndedProgram,
+    ended_program,
+    mark_begun,
+    mark_ended,
+    meeting_folder,
+    reserved,
+)
 from tierscope.benchmark.programs.meeting import (
     Meeting,
     OtherFailed,
@@ -69,6 +77,7 @@ from tierscope.benchmark.programs.results import (
 from tierscope.benchmark.programs.tracing import (
     make_tracer,
     prepare_tracing,
+    refuse_unloadable,
     with_preloadable_libraries,
 )
 from tierscope.benchmark.rank import Terminated, ignore_signals
@@ -90,6 +99,7 @@ from tierscope.core.processes.children import end_child
 from tierscope.core.scenario import Point, UserDataset
 from tierscope.core.tables import read_table, write_table
 from tierscope.core.validation import ConfigError
+from tierscope.core.words import error_words
 from tierscope.data.listing import changed_files
 from tierscope.policies import kind_of
 from tierscope.storage.lease import LeaseError
@@ -97,10 +107,14 @@ from tierscope.storage.machine_facts import affinity, range_words
 from tierscope.storage.mounts import mount_of
 from tierscope.storage.own_folder import FolderError
 from tierscope.storage.page_cache import told_by
+from tierscope.storage.room import check_room
 
 _SCRIPTS = Path(__file__).parents[3]
 _KNOWN = "known.json"  # what the ranks must know of the job
 _POLL_S = 0.05
+_LEAST_ROOM_BYTES = 16 << 20
+_FILE_BYTES = 1024  # of what the tracer counts of a file in an epoch, with its name
+_NOTES_BYTES, _OPENED_BYTES = 1 << 20, 128  # of what a rank notes at its end
 _PATIENCE_S = 60.0  # for ranks that are told to end, and clean up
 _REASONS = (
     BenchmarkError,
@@ -135,9 +149,14 @@ class ProgramLaunch:
     # ---- the job ------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run the points that have no run yet."""
+        """Run the points that have no run yet; write those whose program has ended."""
         given = self.arguments
-        points = [point for point in given.points if self._is_missing(point)]
+        missing = [point for point in given.points if self._is_missing(point)]
+        for point in missing:
+            if kept := ended_program(given.staging / point.path):
+                say(f"the program has run at {point.path} before: its run is written")
+                self._write_run(point, kept)
+        points = [point for point in missing if self._is_missing(point)]
         for number, point in enumerate(points, start=1):
             say(
                 f"point {number} of {len(points)}: cache rate "
@@ -170,32 +189,38 @@ class ProgramLaunch:
         self._refuse_own_changes(point)
         folder = self.arguments.staging / point.path
         shutil.rmtree(folder, ignore_errors=True)
-        logs, shared = (folder / "logs").absolute(), self._shared(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        shared.mkdir(mode=0o700)  # nobody else may know the token
-        known = self._tracer.begin(logs) | {"token": secrets.token_hex(16)}
+        n_bytes = _LEAST_ROOM_BYTES + _FILE_BYTES * self._n_files()
+        check_room(self.arguments.staging, n_bytes, "the logs and tables of a run")
+        shared = meeting_folder(folder, self.arguments.launch)
+        shared.mkdir(mode=0o700, parents=True)  # nobody else may know the token
+        known = self._tracer.begin(_logs_of(folder)) | {
+            "token": secrets.token_hex(16),
+            "most_percent": max(
+                one.cache_rate_percent for one in self.arguments.points
+            ),
+        }
         write_text(shared / _KNOWN, json.dumps(known))
-        started = datetime.now(UTC)
+        mark_begun(shared, self._known_before())
         try:
             self._start_ranks(point, shared, is_last=is_last)
         finally:
             remove_folders_of_killed_launches()
-        nodes = read_notes(shared)
-        if not any(node.facts["processes"] for node in nodes):
-            raise BenchmarkError(
-                "no process of the program was redirected, so its opens are not known; "
-                f"{NOT_REDIRECTED}."
-            )
-        placing = [one.facts for one in nodes if one.decisions is not None]
-        is_whole = self._tracer.end(own={tuple(one["copier"]) for one in placing})
-        self._write_run(point, folder, nodes, started, is_whole=is_whole)
+        mark_ended(shared)
+        self._write_run(point, ended_program(folder))
 
-    def _shared(self, folder: Path) -> Path:
-        """Return where the nodes of a run meet; ranks of a first try know another one.
+    def _n_files(self) -> int:
+        """Return how many files the dataset has."""
+        return len(read_table(self.arguments.manifest, "user_manifest"))
 
-        They may still be ending on a node that is down.
-        """
-        return (folder / f".nodes-{self.arguments.launch}").absolute()
+    def _known_before(self) -> dict[str, Any]:
+        """Return what `run.json` says of the software, which may change meanwhile."""
+        return {
+            "scheduler_job": scheduler_job(),
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "versions": software_versions(),
+            "libraries": {"tracer": _digests([self._redirect, self._tracer.library])},
+            "modules": digest_of_modules(_SCRIPTS / "run_program.py"),
+        }
 
     def _start_ranks(self, point: Point, shared: Path, *, is_last: bool) -> None:
         """Start all ranks by the system's launcher, and wait for their end."""
@@ -237,20 +262,34 @@ class ProgramLaunch:
                 f"{given.tasks}."
             )
 
-    def _write_run(
-        self,
-        point: Point,
-        folder: Path,
-        nodes: list[NodeNotes],
-        started: datetime,
-        *,
-        is_whole: bool,
+    def _write_run(self, point: Point, ended: EndedProgram) -> None:
+        """Write the run of a program that has ended; a failure says what is kept."""
+        folder = self.arguments.staging / point.path
+        nodes = read_notes(ended.shared)
+        if not any(node.facts["processes"] for node in nodes):
+            shutil.rmtree(ended.shared)
+            raise BenchmarkError(
+                "no process of the program was redirected, so its opens are not known; "
+                f"{NOT_REDIRECTED}."
+            )
+        try:
+            self._write_tables(point, folder, ended, nodes)
+        except _REASONS as error:
+            raise BenchmarkError(
+                f"the program has run at {point.path}, but its run cannot be written: "
+                f"{error_words(error).rstrip('.')}. What it did is kept in {folder}: "
+                "the next start writes the run, and does not run the program again. To "
+                "run it again, delete this folder."
+            ) from error
+        shutil.rmtree(ended.shared)
+
+    def _write_tables(
+        self, point: Point, folder: Path, ended: EndedProgram, nodes: list[NodeNotes]
     ) -> None:
-        """Write the tables of a run, and `run.json` last."""
+        """Write the tables of a run, then its logs, and `run.json` last."""
         manifest = read_table(self.arguments.manifest, "user_manifest")
         ended_ns = {
-            facts["rank"]: facts["ended_ns"]
-            for facts in _ended_ranks(self._shared(folder))
+            facts["rank"]: facts["ended_ns"] for facts in _ended_ranks(ended.shared)
         }
         opens, marks = opens_table(nodes), marks_table(nodes, ended_ns)
         filled = {node.number: node.facts["filled"] for node in nodes}
@@ -273,7 +312,10 @@ class ProgramLaunch:
             nodes, manifest, changed_files(manifest, self.dataset), marks
         )
         placed = self._write_decisions(folder, nodes, observed["n_epochs"], ended_ns)
-        shutil.rmtree(self._shared(folder))
+        placing = [one.facts for one in nodes if one.decisions is not None]
+        own = {tuple(one["copier"]) for one in placing}
+        # The counts of the calls stay until all else is written.
+        is_whole = self._tracer.end(_logs_of(folder), ended.ended_s, own)
         mark_complete(
             folder,
             {
@@ -282,17 +324,10 @@ class ProgramLaunch:
                 **self.description.as_json(),
                 "n_processes": 1 + max([0, *epochs["rank"], *opens["rank"]]),
                 "hosts": [node.facts["host"] for node in nodes],
-                "scheduler_job": scheduler_job(),
-                "started": started.isoformat(timespec="seconds"),
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
                 "tier_roots": _tier_roots(nodes),
                 "tracer": self._tracer.describe(),
                 "page_cache": self._page_cache(nodes),
-                "versions": software_versions(),
-                "libraries": {
-                    "tracer": _digests([self._redirect, self._tracer.library])
-                },
-                "modules": digest_of_modules(_SCRIPTS / "run_program.py"),
                 "machines": _machines(nodes),
                 "observed": observed
                 | {
@@ -301,6 +336,7 @@ class ProgramLaunch:
                     "dataset": os.path.realpath(self.dataset),
                 },
                 **placed,
+                **ended.facts,
             },
         )
 
@@ -345,9 +381,10 @@ class ProgramLaunch:
             meeting.join()
             if meeting.leads:
                 node = self._node(meeting)
-                given = with_preloadable_libraries(
-                    known | node.prepare(self._redirect), meeting.local
-                )
+                libraries = known | {"library": str(self._redirect)}
+                given = with_preloadable_libraries(libraries, meeting.local)
+                refuse_unloadable(self._command(str(self.dataset)), given)
+                given |= node.prepare(self._redirect, known["most_percent"])
                 prepare_tracing(given, len(node.manifest))
                 node.start_placing(given)
                 meeting.go(given)
@@ -358,7 +395,7 @@ class ProgramLaunch:
         except Terminated as error:
             fail(meeting, f"{error} ended the run.")
         except _REASONS as error:
-            fail(meeting, str(error))
+            fail(meeting, error_words(error))
         except Exception:
             if meeting:
                 meeting.fail()
@@ -392,19 +429,23 @@ class ProgramLaunch:
             self.arguments.launch,
         )
 
+    def _command(self, dataset: str) -> list[str]:
+        """Return the command for the path of the dataset."""
+        return command_of(list(self.description.program.command), dataset)
+
     def _run_command(
         self, meeting: Meeting, node: Node | None, prepared: dict[str, Any]
     ) -> None:
         """Run the command of this rank, and keep the node until all ranks end."""
-        keep = node.keeper.step if node else wait_a_little
+        keep = node.keep if node else wait_a_little
         step = while_none_fails(keep, meeting)
-        command = command_of(
-            list(self.description.program.command), prepared["dataset"]
-        )
+        command = self._command(prepared["dataset"])
         began_ns = time.monotonic_ns()
         most_s = self.arguments.minutes * 60.0
         library = Path(prepared["library"])
-        status = run_command(command, environment_of(prepared), most_s, step)
+        n_bytes = _NOTES_BYTES + (_OPENED_BYTES * len(node.manifest) if node else 0)
+        with reserved(meeting.shared / f"room-{meeting.rank}", n_bytes):
+            status = run_command(command, environment_of(prepared), most_s, step)
         note_end(meeting, began_ns, status)
         meeting.end(status)
         if status:
@@ -419,6 +460,11 @@ class ProgramLaunch:
             node.finish()
             # Who fails later lets all empty their LFS. A killed node says nothing.
             meeting.exchange("finished", None, most_s)
+
+
+def _logs_of(run: Path) -> Path:
+    """Return the folder of a run's logs."""
+    return (run / "logs").absolute()
 
 
 def dataset_folder(description: RunDescription) -> Path:

@@ -5,11 +5,13 @@ only what it adds.
 """
 
 import json
+import math
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
 from tierscope.storage.room import check_memory
 from tierscope.trace.program_records import HANDED
 
+_UNSEEN_S = 600.0  # in which a static starter has started something else
 NOT_REDIRECTED = (
     "expected a program that is linked dynamically, keeps its environment and runs in "
     "no container"
@@ -78,6 +81,7 @@ class Node:
         self.table: NodeTable | None = None
         self.keeper: NodeKeeper | None = None
         self.facts: dict[str, Any] = {}
+        self._looks_at_s: float | None = None
 
     @property
     def storage(self) -> LocalStorage:
@@ -101,11 +105,16 @@ class Node:
         """Return the real folder of each tier."""
         return {"gfs": str(self.dataset), "lfs": str(self._staged.folder)}
 
-    def prepare(self, library: Path) -> dict[str, Any]:
-        """Fill the LFS and make the table; return what its ranks must know."""
+    def prepare(self, library: Path, most_percent: int) -> dict[str, Any]:
+        """Fill the LFS and make the table; return what its ranks must know.
+
+        `most_percent` is the highest cache rate of this launch, which must fit, too.
+        """
         self.number = self.meeting.meet_nodes()
         on_lfs = files_at_start(self.description, self.point, self.manifest)
-        filled = self._fill(on_lfs)
+        highest = replace(self.point, cache_rate_percent=most_percent)
+        most = files_at_start(self.description, highest, self.manifest)
+        filled = self._fill(on_lfs, most)
         self._held = on_lfs
         resident = self._drop_pages(on_lfs)
         paths = self._make_table(on_lfs, library)
@@ -123,14 +132,19 @@ class Node:
         self.meeting.all_nodes_are_ready()
         return paths
 
-    def _fill(self, on_lfs: np.ndarray) -> dict[str, Any]:
-        """Make the LFS hold these files; return what that took."""
+    def _fill(self, on_lfs: np.ndarray, most: np.ndarray) -> dict[str, Any]:
+        """Make the LFS hold these files; return what that took.
+
+        There must be room for `most` files: a later point may need it.
+        """
         staged, cold = self._staged, self.description.training.cold
         staged.claim()
         if self.description.system.is_ideal:
             check_memory(self.storage.data_root.parent)
-        if self.meeting.n_nodes > 1:
-            claim = staged.difference(on_lfs).claim
+        if self.meeting.n_nodes == 1:
+            staged.check_room(most)
+        else:
+            claim = staged.difference(most).claim
             claims = self.meeting.exchange("claim", claim)
             if reason := why_no_room((tuple(place), *n) for place, *n in claims):
                 raise TierError(f"{self.storage.data_root.parent}: {reason}")
@@ -179,7 +193,6 @@ class Node:
             "settings": str(local / "darshan.conf"),
             "links": str(links),
             "notes": str(notes),
-            "library": str(library),
             "dataset": virtual or given,
             "traced": [str(links), os.path.realpath(given), str(handed)],
         }
@@ -205,6 +218,24 @@ class Node:
             Decisions(self.number, ranks[0]),
             lambda line: say(f"tierscope: node {self.number}: {line}"),
         )
+
+    def keep(self) -> None:
+        """Keep the node for a moment; refuse to go on with a program that is not seen.
+
+        In place it may run for hours, and none of its opens would be known.
+        """
+        self.keeper.step()
+        if self._looks_at_s is None:
+            in_place = self.description.program.in_place
+            self._looks_at_s = time.monotonic() + (_UNSEEN_S if in_place else math.inf)
+        if time.monotonic() < self._looks_at_s:
+            return
+        self._looks_at_s = math.inf
+        if not len(self.table.processes()):
+            raise BenchmarkError(
+                f"no process of the program was redirected in {_UNSEEN_S / 60:g} "
+                f"minutes, so its opens are not known; {NOT_REDIRECTED}."
+            )
 
     def _machine(self) -> dict[str, Any]:
         """Return what can change the speed of this machine."""

@@ -137,6 +137,10 @@ class StagedFiles:
         removed = np.flatnonzero(~on_lfs & (found != ABSENT))
         return Difference(copied, removed, self._claim_of(copied, removed))
 
+    def check_room(self, on_lfs: np.ndarray) -> None:
+        """Refuse to go on if the LFS could not hold these files; nothing is copied."""
+        self._check_change(self.difference(on_lfs))
+
     def fill(
         self,
         on_lfs: np.ndarray,
@@ -163,7 +167,7 @@ class StagedFiles:
         """
         start_s = time.perf_counter()
         change = self.difference(on_lfs)
-        self._check_room(change)
+        self._check_change(change)
         self._remove(change.removed)
         self._make_folders(change.copied)
         self._copy_all(change.copied, cold, report)
@@ -186,7 +190,7 @@ class StagedFiles:
         place = (platform.node(), os.stat(self.folder).st_dev)
         return place, n_blocks * state.f_frsize, state.f_bavail * state.f_frsize
 
-    def _check_room(self, change: Difference) -> None:
+    def _check_change(self, change: Difference) -> None:
         """Refuse a change for which there is no room."""
         root = self._storage.data_root.parent
         if reason := why_no_room([change.claim]):

@@ -6,17 +6,22 @@ start the program with the environment that the tracer needs.
 
 import dataclasses
 import os
-import time
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from tierscope.core.files import write_text
 from tierscope.core.validation import ConfigError
-from tierscope.logs.traced.call import Identity, this_call
-from tierscope.logs.traced.command import make_spools, traced_environment, write_logs
+from tierscope.logs.traced.call import Identity, left_folders, this_call
+from tierscope.logs.traced.command import (
+    make_spools,
+    refuse_without_writer,
+    traced_environment,
+    write_logs,
+)
 from tierscope.logs.traced.library import SEPARATORS
+from tierscope.logs.traced.trial import why_not_loaded
 from tierscope.trace.log import read_any_log
 from tierscope.trace.runtime import (
     BUILTIN,
@@ -43,20 +48,29 @@ class OwnTracer:
         self.interference: dict[str, Any] | None = None
 
     def begin(self, logs: Path) -> dict[str, str]:
-        """Return what the ranks must know."""
-        self._logs, self._call = logs, this_call()
-        self._spools = make_spools(logs, self._call)
-        return {"tracer": str(self.library), "spools": str(self._spools)}
+        """Return what the ranks must know; a ConfigError says that no log can be."""
+        refuse_without_writer()
+        return {
+            "tracer": str(self.library),
+            "spools": str(make_spools(logs, this_call())),
+        }
 
-    def end(self, own: Container[Identity]) -> bool:
-        """Write the logs; return whether nothing is missing that can be had.
+    def end(self, logs: Path, ended_s: float, own: Container[Identity]) -> bool:
+        """Write the logs; return whether none is partial.
 
-        `own` are processes of ours, which are not the program's.
+        `own` are processes of ours, which are not the program's. A ConfigError says
+        that a log could not be written; then the counts stay.
         """
-        ended = dataclasses.replace(self._call, ended_s=time.time())
-        end = write_logs(self._spools, self._logs, ended, own=own)
+        left = left_folders(logs)
+        if not left:
+            raise ConfigError(f"{logs}: has no counts of the program's calls any more.")
+        spools, call = left[0]
+        ended = dataclasses.replace(call, ended_s=ended_s)
+        end = write_logs(spools, logs, ended, own=own)
+        if not end.is_whole:
+            raise ConfigError(f"{logs}: a log could not be written, as is said above.")
         self.interference = dataclasses.asdict(end.interference)
-        return end.is_whole
+        return True
 
     def describe(self) -> dict[str, str]:
         """Return the tracer's part of `run.json`."""
@@ -76,33 +90,30 @@ class SiteTracer:
 
     def begin(self, logs: Path) -> dict[str, str]:
         """Return what the ranks must know; make the folders that Darshan expects."""
-        self._logs = logs
         now = datetime.now()
         for day in (now, now + timedelta(days=1)):
-            self._day_folder(day).mkdir(parents=True, exist_ok=True)
+            of_day = logs / f"{day.year}" / f"{day.month}" / f"{day.day}"
+            of_day.mkdir(parents=True, exist_ok=True)
         return {"tracer": str(self.library), "darshan_logs": str(logs)}
 
-    def _day_folder(self, day: datetime) -> Path:
-        return self._logs / f"{day.year}" / f"{day.month}" / f"{day.day}"
-
-    def end(self, own: Container[Identity]) -> bool:
+    def end(self, logs: Path, ended_s: float, own: Container[Identity]) -> bool:
         """Move all logs into one folder; a ConfigError says that there are none."""
-        found = [path for path in self._logs.rglob("*.darshan*") if path.is_file()]
+        found = [path for path in logs.rglob("*.darshan*") if path.is_file()]
         for path in found:
-            path.rename(self._logs / path.name)
-        for folder in sorted(self._logs.rglob("*"), reverse=True):
+            path.rename(logs / path.name)
+        for folder in sorted(logs.rglob("*"), reverse=True):
             if folder.is_dir():
                 folder.rmdir()
-        logs = sorted(self._logs.glob("*.darshan"))
-        if not logs:
+        whole = sorted(logs.glob("*.darshan"))
+        if not whole:
             raise ConfigError(
-                f"darshan.runtime: {self.library} left no log in {self._logs}, "
+                f"darshan.runtime: {self.library} left no log in {logs}, "
                 "expected a runtime that traces programs without MPI and knows "
                 "DARSHAN_LOGPATH."
             )
-        first = read_any_log(logs[0], may_be_empty=True)
+        first = read_any_log(whole[0], may_be_empty=True)
         self._version = first.metadata.get("lib_ver", "")
-        return len(logs) == len(found)  # others are partial
+        return len(whole) == len(found)  # others are partial
 
     def describe(self) -> dict[str, str]:
         """Return the tracer's part of `run.json`."""
@@ -137,6 +148,25 @@ def with_preloadable_libraries(node: Mapping[str, Any], folder: Path) -> dict[st
     return changed
 
 
+def refuse_unloadable(command: Sequence[str], node: Mapping[str, Any]) -> None:
+    """Refuse a command whose programs cannot load our libraries, before the LFS fills.
+
+    A ConfigError names the program, and says why.
+    """
+    libraries = [node["library"], node["tracer"]]
+    environ = os.environ | {"LD_PRELOAD": _preloaded(*libraries)}
+    if why := why_not_loaded(command, list(map(Path, libraries)), environ):
+        raise ConfigError(
+            f"loader.command: {why}, expected a program that loads what redirects and "
+            "traces its opens"
+        )
+
+
+def _preloaded(*libraries: str) -> str:
+    """Return `LD_PRELOAD` with libraries of ours before those of the user."""
+    return ":".join(filter(None, [*libraries, os.environ.get("LD_PRELOAD")]))
+
+
 def prepare_tracing(node: Mapping[str, Any], n_files: int) -> None:
     """Write the settings of a site's Darshan, by which it traces only the tiers.
 
@@ -169,10 +199,8 @@ def tracing_environment(node: Mapping[str, Any]) -> dict[str, str]:
         tracer, spools = Path(node["tracer"]), Path(node["spools"])
         return traced_environment(tracer, spools, node["traced"], before=[library])
     kept = {name: one for name, one in os.environ.items() if name not in OVERRIDES}
-    others = kept.get("LD_PRELOAD")
-    preloaded = filter(None, [str(library), node["tracer"], others])
     return kept | {
-        "LD_PRELOAD": ":".join(preloaded),
+        "LD_PRELOAD": _preloaded(str(library), node["tracer"]),
         "DARSHAN_CONFIG_PATH": node["settings"],
         "DARSHAN_LOGPATH": node["darshan_logs"],
         "DARSHAN_ENABLE_NONMPI": "1",

@@ -6,10 +6,12 @@ import secrets
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Container, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,7 +33,9 @@ from tierscope.logs.traced.call import (
     prepare_folder,
     this_call,
 )
+from tierscope.logs.traced.escapes import REASONS, escape_words, reason_of
 from tierscope.logs.traced.library import tracer_library
+from tierscope.logs.traced.trial import why_not_loaded
 
 if TYPE_CHECKING:
     from tierscope.logs.traced.processes import TracedProcess
@@ -67,6 +71,7 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
     library = tracer_library()
     for path in paths:
         _prefix(path)  # refuses before anything is made
+    refuse_without_writer()
     call = this_call()
     _tell_of_killed_calls(logs)
     spools = make_spools(logs, call)
@@ -78,6 +83,8 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
                     f"--paths: {path} does not exist; it is traced if the command "
                     "makes a file or folder of this name."
                 )
+        if why := why_not_loaded(command, [library], environment, REASONS):
+            _say(f"{why}: what it does will be in no log.")
         began_s = time.time()
         try:
             child = subprocess.Popen(
@@ -94,6 +101,21 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
         _certify(write_logs(spools, logs, finished, started))
     status = child.returncode
     return 128 - status if status < 0 else status
+
+
+def refuse_without_writer() -> None:
+    """Load what writes logs, before a command that may run for hours.
+
+    A ConfigError says what cannot be loaded.
+    """
+    try:
+        import_module("tierscope.logs.traced.processes")
+        import_module("tierscope.trace.log_writer").libdarshan_util()
+    except (ImportError, OSError) as error:
+        raise ConfigError(
+            f"{sys.prefix}: cannot write Darshan logs: {error}; expected the packages "
+            "that tierscope is installed with."
+        ) from error
 
 
 def recover(folder: Path) -> int:
@@ -209,8 +231,6 @@ class Started(NamedTuple):
 
     def why_unseen(self, logs: Path) -> str:
         """Return why it has not loaded the tracer."""
-        from tierscope.logs.traced.escapes import reason_of
-
         reason = reason_of(self.program, self.library)
         reason = reason or f"cannot read {self.library}, or cannot write to {logs}"
         return f"the command did not load the tracer: it {reason}."
@@ -228,9 +248,8 @@ def write_logs(
     The counts are removed, unless another try may give more. Processes of tierscope's
     `own` have logs, but are not those of which the end tells.
     """
-    # After the command: numpy and others take half a second.
+    # Not at the head: numpy and others take half a second.
     from tierscope.logs.traced.certificate import bytes_statement
-    from tierscope.logs.traced.escapes import escape_words
     from tierscope.logs.traced.processes import (
         interference_of,
         write_process_logs,

@@ -22,6 +22,8 @@ REASONS = {
     8: "is made by Go, whose calls do not pass through libc",
     9: "is the new root folder of a process",
 }
+# Nothing that such a program starts can load our library either, or it does not start.
+FATAL = frozenset({2, 5, 6, 7})
 # Lists the system's libraries, and reads no data: PyTorch starts it by Python's ctypes.
 _HARMLESS = {"/sbin/ldconfig", "/usr/sbin/ldconfig"}
 _NAMED = 3  # programs that lines name
@@ -57,8 +59,12 @@ def reason_of(program: str, library: Path) -> str:
     path = shutil.which(program)
     if path is None or not library.is_file():
         return ""
-    found = ctypes.CDLL(str(library)).tierscope_escape_of(os.fsencode(path))
-    return REASONS.get(found, "")
+    return REASONS.get(escape_of(path, library), "")
+
+
+def escape_of(path: str, library: Path) -> int:
+    """Return the number of the reason why a file does not load a library, or 0."""
+    return ctypes.CDLL(str(library)).tierscope_escape_of(os.fsencode(path))
 
 
 def escape_words(escapes: Iterable[Escape]) -> list[str]:

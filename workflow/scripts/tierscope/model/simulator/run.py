@@ -8,7 +8,6 @@ servers' slowness and the streams of service times, and differ only in the cache
 import platform
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from tierscope.model.simulator.epoch import (
 )
 from tierscope.model.simulator.events import NS_PER_S
 from tierscope.policies import held_files, strata
+from tierscope.storage.machine_facts import package_versions
 from tierscope.storage.queueing_network import Network, Workload, network_of
 
 # Streams of random numbers; pinning has stream 1.
@@ -414,5 +414,5 @@ def describe(description: RunDescription) -> dict[str, Any]:
 
 def software_versions() -> dict[str, str]:
     """Return the versions of all software in a simulation."""
-    packages = {name: version(name) for name in ("numpy", "numba", "llvmlite")}
+    packages = package_versions(("numpy", "numba", "llvmlite"))
     return {"python": platform.python_version(), **packages}

@@ -1,0 +1,32 @@
+"""What a program did is kept from its end until its run is written."""
+
+import shutil
+
+from tierscope.benchmark.programs.kept import (
+    ended_program,
+    mark_begun,
+    mark_ended,
+    meeting_folder,
+    reserved,
+)
+
+
+def test_program_is_kept_from_its_end_on_until_its_folder_is_removed(tmp_path):
+    shared = meeting_folder(tmp_path, "1-name")
+    assert ended_program(tmp_path) is None
+    shared.mkdir()
+    mark_begun(shared, {"started": "now"})
+    assert ended_program(tmp_path) is None
+    mark_ended(shared)
+    kept = ended_program(tmp_path)
+    assert (kept.shared, kept.facts) == (shared, {"started": "now"})
+    assert kept.ended_s > 0
+    shutil.rmtree(shared)
+    assert ended_program(tmp_path) is None
+
+
+def test_room_is_held_while_the_program_runs_and_free_afterwards(tmp_path):
+    path = tmp_path / "room"
+    with reserved(path, 1 << 16):
+        assert path.stat().st_blocks * 512 >= 1 << 16
+    assert not path.exists()

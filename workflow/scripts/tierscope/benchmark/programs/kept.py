@@ -1,0 +1,74 @@
+"""What a program did stays until its run is written, by a later launch if need be.
+
+The folder in which the nodes of a run meet says how far the run is. Its last step needs
+no room, as the disk may be full.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tierscope.core.files import write_text
+
+_BEGUN, _ENDED = "begun.json", "ended.json"
+_NODES = ".nodes-"
+
+
+@dataclass(frozen=True)
+class EndedProgram:
+    """A program that has run to its end on all ranks.
+
+    Parameters
+    ----------
+    shared : Path
+        The folder in which its nodes have met.
+    facts : mapping
+        What its launch knew before: a part of `run.json`.
+    ended_s : float
+        When it ended, in seconds since 1970.
+    """
+
+    shared: Path
+    facts: Mapping[str, Any]
+    ended_s: float
+
+
+def meeting_folder(run: Path, launch: str) -> Path:
+    """Return where the nodes of a run meet; ranks of a first try know another one.
+
+    They may still be ending on a node that is down.
+    """
+    return (run / f"{_NODES}{launch}").absolute()
+
+
+@contextmanager
+def reserved(path: Path, n_bytes: int) -> Iterator[None]:
+    """Hold room for what is written afterwards: a program may fill the disk."""
+    with path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def mark_begun(shared: Path, facts: Mapping[str, Any]) -> None:
+    """Write down what is known before the program starts."""
+    write_text(shared / _BEGUN, json.dumps(facts))
+
+
+def mark_ended(shared: Path) -> None:
+    """Say that the program has ended on all ranks."""
+    (shared / _BEGUN).rename(shared / _ENDED)
+
+
+def ended_program(run: Path) -> EndedProgram | None:
+    """Return the program that has ended in the folder of a run, if its run lacks."""
+    for path in sorted(run.glob(f"{_NODES}*/{_ENDED}")):
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        return EndedProgram(path.parent.absolute(), facts, path.stat().st_ctime)
+    return None
