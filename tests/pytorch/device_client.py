@@ -16,8 +16,14 @@ sys.path.append(str(Path(__file__).parents[1]))
 from stand_in import Cuda, Queue, RealClock
 
 _ASKED = [
-    *("is_initialized", "device_count", "memory_allocated", "memory_reserved"),
-    *("current_stream", "is_current_stream_capturing", "Event", "Stream"),
+    "is_initialized",
+    "device_count",
+    "memory_allocated",
+    "memory_reserved",
+    "current_stream",
+    "is_current_stream_capturing",
+    "Event",
+    "Stream",
 ]
 
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from descriptions import describe_scenario
 from tierscope.benchmark.programs import launch
+from tierscope.benchmark.programs.ended.results import EPOCH, WHOLE_RUN, NodeNotes
 from tierscope.benchmark.programs.launch import dataset_folder
-from tierscope.benchmark.programs.results import EPOCH, WHOLE_RUN, NodeNotes
 
 PROGRAM = {"command": ["train", "{dataset}"], "in_place": False}
 MANIFEST = pd.DataFrame({"path": ["a", "b"], "size_bytes": [10, 20]})

@@ -27,7 +27,7 @@ import pandas as pd
 
 from tierscope.benchmark.keeper import LAUNCH_LOCK, inherited
 from tierscope.benchmark.processes import BenchmarkError
-from tierscope.benchmark.programs.kept import (
+from tierscope.benchmark.programs.ended.kept import (
     EndedProgram,
     ended_program,
     mark_begun,
@@ -35,30 +35,11 @@ from tierscope.benchmark.programs.kept import (
     meeting_folder,
     reserved,
 )
-from tierscope.benchmark.programs.meeting import (
-    Meeting,
-    OtherFailed,
-    folder_in_memory,
-    launched_rank,
-    node_key,
-    remove_folders_of_killed_launches,
-)
-from tierscope.benchmark.programs.node import NOT_REDIRECTED, Node, files_at_start
-from tierscope.benchmark.programs.own_changes import (
+from tierscope.benchmark.programs.ended.own_changes import (
     changed_by_program,
     own_changes_words,
 )
-from tierscope.benchmark.programs.rank import (
-    command_of,
-    environment_of,
-    fail,
-    note_end,
-    run_command,
-    status_words,
-    wait_a_little,
-    while_none_fails,
-)
-from tierscope.benchmark.programs.results import (
+from tierscope.benchmark.programs.ended.results import (
     EPOCH,
     EVALUATION,
     NodeNotes,
@@ -73,6 +54,25 @@ from tierscope.benchmark.programs.results import (
     processes_table,
     read_notes,
     with_steps,
+)
+from tierscope.benchmark.programs.meeting import (
+    Meeting,
+    OtherFailed,
+    folder_in_memory,
+    launched_rank,
+    node_key,
+    remove_folders_of_killed_launches,
+)
+from tierscope.benchmark.programs.node import NOT_REDIRECTED, Node, files_at_start
+from tierscope.benchmark.programs.rank import (
+    command_of,
+    environment_of,
+    fail,
+    note_end,
+    run_command,
+    status_words,
+    wait_a_little,
+    while_none_fails,
 )
 from tierscope.benchmark.programs.tracing import (
     make_tracer,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from tierscope.analysis.training.stalls import limits
+from tierscope.analysis.training.stalls import largest_stalls
 from tierscope.core.columns import CLASSES
 from tierscope.core.description import run_keys
 from tierscope.core.scenario import Point
@@ -48,7 +48,7 @@ def simulate_pace(
 
 
 def limit_of(plan: Plan, n: int, points: Sequence[Point]) -> str:
-    """Return what limits some accelerators, as `analysis.training.stalls.limits`.
+    """Return what limits some accelerators, as `analysis.training.stalls.largest_stalls`.
 
     The stall of a class is by how much the epoch is shorter if the class costs nothing;
     a mean over the points, which are repetitions of a cache rate.
@@ -58,7 +58,7 @@ def limit_of(plan: Plan, n: int, points: Sequence[Point]) -> str:
     table = pd.DataFrame({"part": means_s.index, "stall_s": means_s.to_numpy()})
     keys = run_keys(plan.description, points[0])
     table = table.assign(**keys, execution_time_s=execution_s, first_wait_s=0.0)
-    return limits(table).iloc[0]
+    return largest_stalls(table).iloc[0]
 
 
 def _times(plan: Plan, n: int, point: Point) -> dict[str, float]:

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from tierscope.benchmark.programs.results import (
+from tierscope.benchmark.programs.ended.results import (
     AFTER_LOOPS,
     EPOCH,
     EVALUATION,

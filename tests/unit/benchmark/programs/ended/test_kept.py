@@ -2,7 +2,7 @@
 
 import shutil
 
-from tierscope.benchmark.programs.kept import (
+from tierscope.benchmark.programs.ended.kept import (
     ended_program,
     mark_begun,
     mark_ended,

@@ -2,7 +2,7 @@ import json
 import os
 
 import pytest
-from tierscope.benchmark.programs.own_changes import (
+from tierscope.benchmark.programs.ended.own_changes import (
     changed_by_program,
     own_changes_words,
 )

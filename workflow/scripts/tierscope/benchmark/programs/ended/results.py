@@ -17,7 +17,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from tierscope.benchmark.programs.after_training import LoopEnd, begins_of, loop_ends
+from tierscope.benchmark.programs.ended.after_training import (
+    LoopEnd,
+    begins_of,
+    loop_ends,
+)
 from tierscope.benchmark.programs.keeper import IO_COUNTS, TIERS
 from tierscope.core.columns import AFTER, AFTER_TRAINING, TABLES
 from tierscope.core.columns.benchmark import STEPS
