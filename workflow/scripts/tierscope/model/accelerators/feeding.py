@@ -48,7 +48,7 @@ def simulate_pace(
 
 
 def limit_of(plan: Plan, n: int, points: Sequence[Point]) -> str:
-    """Return what limits some accelerators, as `analysis.training.stalls.largest_stalls`.
+    """Return what limits some accelerators, as `stalls.largest_stalls`.
 
     The stall of a class is by how much the epoch is shorter if the class costs nothing;
     a mean over the points, which are repetitions of a cache rate.
