@@ -87,7 +87,7 @@ def test_log_is_short_and_plain(finished):
     assert max(map(len, lines)) < 250
     assert "\x1b" not in output
     assert "\r" not in output
-    assert "5 of 5 points, 23 of 23 jobs" in output
+    assert "5 of 5 points, 24 of 24 jobs" in output
 
 
 def test_unknown_target_is_answered_with_all_targets(finished):
