@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 from tierscope.benchmark.programs import table as module
-from tierscope.benchmark.programs.table import MARKED, OPENED_LFS, NodeTable
+from tierscope.benchmark.programs.table import COUNTS, MARKED, OPENED_LFS, NodeTable
 from tierscope.core.validation import ConfigError
 
 
@@ -66,8 +66,11 @@ def test_table_is_of_this_user_and_says_which_files_are_on_the_lfs(make, tmp_pat
 def test_program_that_reads_no_data_is_not_said_to_escape(make):
     """PyTorch starts it at its import."""
     table = make()
-    table._header["escaped"][:2]["path"] = b"/sbin/ldconfig", b"/bin/train"
-    table._header["escaped"][:2]["reason"] = 1
+    table._header["counts"][COUNTS.index("escapes")] = 2
+    table._header["escaped"][0] = 1, b"/sbin/ldconfig"
+    assert table.counts()["escapes"] == 0
+    table._header["escaped"][1] = 1, b"/bin/train"
+    assert table.counts()["escapes"] == 2
     assert table.escaped() == ["/bin/train (is linked statically)"]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from tierscope.core.files import written_whole
 from tierscope.core.validation import ConfigError
-from tierscope.logs.traced.escapes import Escape
+from tierscope.logs.traced.escapes import HARMLESS, Escape
 
 (
     OPENED_GFS,
@@ -395,9 +395,17 @@ class NodeTable:
         return processes
 
     def counts(self) -> dict[str, int]:
-        """Return how often happened what is rare, by `COUNTS`."""
+        """Return how often happened what is rare, by `COUNTS`.
+
+        Starts of programs that are all known and harmless are no escapes.
+        """
         stored = self._header["counts"]
-        return {name: int(stored[i]) for i, name in enumerate(COUNTS)}
+        found = {name: int(stored[i]) for i, name in enumerate(COUNTS)}
+        escaped = self._header["escaped"]
+        noted = escaped[escaped["reason"] != 0]
+        if len(noted) < len(escaped) and {*map(os.fsdecode, noted["path"])} <= HARMLESS:
+            found["escapes"] = 0
+        return found
 
     def escaped(self) -> list[str]:
         """Return the programs that were executed without the library, and why."""

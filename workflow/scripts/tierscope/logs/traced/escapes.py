@@ -25,7 +25,7 @@ REASONS = {
 # Nothing that such a program starts can load our library either, or it does not start.
 FATAL = frozenset({2, 5, 6, 7})
 # Lists the system's libraries, and reads no data: PyTorch starts it by Python's ctypes.
-_HARMLESS = {"/sbin/ldconfig", "/usr/sbin/ldconfig"}
+HARMLESS = {"/sbin/ldconfig", "/usr/sbin/ldconfig"}
 _NAMED = 3  # programs that lines name
 
 
@@ -44,7 +44,7 @@ class Escape(NamedTuple):
     @classmethod
     def of(cls, program: str, reason: int) -> "Escape | None":
         """Return the escape of a program, None if there is none or it is harmless."""
-        is_one = program and program not in _HARMLESS and reason in REASONS
+        is_one = program and program not in HARMLESS and reason in REASONS
         return cls(program, reason) if is_one else None
 
     def __str__(self) -> str:
