@@ -66,6 +66,18 @@ def test_storage_is_without_what_warm_up_differs_by_where_both_runs_know_it():
     assert storage_time(real, ideal([(5, 6), (7, 6)]))["storage_s"].tolist() == [4.5]
 
 
+def test_what_no_storage_makes_shorter_has_the_warm_up_of_the_run_itself():
+    values = {"execution_time_s": 10.0, "ideal_time_s": 9.0, "storage_s": 3.5}
+    values |= {"warmup_s": 0.5, "ideal_warmup_s": 3.0, "storage_interval_s": 0.1}
+    sentence = storage_sentence(row(**values))
+    assert sentence.startswith(
+        "Of 10.0 s an epoch at cache rate 0 %, 3.5 ± 0.1 s are storage; no storage, "
+        "however fast, makes an epoch shorter than 6.5 s."
+    )
+    unknown = storage_sentence(row(**values | {"ideal_warmup_s": math.nan}))
+    assert "shorter than 9.0 s" in unknown
+
+
 def test_one_process_whose_computation_is_a_least_makes_that_of_the_point_one():
     real = epochs([(9, 10), (11, 12)])
     real.loc[2, "least_because"] = "no events"

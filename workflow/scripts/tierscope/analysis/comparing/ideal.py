@@ -175,7 +175,9 @@ class _Sentences:
         self._others = self._of_others() if self._is_seen else [_UNSEEN]
         # What no storage takes away; what a program does beside its loop may be in it.
         ideal_other_s = row["ideal_other_s"] if self._is_seen else 0.0
-        self._left_s = max(0.0, row["ideal_time_s"] - ideal_other_s)
+        longer_s = row["warmup_s"] - row["ideal_warmup_s"]  # not the ideal run's own
+        left_s = row["ideal_time_s"] - ideal_other_s
+        self._left_s = max(0.0, left_s + (0.0 if math.isnan(longer_s) else longer_s))
         self._is_exact = self._is_seen and not self._is_much(row["beside_s"])
         self._rest = "the processor's"
         if row["compute_time_s"] != 0:  # or not known
