@@ -150,6 +150,16 @@ def test_where_nothing_hides_io_time_the_class_with_most_limits_without_a_word()
     assert advice_on(table) == (True, "")
 
 
+def test_ideal_runs_of_a_training_that_computes_nothing_do_not_say_that_it_hides():
+    table = limits({0: (5, 1), 50: (0.2, 0.3)}, may_hide=False, compute_time_s=0.0)
+    head, ours = limit_notes(table, scenario_titles(pd.DataFrame([SCENARIO])))
+    assert head.startswith("The processor may take most of the time. Storage limits ")
+    assert "where there is none" not in head
+    assert "GFS-META at 0" in ours
+    assert "processor at 50" in ours
+    assert "omputation" not in head + ours
+
+
 def test_a_program_without_ideal_runs_is_undecided_with_the_way_to_decide():
     table = limits(None)
     assert limits_of(table, SCENARIO)["storage"].tolist() == ["undecided"] * 3

@@ -50,7 +50,7 @@ IDEAL_HINT = "only ideal runs tell (--ideal DIRECTORY or sweep.ideal)"
 METHOD = (
     "Storage limits where its part of the epoch, the difference to ideal runs, is "
     f"above 0 and may reach {LEAST_STORAGE_PERCENT} %; it is undecided where the "
-    "interval of that part holds 0 and reaches further, or where there is none"
+    "interval of that part holds 0 and reaches further"
 )
 _POINT = [*SCENARIO, "cache_rate_percent"]
 _NONE = math.nan
@@ -161,6 +161,7 @@ def decide_limits(
         .fillna(0)
         .astype(int),
         is_shortest=table.index.isin(shortest),
+        may_hide=may_hide,
         epoch=epoch,
     )
     return table.reset_index()[list(TABLES["limits"])]
@@ -193,8 +194,18 @@ def besides_storage(points: pd.DataFrame) -> pd.Series:
 
 
 def is_plain(limits: pd.DataFrame) -> bool:
-    """Return whether nothing hides I/O time, so that its largest class limits."""
+    """Return whether the largest class limits, as nothing hides I/O time.
+
+    Ideal runs may tell that storage does not limit such a training either.
+    """
     return limits["why"].eq(NOTHING_HIDES).all()
+
+
+def doubt_words(limits: pd.DataFrame) -> str:
+    """Return why the class with the most I/O time need not limit, without a stop."""
+    if limits["may_hide"].any():
+        return "Computation may hide I/O time"
+    return "The processor may take most of the time"
 
 
 def limits_of(limits: pd.DataFrame, scenario: Mapping[str, Any]) -> pd.DataFrame:
@@ -286,7 +297,7 @@ def _percent(percent: float) -> str:
 
 
 def limit_notes(limits: pd.DataFrame, scenarios: pd.DataFrame) -> list[str]:
-    """Return sentences that say what limits; none where nothing hides I/O time.
+    """Return sentences that say what limits; none if `is_plain`.
 
     Parameters
     ----------
@@ -297,7 +308,7 @@ def limit_notes(limits: pd.DataFrame, scenarios: pd.DataFrame) -> list[str]:
     """
     if is_plain(limits):
         return []
-    notes = [f"Computation may hide I/O time. {limits_method(limits)}."]
+    notes = [f"{doubt_words(limits)}. {limits_method(limits)}."]
     for scenario in scenarios.to_dict("records"):
         words = limited_words(limits_of(limits, scenario)).replace("\n", ", ")
         notes.append(f"{scenario['title']}: {words}.")
@@ -317,7 +328,8 @@ def limits_method(limits: pd.DataFrame) -> str:
     named = "most I/O time"
     if limits["named_by"].eq(BY_STALL).any():
         named = "the largest stall by the model"
-    return f"{METHOD}. If it limits, it is by the class with {named}"
+    unknown = ", or where there is none" if limits["may_hide"].any() else ""
+    return f"{METHOD}{unknown}. If it limits, it is by the class with {named}"
 
 
 def advice_on(rows: pd.DataFrame, phase: str = "epoch") -> Advice:

@@ -283,6 +283,7 @@ _LIMITS: Columns = {
     "is_shortest": flag(
         "Whether the epoch is the shortest of the scenario; false without ideal runs."
     ),
+    "may_hide": flag("Whether computation may hide I/O time, as that of a program."),
 }
 
 _GOALS: Columns = {

@@ -14,7 +14,7 @@ from tierscope.analysis.comparing.policies import warming_policies
 from tierscope.analysis.comparing.savings import best_policy_words
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.scorecard import scorecard_title
-from tierscope.analysis.training.limit import ideal_notes, is_plain, limits_method
+from tierscope.analysis.training.limit import doubt_words, ideal_notes, limits_method
 from tierscope.analysis.training.other_io import MOUNT_NAMES
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin, source_note
@@ -158,7 +158,7 @@ def report_context(
     warming = warming_policies(background, epoch)
     further = {"estimates": estimates, "is_warming": bool(warming)}
     beside = None
-    if statements is None and not is_plain(limits):
+    if statements is None and (stalls is not None or limits["may_hide"].any()):
         beside = times_beside_stalls(breakdown, stalls, limits, titles, epoch)
     return {
         "policy": content_policy(),
@@ -180,6 +180,7 @@ def report_context(
             breakdown, spread, goals, combinations, limits, titles, epoch, **further
         ),
         "limits_method": limits_method(limits),
+        "doubt": doubt_words(limits),
         "beside_stalls": beside,
         "knows_stalls": stalls is not None,
         "best_policy": best_policy_words(policy_summary),
