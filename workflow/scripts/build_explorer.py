@@ -33,6 +33,7 @@ if __name__ == "__main__":
     else:
         goal = UtilisationGoal(params.percent)
     limits = read_table(snakemake.input.limits, "limits")
+    advice = advice_on(select_scenario(limits, params.scenario), origin.phase)
     start = Start(
         scenario=params.scenario,
         epoch=epoch,
@@ -41,11 +42,11 @@ if __name__ == "__main__":
         method=params.method,
         origin=origin,
         limits=limits,
+        advice=advice,
         **params.search,
     )
     stalls = snakemake.input.stalls
     stalls = read_table(stalls, "class_stalls") if stalls else None
-    advice = advice_on(select_scenario(limits, params.scenario), origin.phase)
     scenarios = scenario_titles(io_time, params.dataset_titles)
     explorer = build_explorer(
         io_time,
@@ -59,7 +60,7 @@ if __name__ == "__main__":
         pairs=params.pairs,
         model=params.model,
         stalls=stalls,
-        note=" ".join(filter(None, [advice.words, *limit_notes(limits, scenarios)])),
+        note=" ".join(limit_notes(limits, scenarios)),
     )
     write_text(snakemake.output.explorer, explorer)
     print(f"{len(explorer.encode()) / 2**20:.1f} MiB")

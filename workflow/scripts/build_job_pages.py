@@ -18,7 +18,7 @@ from tierscope.figures.style import save_figure
 from tierscope.pages.document import Picture, render
 from tierscope.pages.logs.explorer import explorer_data, job_explorer
 from tierscope.pages.logs.folders import EXPLORER, FLEET, REPORT, folder_names
-from tierscope.pages.logs.job_page import OF_JOBS, job_page, rows_of_job
+from tierscope.pages.logs.job_page import OF_JOBS, job_advice, job_page, rows_of_job
 
 _TITLES = {
     "breakdown": "I/O time of the slowest process by class",
@@ -71,6 +71,7 @@ def build_pages(
         explorer = job_explorer(
             data,
             job,
+            advice=job_advice(of),
             page=templates["explorer_page"],
             computation=templates["explorer_computation"],
             provenance=str(provenance),

@@ -1,14 +1,18 @@
 import json
 import re
+from dataclasses import replace
 
 import job_tables
 import pytest
 from job_tables import LFS_META, LFS_READ, LFS_WRITE, META, READ, STDIO, tables_of
 from pages import TEMPLATES, Page
 from tierscope.analysis.breakdown import break_down
+from tierscope.analysis.training.limit import Advice
 from tierscope.pages.logs.explorer import ExplorerData, explorer_data, job_explorer
+from tierscope.pages.logs.job_page import job_advice
 
 EXPLORER = {
+    "advice": Advice(),
     "page": (TEMPLATES / "explorer.html").read_text(),
     "computation": (TEMPLATES / "explorer.vega.yaml").read_text(),
     "provenance": "Darshan logs, test",
@@ -188,6 +192,18 @@ def test_the_page_of_a_job_has_no_words_about_sweeps():
     text = Page(page).text
     for word in ("LFS", "how many files", "interval", "scenario shown", "experiment"):
         assert word not in text
+
+
+@pytest.mark.parametrize(("run_time_s", "is_given"), [(20.0, True), (100.0, False)])
+def test_a_job_with_little_io_time_is_recommended_nothing(run_time_s, is_given):
+    job = replace(job_tables.exact_job(), run_time_s=run_time_s)
+    advice = job_advice(tables_of(job))
+    page = job_explorer(data_of(job), job.name, **EXPLORER | {"advice": advice})
+    assert ("[true][scenario]" in page, "[false][scenario]" in page) == (
+        is_given,
+        not is_given,
+    )
+    assert ("so storage hardly limits this job" in Page(page).text) != is_given
 
 
 def test_a_hostile_name_is_no_html():

@@ -23,6 +23,7 @@ from tierscope.analysis.breakdown import (
 )
 from tierscope.analysis.intervals import NO_INTERVAL, best_rates, interval
 from tierscope.analysis.training.limit import (
+    Advice,
     advice_on,
     is_plain,
     limits_of,
@@ -84,6 +85,8 @@ class Start:
         Where the numbers come from: it knows what epochs and cache rates are.
     limits : DataFrame, optional
         Table ``limits``; of a job nobody decides what limits.
+    advice : Advice, optional
+        Whether an improvement may be recommended for what is shown first.
     """
 
     scenario: Mapping[str, str | int]
@@ -100,6 +103,7 @@ class Start:
     is_job: bool = False
     origin: Origin = field(default_factory=lambda: Origin(""))
     limits: pd.DataFrame | None = None
+    advice: Advice = field(default_factory=Advice)
 
     @property
     def is_utilisation(self) -> bool:
@@ -114,7 +118,7 @@ class Start:
     def recommends(self, scenario: Mapping[str, Any]) -> bool:
         """Return whether an improvement may be recommended for a scenario."""
         if self.limits is None:
-            return True
+            return self.advice.is_given
         return advice_on(limits_of(self.limits, scenario)).is_given
 
     @property

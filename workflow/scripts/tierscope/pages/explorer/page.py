@@ -122,7 +122,7 @@ def build_explorer(
     model : str, optional
         What the model is (`tierscope.core.provenance.model_words`).
     note : str, optional
-        What a reader must know before all else.
+        What a reader must know before all else, besides the advice.
     stalls : DataFrame, optional
         Table ``class_stalls``, if the training computes and a model tells the stall.
 
@@ -170,7 +170,7 @@ def build_explorer(
         "grid_words": _grid_words(start),
         "model_words": _model_words(start, model, estimates) if answers else "",
         "known_words": answers.words if answers else "",
-        "note": note,
+        "note": " ".join(filter(None, [start.advice.words, note])),
     }
     spec = specification(points, scenarios, best, start, computation, answers)
     (sweep,) = (table for table in spec["data"] if table["name"] == "sweep")

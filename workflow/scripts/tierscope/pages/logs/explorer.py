@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import process_times
+from tierscope.analysis.training.limit import Advice
 from tierscope.analysis.whatif import Goal
 from tierscope.core.columns import CLASSES
 from tierscope.core.tables import check_table
@@ -178,6 +179,7 @@ def job_explorer(
     data: ExplorerData,
     job: str,
     *,
+    advice: Advice,
     page: str,
     computation: str,
     provenance: str,
@@ -190,6 +192,8 @@ def job_explorer(
         What `explorer_data` returns.
     job : str
         Its name.
+    advice : Advice
+        What `tierscope.pages.logs.job_page.job_advice` returns.
     page, computation, provenance
         As for `tierscope.pages.explorer.page.build_explorer`.
 
@@ -214,6 +218,7 @@ def job_explorer(
         cost_per_percent=dict.fromkeys(CLASSES, 1),
         labels=data.labels,
         is_job=True,
+        advice=advice,
     )
     return build_explorer(
         data.io_time,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.analysis.training.limit import LEAST_STORAGE_PERCENT
+from tierscope.analysis.training.limit import LEAST_STORAGE_PERCENT, Advice
 from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS, RULE
 from tierscope.core.provenance import RULE_NOTE, Origin
 from tierscope.core.words import (
@@ -273,9 +273,9 @@ def _whatif(of: Mapping[str, pd.DataFrame]) -> Section:
         items = [Words(text), Table("Improvements", table, list(table.columns[1:]))]
         if n_left:
             items.append(Words(more_words(n_left, "job_estimates")))
-    most_percent = slowest["run_most_percent"]
-    if items and most_percent < LEAST_STORAGE_PERCENT:
-        items.append(Words(_little_words(most_percent)))
+    advice = job_advice(of)
+    if items and not advice.is_given:
+        items.append(Words(advice.words))
     elif not combinations.empty:
         goal = number_words(combinations["goal_s"].iloc[0])
         text = (
@@ -293,11 +293,18 @@ def _whatif(of: Mapping[str, pd.DataFrame]) -> Section:
     return Section("whatif", "If storage were faster", items)
 
 
-def _little_words(most_percent: float) -> str:
-    """Return why no improvement is recommended for a job with little I/O time."""
-    return (
+def job_advice(of: Mapping[str, pd.DataFrame]) -> Advice:
+    """Return that no improvement is recommended for a job with little I/O time.
+
+    `of` is what `rows_of_job` returns.
+    """
+    most_percent = whole_job(of["job_slowest"])["run_most_percent"].iloc[0]
+    if not most_percent < LEAST_STORAGE_PERCENT:  # or not known
+        return Advice()
+    return Advice(
+        False,
         f"No process spends more than {number_words(most_percent)} % of the run time "
-        "on I/O, so storage hardly limits this job, and no combination is recommended."
+        "on I/O, so storage hardly limits this job, and no combination is recommended.",
     )
 
 
