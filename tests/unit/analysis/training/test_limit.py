@@ -123,6 +123,15 @@ def test_each_stretch_of_cache_rates_says_what_limits_it():
     ]
 
 
+@pytest.mark.parametrize("rates", [(0, 50), (50, 0)])
+def test_repetitions_of_a_stretch_decide_only_if_they_decide_all_its_points(rates):
+    """One point has a spread that no number of repetitions makes small enough."""
+    parts = zip(rates, ((0.5, 1), (1.0, 60.0)), strict=True)
+    table = limits(dict(sorted(parts)))
+    (words,) = plain(limited_words(limits_of(table, SCENARIO)))
+    assert "even 1000 repetitions would not decide" in words
+
+
 def test_the_largest_stall_names_the_class_where_a_model_tells_it():
     stalls = class_stalls(
         {0: (0, 0, 9, 0, 0), 50: (2, 0, 0, 0, 9), 100: (0, 0, 0, 0, 0)}

@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import select_epoch
@@ -268,7 +269,7 @@ def _name(row: Mapping[str, Any]) -> str:
 
 def _in_brackets(points: list[Mapping[str, Any]]) -> str:
     """Return what storage is at most, or what it would be and what decides it."""
-    first, most = points[0], max(row["most_percent"] for row in points)
+    first, most = points[0], _largest(points, "most_percent")
     if first["storage"] == NO_LIMIT:
         return f" (storage at most {_percent(most)} of the epoch)"
     if first["storage"] != UNDECIDED:
@@ -276,8 +277,13 @@ def _in_brackets(points: list[Mapping[str, Any]]) -> str:
     label = limit_label(first["limit"])
     if first["limit"] == NOT_KNOWN:
         label = "of which class is not known"
-    n_deciding = max(row["n_deciding"] for row in points)
+    n_deciding = _largest(points, "n_deciding")
     return f" ({label} if storage limits; {_what_decides(first['why'], n_deciding)})"
+
+
+def _largest(points: list[Mapping[str, Any]], name: str) -> float:
+    """Return the largest number of some points, missing if it is of any."""
+    return float(np.max([row[name] for row in points]))
 
 
 def _what_decides(why: str, n_deciding: float) -> str:
