@@ -78,6 +78,16 @@ def test_what_no_storage_makes_shorter_has_the_warm_up_of_the_run_itself():
     assert "shorter than 9.0 s" in unknown
 
 
+@pytest.mark.parametrize("storage_s", [0.1, 0.0, -0.5])
+def test_au_is_said_where_storage_cannot_be_told_from_0(storage_s):
+    values = {"storage_s": storage_s, "ideal_time_s": 41.2 - storage_s}
+    values |= {"compute_time_s": 39.0, "utilisation_percent": 94.7}
+    sentence = storage_sentence(row(**values | {"ideal_utilisation_percent": 96.0}))
+    assert sentence.endswith(" The accelerators are used 94.7 % of the time (AU).")
+    least = storage_sentence(row(**values | {"least_because": "no events"}))
+    assert "The accelerators are used at least 94.7 % of the time (AU)." in least
+
+
 def test_one_process_whose_computation_is_a_least_makes_that_of_the_point_one():
     real = epochs([(9, 10), (11, 12)])
     real.loc[2, "least_because"] = "no events"

@@ -282,17 +282,20 @@ class _Sentences:
         return f"no storage, however fast, makes {self._a_phase} shorter than {left} s"
 
     def _further(self) -> list[str]:
-        """Return sentences on the rest, where storage's part can be told."""
-        if is_untold(self._row) or self._row["storage_s"] < _ROUNDING:
-            return []
-        words = _utilisation_words(self._row)
-        if self._is_exact and self._left_s <= self._whole_s < 2 * self._left_s:
+        """Return sentences on the rest, and on AU."""
+        is_told = not is_untold(self._row) and self._row["storage_s"] >= _ROUNDING
+        words = _utilisation_words(self._row, is_told)
+        is_most = self._is_exact and self._left_s <= self._whole_s < 2 * self._left_s
+        if is_told and is_most:
             words.insert(0, f"Most of the {self._phase} is {self._rest}.")
         return words
 
 
-def _utilisation_words(row: Mapping[str, Any]) -> list[str]:
-    """Return the AU and what it is at most, if the training computes."""
+def _utilisation_words(row: Mapping[str, Any], is_told: bool) -> list[str]:
+    """Return the AU if the training computes, and what it is at most.
+
+    Nothing is said of the latter unless storage's part can be told.
+    """
     now, ideal = row["utilisation_percent"], row["ideal_utilisation_percent"]
     if not now > 0:  # or not known
         return []
@@ -302,6 +305,8 @@ def _utilisation_words(row: Mapping[str, Any]) -> list[str]:
     words = f"The accelerators are used {now:.3g} % of the time (AU)"
     if has_other_loop(row):
         words += f" (as the loop sees it {row['loop_utilisation_percent']:.3g} %)"
+    if not is_told:
+        return [f"{words}."]
     if ideal > now:
         return [f"{words}, with storage that costs nothing {ideal:.3g} %."]
     return [f"{words}; the ideal runs do not tell how much more is possible."]
