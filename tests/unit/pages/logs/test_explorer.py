@@ -203,7 +203,9 @@ def test_a_job_with_little_io_time_is_recommended_nothing(run_time_s, is_given):
         is_given,
         not is_given,
     )
-    assert ("so storage hardly limits this job" in Page(page).text) != is_given
+    text = Page(page).text
+    assert text.count("so storage hardly limits this job") == (not is_given)
+    assert ("Which storage must become faster" in text) == is_given
 
 
 def test_a_hostile_name_is_no_html():

@@ -46,23 +46,28 @@ _SCRIPT = re.compile("(?s)<script>(.*?)</script>")
 _METHOD_INPUT = '<section><h2>Estimate</h2><div id="method"></div></section>\n'
 _QUESTION = (
     "Which storage must become faster, by how much, and how many files should every "
-    "node hold on its local file system (LFS)? The sliders make the four I/O classes "
-    "faster. Table and charts show the I/O time of the slowest process of an epoch, "
-    "today and with the improvements."
+    "node hold on its local file system (LFS)?"
+)
+_VIEWS = (
+    "The sliders make the four I/O classes faster. Table and charts show the I/O time "
+    "of the slowest process of an epoch, today and with the improvements."
 )
 _UTILISATION_QUESTION = (
     "Which storage must become faster, by how much, and how many files should every "
-    "node hold on its local file system (LFS), so that accelerators are well fed? The "
-    "sliders make two of the four I/O classes faster, by the model."
+    "node hold on its local file system (LFS), so that accelerators are well fed?"
+)
+_UTILISATION_VIEWS = (
+    "The sliders make two of the four I/O classes faster, by the model. "
+    f"{UTILISATION_NOTE}"
 )
 _INTERVALS = (
     "In parentheses and as bars stands the 95 % interval of its estimate as far as its "
     "calibration knows: parameters, and lack of fit."
 )
-_JOB_QUESTION = (
-    "Which storage must become faster for this job, and by how much? The sliders make "
-    "four of its I/O classes faster. Table and charts show the I/O time of its slowest "
-    "process in these classes, today and with the improvements."
+_JOB_QUESTION = "Which storage must become faster for this job, and by how much?"
+_JOB_VIEWS = (
+    "The sliders make four of its I/O classes faster. Table and charts show the I/O "
+    "time of its slowest process in these classes, today and with the improvements."
 )
 _GLOSSARY = (
     "GFS: global file system; LFS: local file system of a node; READ: reading data; "
@@ -147,6 +152,7 @@ def build_explorer(
     points, answers = _points(io_time, start, scenarios, estimates, pairs)
     if start.limits is not None and start.is_hidden:
         add_limits(points, start.limits, stalls, scenarios)
+    is_advised = start.advice.is_given  # else the page begins with the words
     sources = sorted(io_time["source"].unique())
     unmeasured = [source for source in sources if source != "measured"]
     texts = {
@@ -170,7 +176,7 @@ def build_explorer(
         "grid_words": _grid_words(start),
         "model_words": _model_words(start, model, estimates) if answers else "",
         "known_words": answers.words if answers else "",
-        "note": " ".join(filter(None, [start.advice.words, note])),
+        "note": " ".join(filter(None, [start.advice.words * is_advised, note])),
     }
     spec = specification(points, scenarios, best, start, computation, answers)
     (sweep,) = (table for table in spec["data"] if table["name"] == "sweep")
@@ -212,10 +218,13 @@ def _points(
 
 
 def _question(start: Start) -> str:
-    """Return what the page answers."""
+    """Return what the page answers; where nothing is recommended it does so itself."""
+    question, views = _QUESTION, _VIEWS
     if start.is_utilisation:
-        return f"{_UTILISATION_QUESTION} {UTILISATION_NOTE}"
-    return _JOB_QUESTION if start.is_job else _QUESTION
+        question, views = _UTILISATION_QUESTION, _UTILISATION_VIEWS
+    elif start.is_job:
+        question, views = _JOB_QUESTION, _JOB_VIEWS
+    return f"{question if start.advice.is_given else start.advice.words} {views}"
 
 
 def _methods(start: Start, answers: ModelAnswers | None) -> str:
