@@ -27,7 +27,7 @@ if __name__ == "__main__":
         goal_percent=params.goal.get("percent") if is_goal else None,
         dataset_titles=titles,
         after_s=times_after_training(
-            read_table(given.epochs, "epochs", after_training=True), epoch
+            read_table(given.epochs, "epochs", after_training=True)
         ),
     )
     save_figure(figure, snakemake.output)

@@ -14,7 +14,7 @@ def epochs(*rows):
 
 
 def by_rate(table):
-    return times_after_training(table, 1).droplevel(list(SCENARIO)).to_dict()
+    return times_after_training(table).droplevel(list(SCENARIO)).to_dict()
 
 
 def test_time_after_training_is_that_of_the_longest_process_where_it_counts():
@@ -26,6 +26,16 @@ def test_time_after_training_is_that_of_the_longest_process_where_it_counts():
         *[(100, 0, 0, 1, 10.0, 5), (100, 0, 0, after, 0.09, 2)],
     )
     assert by_rate(table) == {0: 2.0, 100: 0.09}
+
+
+def test_time_after_training_is_compared_with_the_last_epoch():
+    table = epochs(
+        *[(0, 0, 0, 0, 1.0, 5), (0, 0, 0, 1, 10.0, 5)],
+        (0, 0, 0, AFTER_TRAINING, 0.09, 0),
+    )
+    assert by_rate(table) == {}
+    later = table.assign(execution_time_s=[10.0, 1.0, 0.09])
+    assert by_rate(later) == {0: 0.09}
 
 
 def test_run_without_rows_after_training_has_none():
