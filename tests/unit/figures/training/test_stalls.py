@@ -170,6 +170,10 @@ def test_warm_up_and_the_end_of_the_loader_are_parts_and_all_add_up_to_the_epoch
         "processor, and waits for other processes",
         "warm-up",
     ]
+    little = {"warmup_s": 0.09, "ideal_warmup_s": 0.09, "loader_end_s": 0.02}
+    assert not {"warm-up", "end of the loader"} & {
+        one.split(",")[0] for one in legend(draw(table.assign(**little)))
+    }
     unknown = draw(table.assign(ideal_warmup_s=math.nan))  # so storage holds it
     assert [one[1] for one in bars(unknown.axes[0], 0)] == [3, 2.5, 0.5, 4]
 
@@ -186,6 +190,7 @@ def test_beside_computation_that_is_a_least_nothing_is_called_the_processors():
         "AU is at least this",
     ]
     assert "The device was never behind the program" in notes(figure)
+    assert "waits for storage at most." in notes(figure)
     exact, least = figure.axes[1].lines
     assert np.isnan(exact.get_ydata()).all()
     assert least.get_ydata().tolist() == pytest.approx([50, 62.5])

@@ -301,7 +301,7 @@ def _utilisation_words(row: Mapping[str, Any], is_told: bool) -> list[str]:
         return []
     if row["least_because"]:
         words = f"The accelerators are used at least {now:.3g} % of the time (AU)."
-        return [words, *(f"{note}." for note in least_notes(pd.DataFrame([row])))]
+        return [words, *least_notes(pd.DataFrame([row]))]
     words = f"The accelerators are used {now:.3g} % of the time (AU)"
     if has_other_loop(row):
         words += f" (as the loop sees it {row['loop_utilisation_percent']:.3g} %)"

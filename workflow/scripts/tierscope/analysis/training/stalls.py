@@ -173,7 +173,7 @@ def least_notes(table: pd.DataFrame) -> list[str]:
     """
     return [
         f"{_LEAST_WORDS[reason]}. So computation and AU are at least what is shown, "
-        "and what a loop waits for storage at most"
+        "and what a loop waits for storage at most."
         for reason in sorted(set(table["least_because"]) - {""})
     ]
 

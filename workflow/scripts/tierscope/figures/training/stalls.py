@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from tierscope.analysis.breakdown import select_epoch
 from tierscope.analysis.training.stalls import (
     COMPUTATION,
+    LEAST_PERCENT,
     LOADER_END,
     NOT_KNOWN_APART,
     NOT_STORAGE,
@@ -249,8 +250,11 @@ def _notes(parts: pd.DataFrame, after_s: pd.Series) -> list[str]:
 
 
 def _part_handles(parts: pd.DataFrame, table: pd.DataFrame) -> list[Patch]:
-    """Return the legend entries of the parts, top of the stack first."""
-    shown = parts.loc[parts["time_s"] > 0, "part"].unique()
+    """Return the legend entries of the parts that count, top of the stack first."""
+    whole_s = parts.groupby([*SCENARIO, "cache_rate_percent"])["time_s"]
+    least_s = whole_s.transform("sum") * LEAST_PERCENT / 100
+    is_shown = (parts["time_s"] > 0) & (parts["time_s"] >= least_s)
+    shown = parts.loc[is_shown, "part"].unique()
     labels = dict(_LABELS)
     if table["compute_time_s"].isna().all():  # it is not known of such programs
         labels[PROCESSOR] = NOT_STORAGE
