@@ -79,7 +79,9 @@ def test_answers_are_what_the_program_did_the_best_rate_and_the_storage():
 def test_one_repetition_has_no_interval_and_no_ideal_run_tells_no_storage():
     _, times, storage_line = lines_of(epochs({0: (4.0,), 100: (2.0,)}))
     assert times.endswith("Shortest at cache rate 100 % (one repetition, no interval).")
-    assert storage_line.startswith("Storage or processor: only ideal runs tell (--ide")
+    assert storage_line.startswith(
+        "Storage or processor: only ideal runs tell, by --ide"
+    )
 
 
 def test_statements_that_are_not_true_come_first_and_few_have_a_line():

@@ -291,8 +291,10 @@ def test_points_say_what_they_stall_for_where_a_model_tells_it(io_time):
         for point in sweep["values"]
     }
     words = "stall by the model: GFS-META 2.00 s of 3.00 s; what limits is undecided "
-    words += "(GFS-META if storage limits; only ideal runs tell (--ideal DIRECTORY or "
-    words += "sweep.ideal))"
+    words += (
+        "(GFS-META if storage limits; only ideal runs tell, by --ideal DIRECTORY or "
+    )
+    words += "sweep.ideal)"
     assert said == {(0, 0): None, (0, 50): None, (1, 0): None, (1, 50): words}
 
 

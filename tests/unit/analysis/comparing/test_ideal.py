@@ -518,7 +518,7 @@ def test_a_utilisation_that_is_a_least_is_said_as_one_with_the_reason():
     assert "are used at least 32 % of the time (AU). The device has no events" in words
     assert "60 %" not in words
     exact = storage_sentence(row(**used, loop_utilisation_percent=20.0))
-    assert "used 32 % of the time (AU) (as the loop sees it 20 %), with sto" in exact
+    assert "used 32 % of the time (AU; as the loop sees it 20 %), with sto" in exact
 
 
 def test_what_limits_is_the_first_line_unless_storage_does():

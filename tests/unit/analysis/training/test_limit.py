@@ -174,7 +174,7 @@ def test_a_program_without_ideal_runs_is_undecided_with_the_way_to_decide():
     assert limits_of(table, SCENARIO)["storage"].tolist() == ["undecided"] * 3
     advice = advice_on(table)
     assert advice.is_given
-    assert "only ideal runs tell (--ideal DIRECTORY or sweep.ideal)" in advice.words
+    assert "only ideal runs tell, by --ideal DIRECTORY or sweep.ideal" in advice.words
     titles = scenario_titles(pd.DataFrame([SCENARIO, SCENARIO | {"policy": "lru"}]))
     head, ours, other = limit_notes(table, titles)
     assert head.endswith("If it limits, it is by the class with most I/O time.")

@@ -302,9 +302,10 @@ def _utilisation_words(row: Mapping[str, Any], is_told: bool) -> list[str]:
     if row["least_because"]:
         words = f"The accelerators are used at least {now:.3g} % of the time (AU)."
         return [words, *least_notes(pd.DataFrame([row]))]
-    words = f"The accelerators are used {now:.3g} % of the time (AU)"
+    loop = ""
     if has_other_loop(row):
-        words += f" (as the loop sees it {row['loop_utilisation_percent']:.3g} %)"
+        loop = f"; as the loop sees it {row['loop_utilisation_percent']:.3g} %"
+    words = f"The accelerators are used {now:.3g} % of the time (AU{loop})"
     if not is_told:
         return [f"{words}."]
     if ideal > now:

@@ -47,7 +47,7 @@ from tierscope.core.words import in_seconds
 
 LEAST_STORAGE_PERCENT = 10  # of an epoch: if storage can cost less, it is no limit
 BY_STALL, BY_TIME = "stall", "I/O time"
-IDEAL_HINT = "only ideal runs tell (--ideal DIRECTORY or sweep.ideal)"
+IDEAL_HINT = "only ideal runs tell, by --ideal DIRECTORY or sweep.ideal"
 METHOD = (
     "Storage limits where its part of the epoch, the difference to ideal runs, is "
     f"above 0 and may reach {LEAST_STORAGE_PERCENT} %; it is undecided where the "
