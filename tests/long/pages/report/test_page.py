@@ -20,7 +20,7 @@ from tierscope.analysis.whatif import estimate, make_goal
 from tierscope.core.columns import CLASS_TIMES, SCENARIO_KEYS, TABLES, TEXT
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin
-from tierscope.core.tables import check_table
+from tierscope.core.tables import check_table, with_later_columns
 from tierscope.core.words import UNKNOWN
 from tierscope.pages.document import Picture, caption_html, render
 from tierscope.pages.report.facts import (
@@ -210,6 +210,81 @@ def test_io_time_of_several_workers_is_called_their_sum(n_workers, is_said):
     text = Page(render(TEMPLATE, context_of(io_time, runs))).text
     assert ("I/O time is the sum over the workers of a process" in text) == is_said
     assert ("execution time times the workers of a process" in text) == is_said
+
+
+def storage_of(io_time, storage_s, half_s, compute_s):
+    """Return table `storage_time` of epochs of 10 s."""
+    points = io_time[[*SCENARIO_KEYS, "cache_rate_percent", "epoch"]].drop_duplicates()
+    values = {"execution_time_s": 10.0, "ideal_time_s": 10.0 - storage_s}
+    values |= {"storage_s": storage_s, "storage_interval_s": half_s}
+    values |= {"other_s": 0.0, "ideal_other_s": 0.0, "beside_s": 0.0}
+    values |= dict.fromkeys(("utilisation_percent", "ideal_utilisation_percent"), NAN)
+    table = points.assign(**values, compute_time_s=compute_s, n_repetitions=3)
+    return with_later_columns(table.assign(other_io="", beside_io=""), "storage_time")
+
+
+@pytest.mark.parametrize(
+    ("storage", "may_hide", "said", "not_said"),
+    [
+        (
+            (0.2, 0.2, 8.0),
+            True,
+            ["computation at 0 to 100 % (storage", "none: storage does not limit"],
+            ["60 OSTs GFS-META at", "ndecided at", "LFS-READ +100 %"],
+        ),
+        (
+            (0.2, 3.0, 8.0),
+            True,
+            [
+                "undecided at 0 to 50 % (GFS-META if",
+                "only if storage limits: undecided",
+            ],
+            ["60 OSTs GFS-META at", "none: storage does not"],
+        ),
+        (
+            None,
+            True,
+            ["undecided at 0 to 50 % (GFS-META if", "only ideal runs tell, by --ideal"],
+            [
+                "60 OSTs GFS-META at",
+                "none: storage does not",
+                "No model tells",
+            ],
+        ),
+        (
+            (0.2, 0.2, 0.0),
+            False,
+            ["processor at 0 to 100 % (storage", "The processor may take most of"],
+            ["omputation", "No model tells", "60 OSTs GFS-META at", "LFS-READ +100 %"],
+        ),
+        (
+            None,
+            False,
+            ["60 OSTs GFS-META at 0 to 50 % LFS-READ at 100 %", "LFS-READ +100 %"],
+            ["ndecided", "may hide", "No model tells", "ideal run"],
+        ),
+    ],
+    ids=[
+        "no limit",
+        "undecided",
+        "program without ideal runs",
+        "computes nothing",
+        "paper",
+    ],
+)
+def test_the_report_names_and_recommends_as_far_as_storage_limits(
+    storage, may_hide, said, not_said
+):
+    io_time = io_time_of()
+    table = None if storage is None else storage_of(io_time, *storage)
+    limits = decide_limits(break_down(io_time), table, None, 0, may_hide)
+    changes = {"limits": limits, "storage_time": table}
+    if may_hide and table is None:  # a program
+        none = pd.DataFrame(columns=list(TABLES["statements"]))
+        changes |= {"claims": None, "statements": none}
+    text = Page(page_of(io_time, **changes)).text
+    assert [words for words in said if words not in text] == []
+    assert [words for words in not_said if words in text] == []
 
 
 def test_lack_of_fit_of_the_model_stands_above_its_estimates():
