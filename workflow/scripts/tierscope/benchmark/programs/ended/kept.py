@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.core.files import write_text
+from tierscope.core.machine import TierError
+from tierscope.core.words import size_words
 
 _BEGUN, _ENDED = "begun.json", "ended.json"
 _NODES = ".nodes-"
@@ -47,13 +49,26 @@ def meeting_folder(run: Path, launch: str) -> Path:
 
 @contextmanager
 def reserved(path: Path, n_bytes: int) -> Iterator[None]:
-    """Hold room for what is written afterwards: a program may fill the disk."""
-    with path.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, n_bytes)
+    """Hold room for what is written afterwards: a program may fill the disk.
+
+    A TierError says that there is none.
+    """
     try:
+        with path.open("wb") as file:
+            _hold(file.fileno(), n_bytes, path.parent)
         yield
     finally:
         path.unlink(missing_ok=True)
+
+
+def _hold(fd: int, n_bytes: int, folder: Path) -> None:
+    try:
+        os.posix_fallocate(fd, 0, n_bytes)
+    except OSError as error:  # which names no file
+        raise TierError(
+            f"{folder}: got {error.strerror}, expected room for {size_words(n_bytes)} "
+            "for the notes of a run"
+        ) from error
 
 
 def mark_begun(shared: Path, facts: Mapping[str, Any]) -> None:
