@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import shutil
+import time
 
 import pytest
 from tierscope.benchmark.programs.ended.kept import (
@@ -16,16 +17,19 @@ from tierscope.benchmark.programs.ended.kept import (
 from tierscope.core.machine import TierError
 
 
-def test_program_is_kept_from_its_end_on_until_its_folder_is_removed(tmp_path):
+def test_program_is_kept_from_its_end_on_until_its_folder_is_removed(
+    tmp_path, monkeypatch
+):
     shared = meeting_folder(tmp_path, "1-name")
     assert ended_program(tmp_path) is None
     shared.mkdir()
     mark_begun(shared, {"started": "now"})
     assert ended_program(tmp_path) is None
+    monkeypatch.setattr(time, "time", lambda: 1000.5)
     mark_ended(shared)
     kept = ended_program(tmp_path)
     assert (kept.shared, kept.facts) == (shared, {"started": "now"})
-    assert kept.ended_s > 0
+    assert (kept.ended_s, kept.finished) == (1000.5, "1970-01-01T00:16:40+00:00")
     shutil.rmtree(shared)
     assert ended_program(tmp_path) is None
 

@@ -6,9 +6,11 @@ no room, as the disk may be full.
 
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,11 @@ class EndedProgram:
     shared: Path
     facts: Mapping[str, Any]
     ended_s: float
+
+    @property
+    def finished(self) -> str:
+        """Return when it ended as `run.json` holds it."""
+        return datetime.fromtimestamp(self.ended_s, UTC).isoformat(timespec="seconds")
 
 
 def meeting_folder(run: Path, launch: str) -> Path:
@@ -77,7 +84,12 @@ def mark_begun(shared: Path, facts: Mapping[str, Any]) -> None:
 
 
 def mark_ended(shared: Path) -> None:
-    """Say that the program has ended on all ranks."""
+    """Say that the program has ended on all ranks, now.
+
+    The file's own time needs no room either, and stays if its rights change.
+    """
+    now_s = time.time()
+    os.utime(shared / _BEGUN, (now_s, now_s))
     (shared / _BEGUN).rename(shared / _ENDED)
 
 
@@ -85,5 +97,5 @@ def ended_program(run: Path) -> EndedProgram | None:
     """Return the program that has ended in the folder of a run, if its run lacks."""
     for path in sorted(run.glob(f"{_NODES}*/{_ENDED}")):
         facts = json.loads(path.read_text(encoding="utf-8"))
-        return EndedProgram(path.parent.absolute(), facts, path.stat().st_ctime)
+        return EndedProgram(path.parent.absolute(), facts, path.stat().st_mtime)
     return None
