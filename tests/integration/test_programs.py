@@ -403,7 +403,11 @@ os.mkdir({str(in_the_way)!r})
     assert "the program has run at cache-050/rep-0, but its run cannot be" in lines[0]
     assert f"kept in {in_the_way.parent}: the next start" in lines[0]
     in_the_way.rmdir()
+    (ended,) = in_the_way.parent.glob("*/ended.json")
+    os.utime(ended, (1000, 1000))
     run = one.run(command)
+    facts = json.loads((run.folder / "run.json").read_text())
+    assert facts["finished"] == "1970-01-01T00:16:40+00:00"
     assert (one.folder / "starts").read_text() == "one\n"
     check_once(run)
     assert not list(one.staging.glob("*/*"))

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tierscope.analysis.breakdown import break_down
-from tierscope.analysis.predicted_epochs import compare_by_epoch
+from tierscope.analysis.predicted_epochs import compare_by_epoch, worst_words
 from tierscope.analysis.prediction import compare, prediction_errors, summary
 from tierscope.core.studies import Pair
 from tierscope.core.tables import check_table
@@ -126,9 +126,25 @@ def test_repeat_variation_compares_repetitions_of_one_epoch_only():
     assert compare_by_epoch(once, once, predictions)["repeat_cv_percent"].isna().all()
 
 
-def test_errors_of_older_tables_are_read(measured):
-    _, errors = errors_of(measured, break_down(measured), None)
+@pytest.fixture
+def old_errors(measured):
+    """Return `prediction_errors` as older tables hold it: not by epoch."""
+    epochs = epochs_of(measured, (10.0, 2.0), (90.0, 40.0))
+    _, errors = errors_of(measured, predicted_of(measured, epochs), epochs)
     later = [name for name in errors.index if "epoch_" in name or name.endswith("_at")]
     old = pd.DataFrame([errors]).drop(columns=[*later, "execution_repeat_cv_percent"])
     assert len(old.columns) == len(errors) - 6
-    assert not check_table(old, "prediction_errors")["epoch_goal_met"].any()
+    return check_table(old.infer_objects(), "prediction_errors")
+
+
+def test_errors_of_older_tables_are_read(old_errors):
+    assert not old_errors["epoch_goal_met"].any()
+
+
+def test_errors_of_older_tables_miss_no_goal_that_they_do_not_tell(old_errors):
+    words = summary(old_errors)
+    assert " nan" not in words
+    assert "  goals met\n" in words
+    assert "  execution time: MAPE 0.0 % (by simulation)\n" in words
+    assert "  accelerator utilisation: 0.0 points off (by simulation)\n" in words
+    assert worst_words(old_errors.iloc[0]) == ""

@@ -163,7 +163,10 @@ def _largest(
 
 
 def worst_words(row: Mapping[str, Any]) -> str:
-    """Return the largest errors of an epoch: of a row of ``prediction_errors``."""
+    """Return the largest errors of an epoch: of a row of ``prediction_errors``.
+
+    Empty if it is of an older table, which does not tell.
+    """
     worst = {"I/O time": "epoch", "execution time": "execution"}
     found = [
         f"{of} {row[f'{name}_largest_error_percent']:.1f} % "
@@ -171,16 +174,15 @@ def worst_words(row: Mapping[str, Any]) -> str:
         for of, name in worst.items()
         if row[f"{name}_largest_error_at"]
     ]
-    return f"worst epoch of the {row['model']}: {', '.join(found)}"
+    return f"worst epoch of the {row['model']}: {', '.join(found)}" if found else ""
 
 
 def execution_words(row: Mapping[str, Any]) -> str:
     """Return the errors of the execution time: of a row of ``prediction_errors``."""
-    words = (
-        f"execution time: MAPE {row['execution_mape_percent']:.1f} %, worst "
-        f"{row['execution_largest_error_percent']:.1f} % "
-        f"{row['execution_largest_error_at']}"
-    )
+    words = f"execution time: MAPE {row['execution_mape_percent']:.1f} %"
+    if at := row["execution_largest_error_at"]:  # else not by epoch: an older table
+        worst = f"{row['execution_largest_error_percent']:.1f} % {at}"
+        words = f"by epoch, {words}, worst {worst}"
     if np.isnan(row["execution_repeat_cv_percent"]):
         return words
     return f"{words}; repetitions vary by {row['execution_repeat_cv_percent']:.1f} %"
@@ -190,8 +192,8 @@ def utilisation_words(row: Mapping[str, Any]) -> str:
     """Return the same of the accelerator utilisation; empty if it is not known."""
     if np.isnan(row["utilisation_error_points"]):
         return ""
-    return (
-        f"accelerator utilisation: {row['utilisation_error_points']:.1f} points off, "
-        f"worst {row['utilisation_largest_error_points']:.1f} "
-        f"{row['utilisation_largest_error_at']}"
-    )
+    words = f"accelerator utilisation: {row['utilisation_error_points']:.1f} points off"
+    if at := row["utilisation_largest_error_at"]:
+        worst = f"{row['utilisation_largest_error_points']:.1f} {at}"
+        words = f"by epoch, {words}, worst {worst}"
+    return words

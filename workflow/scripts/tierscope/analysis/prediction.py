@@ -422,7 +422,7 @@ def _execution_lines(studies: pd.DataFrame) -> list[str]:
     """Return the errors of execution time and utilisation, of models that know them."""
     known = studies[studies["execution_mape_percent"].notna()]
     return [
-        f"  by epoch, {words} (by {row['model']})"
+        f"  {words} (by {row['model']})"
         for row in known.to_dict("records")
         for words in (execution_words(row), utilisation_words(row))
         if words
@@ -434,21 +434,26 @@ def _summary_line(row: Mapping[str, Any]) -> str:
     shares = "".join(f"{row[name]:>6.1f}" for name in SHARE_ERRORS)
     best = f"{row['best_predicted_percent']} / {row['best_measured_set_percent']}"
     inside = f"{row['n_inside']} / {row['n_with_interval']}"
+    epochs = missed_epochs(row)  # older tables do not tell
     missed = [
         words
-        for met, words in (
-            ("error_goal_met", "MAPE"),
-            ("epoch_goal_met", f"worst epoch ({', '.join(missed_epochs(row))})"),
-            ("dominant_goal_met", f"dominant at {row['dominant_wrong_at_percent']} %"),
-            ("best_within_one_step", "best cache rate"),
+        for is_met, words in (
+            (row["error_goal_met"], "MAPE"),
+            (not epochs, f"worst epoch ({', '.join(epochs)})"),
+            (
+                row["dominant_goal_met"],
+                f"dominant at {row['dominant_wrong_at_percent']} %",
+            ),
+            (row["best_within_one_step"], "best cache rate"),
         )
-        if not row[met]
+        if not is_met
     ]
+    largest = row["epoch_largest_error_percent"]
+    of_epoch = f"{largest:.1f}" if row["epoch_largest_error_at"] else "\N{EN DASH}"
     verdict = f"missed: {', '.join(missed)}" if missed else "goals met"
     return (
         f"  {row['model']:<17}{row['mape_percent']:>7.1f}"
         f"{row['largest_error_percent']:>9.1f}{row['mean_error_percent']:>+7.1f}"
-        f"{row['epoch_largest_error_percent']:>8.1f}"
-        f"{shares}{row['dominant_right_percent']:>10.0f}{inside:>9}  {best:>16}"
-        f"  {verdict}"
+        f"{of_epoch:>8}{shares}{row['dominant_right_percent']:>10.0f}{inside:>9}"
+        f"  {best:>16}  {verdict}"
     )

@@ -223,8 +223,8 @@ def _study_title(scenario: str, study: pd.DataFrame) -> str:
     )
     sentences = [f"MAPE: {errors}", _capitalised(study_words(first))]
     modelled = study[study["model"] != SCALING]
-    if len(modelled):
-        sentences.append(_capitalised(worst_words(modelled.iloc[-1])))
+    if len(modelled) and (worst := worst_words(modelled.iloc[-1])):
+        sentences.append(_capitalised(worst))
     sentences += filter(None, map(held_words, study.to_dict("records")))
     lines = [f"{scenario}, {origin}"]
     for words in sentences:

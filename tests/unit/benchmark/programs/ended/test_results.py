@@ -4,6 +4,8 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tierscope.benchmark.programs.ended.results import (
     AFTER_LOOPS,
     EPOCH,
@@ -454,6 +456,41 @@ def test_what_a_device_does_after_an_epoch_is_of_the_next_one():
         [11.0, 0.0, 0.0, 0.0, 0.0],
     ]
     assert {row["utilisation_percent"] for row in rows} == {100.0}
+
+
+def test_first_steps_of_a_device_may_outlast_their_epoch():
+    # Of 5 steps the first takes 4 s, the others 0.25 s; the program waits for none.
+    first = {"busy_s": 5.0, "first_busy_s": 4.0, "idle_s": 0.0, "behind_s": 2.0}
+    told = {"batches": 5, "first_wait_s": 0.5, "first_use_s": 0.1}
+    told |= {"wait_s": 0.75, "use_s": 0.25}
+    usual = {"busy_s": 1.25, "first_busy_s": 0.25}
+    loops = [told | {"device": one} for one in (first, *[first | usual] * 2)]
+    assert [parts_s(row) for row in steps_of(*loops, execution_s=3.0)] == [
+        [0.0, 2.5, 0.5, 0.0, 0.0],  # 1.25 s of both are left
+        [1.75, 1.25, 0.0, 0.0, 0.0],
+        [2.0, 0.0, 0.0, 0.0, 1.0],
+    ]
+
+
+SHORT_S, LONG_S = st.floats(0, 0.8), st.floats(0, 5)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.tuples(SHORT_S, SHORT_S, SHORT_S, LONG_S, LONG_S), min_size=1),
+    st.integers(2, 9),
+)
+def test_parts_of_epochs_are_their_execution_time(epochs, n_steps):
+    loops = []
+    for wait_s, idle_s, use_s, first_busy_s, later_busy_s in epochs:
+        busy_s = first_busy_s + later_busy_s
+        device = {"busy_s": busy_s, "first_busy_s": first_busy_s, "idle_s": idle_s}
+        loop = {"batches": n_steps, "first_wait_s": wait_s, "wait_s": wait_s}
+        loop |= {"first_use_s": 0.0, "use_s": use_s, "end_s": 0.1}
+        loops.append(loop | {"device": device | {"behind_s": None}})
+    for row in steps_of(*loops, execution_s=3.0):
+        parts_s(row)
+        assert min(row[name] for name in PARTS) >= 0
 
 
 def test_a_loop_that_was_left_counts_to_its_last_batch_if_there_is_no_whole_one():

@@ -324,7 +324,7 @@ class ProgramLaunch:
                 **self.description.as_json(),
                 "n_processes": 1 + max([0, *epochs["rank"], *opens["rank"]]),
                 "hosts": [node.facts["host"] for node in nodes],
-                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+                "finished": ended.finished,
                 "tier_roots": _tier_roots(nodes),
                 "tracer": self._tracer.describe(),
                 "page_cache": self._page_cache(nodes),

@@ -6,13 +6,17 @@ no room, as the disk may be full.
 
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tierscope.core.files import write_text
+from tierscope.core.machine import TierError
+from tierscope.core.words import size_words
 
 _BEGUN, _ENDED = "begun.json", "ended.json"
 _NODES = ".nodes-"
@@ -36,6 +40,11 @@ class EndedProgram:
     facts: Mapping[str, Any]
     ended_s: float
 
+    @property
+    def finished(self) -> str:
+        """Return when it ended as `run.json` holds it."""
+        return datetime.fromtimestamp(self.ended_s, UTC).isoformat(timespec="seconds")
+
 
 def meeting_folder(run: Path, launch: str) -> Path:
     """Return where the nodes of a run meet; ranks of a first try know another one.
@@ -47,13 +56,26 @@ def meeting_folder(run: Path, launch: str) -> Path:
 
 @contextmanager
 def reserved(path: Path, n_bytes: int) -> Iterator[None]:
-    """Hold room for what is written afterwards: a program may fill the disk."""
-    with path.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, n_bytes)
+    """Hold room for what is written afterwards: a program may fill the disk.
+
+    A TierError says that there is none.
+    """
     try:
+        with path.open("wb") as file:
+            _hold(file.fileno(), n_bytes, path.parent)
         yield
     finally:
         path.unlink(missing_ok=True)
+
+
+def _hold(fd: int, n_bytes: int, folder: Path) -> None:
+    try:
+        os.posix_fallocate(fd, 0, n_bytes)
+    except OSError as error:  # which names no file
+        raise TierError(
+            f"{folder}: got {error.strerror}, expected room for {size_words(n_bytes)} "
+            "for the notes of a run"
+        ) from error
 
 
 def mark_begun(shared: Path, facts: Mapping[str, Any]) -> None:
@@ -62,7 +84,12 @@ def mark_begun(shared: Path, facts: Mapping[str, Any]) -> None:
 
 
 def mark_ended(shared: Path) -> None:
-    """Say that the program has ended on all ranks."""
+    """Say that the program has ended on all ranks, now.
+
+    The file's own time needs no room either, and stays if its rights change.
+    """
+    now_s = time.time()
+    os.utime(shared / _BEGUN, (now_s, now_s))
     (shared / _BEGUN).rename(shared / _ENDED)
 
 
@@ -70,5 +97,5 @@ def ended_program(run: Path) -> EndedProgram | None:
     """Return the program that has ended in the folder of a run, if its run lacks."""
     for path in sorted(run.glob(f"{_NODES}*/{_ENDED}")):
         facts = json.loads(path.read_text(encoding="utf-8"))
-        return EndedProgram(path.parent.absolute(), facts, path.stat().st_ctime)
+        return EndedProgram(path.parent.absolute(), facts, path.stat().st_mtime)
     return None

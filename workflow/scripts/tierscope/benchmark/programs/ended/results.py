@@ -340,11 +340,11 @@ def with_steps(
     for loop in loops:
         if not loop["evaluation"]:
             by_epoch.setdefault((loop["rank"], loop["epoch"]), []).append(loop)
-    rows, late_s = [], dict.fromkeys(epochs["rank"], 0.0)
+    rows, late_s = [], dict.fromkeys(epochs["rank"], (0.0, 0.0))
     keys = epochs[["rank", "epoch", "execution_time_s"]]
     for rank, epoch, execution_s in keys.itertuples(index=False):
         loop = _loop_of_epoch(by_epoch.get((rank, epoch), []))
-        none: tuple[dict[str, Any], float] = ({}, 0.0)
+        none: tuple[dict[str, Any], tuple[float, float]] = ({}, (0.0, 0.0))
         row, late_s[rank] = _steps(loop, execution_s, late_s[rank]) if loop else none
         rows.append(row)
     numbers = [name for name in STEPS if name != "least_because"]
@@ -394,28 +394,30 @@ class _Used:
 
 
 def _steps(
-    loop: Mapping[str, Any], execution_s: float, late_s: float
-) -> tuple[dict[str, Any], float]:
+    loop: Mapping[str, Any], execution_s: float, late_s: tuple[float, float]
+) -> tuple[dict[str, Any], tuple[float, float]]:
     """Return the columns of `STEPS` of a loop, and what its device did after its epoch.
 
-    `late_s` is the latter of the loop before: a device may still work for that one
-    while the program waits for the first batch of this one.
+    That is computation and warm-up. `late_s` is the same of the loop before: a device
+    may still work for that one while the program waits for the first batch of this one.
     """
     device, n_steps = loop.get("device"), loop["batches"] - bool(loop.get("left"))
     program = _Used.by_program(loop)
     used = _Used.by_device(device) if device else program
     warm_s = warmup_s(used.first_busy_s, used.busy_s, n_steps)
-    stall_s = max(loop["first_wait_s"] - late_s, 0.0) + used.idle_s
-    compute_s = used.busy_s - warm_s + late_s
+    stall_s = max(loop["first_wait_s"] - sum(late_s), 0.0) + used.idle_s
+    compute_s = used.busy_s - warm_s + late_s[0]
+    warm_s += late_s[1]
     # How long the device went on when the loop was asked for the last time.
     on_s = compute_s + warm_s + stall_s - loop["first_wait_s"]
     on_s -= program.busy_s + program.idle_s
     end_s = max(loop.get("end_s", 0.0) - max(on_s, 0.0), 0.0)
     rest_s = execution_s - (compute_s + warm_s + stall_s + end_s)
-    after_s = min(max(-rest_s, 0.0), compute_s)
+    after_s = min(max(-rest_s, 0.0), compute_s)  # the warm-up comes first
+    warm_after_s = min(max(-rest_s - after_s, 0.0), warm_s)
     columns = {
         "compute_time_s": compute_s - after_s,
-        "warmup_s": warm_s,
+        "warmup_s": warm_s - warm_after_s,
         "stall_s": stall_s,
         "loader_end_s": end_s,
         "rest_s": max(rest_s, 0.0),
@@ -425,7 +427,7 @@ def _steps(
     }
     if device:
         columns |= {f"device_{name}": device[name] for name in _OF_DEVICES}
-    return columns, after_s
+    return columns, (after_s, warm_after_s)
 
 
 def hook_faults(notes: Iterable[Mapping[str, Any]]) -> list[str]:
