@@ -230,6 +230,13 @@ def test_parts_below_0_are_drawn_as_0_and_the_note_says_so(changes, heights):
     assert "below 0" not in notes(draw())
 
 
+def test_computation_that_is_cut_to_the_ideal_epoch_has_a_note():
+    figure = draw(storage_time(compute_s=6.5, other_s=1.0))
+    assert bars(figure.axes[0], 0)[0][1] == 5
+    assert "Computation is drawn up to what an epoch takes" in notes(figure)
+    assert "is drawn up to" not in notes(draw())
+
+
 def test_whiskers_are_the_interval_of_what_storage_costs():
     (line,) = draw().axes[0].collections
     ends = [segment[:, 1].tolist() for segment in line.get_segments()]
@@ -268,7 +275,7 @@ def test_title_names_the_source_and_the_notes_hold_the_sentence():
 def test_what_follows_training_is_beside_the_epoch_with_its_time():
     figure = draw(after_s=after(1.5, 100.0))
     axes = figure.axes[0]
-    assert {"1.50 s", "100 s"} <= {one.get_text() for one in axes.texts}
+    assert {"1.50 s", "100 s"} <= {one.get_text().strip() for one in axes.texts}
     heights = [
         one.get_height() for one in axes.patches if to_hex(one.get_fc()) == "#ffffff"
     ]

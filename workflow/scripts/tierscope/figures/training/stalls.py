@@ -78,7 +78,8 @@ _OF_LOOP |= {"linestyle": (0, (2, 2))}
 _UNKNOWN_HATCH = {"hatch": "....", "edgecolor": "#777777", "linewidth": 0}
 _AFTER = {"facecolor": "#FFFFFF", "edgecolor": "#222222", "linewidth": 0.8}
 _AFTER |= {"clip_on": False}  # beside the last bar, too
-_AFTER_TEXT = {"ha": "center", "va": "bottom", "fontsize": 6}
+_AFTER_TEXT = {"ha": "center", "va": "bottom", "fontsize": 6, "rotation": 90}
+_CUT_PERCENT = 1  # of all computation: what is cut off less is not worth a note
 _NO_UTILISATION = "not known of an epoch of one step"
 _DIVIDED = (
     "Stall is what storage costs, the difference of pairs of runs. Hatched parts "
@@ -87,6 +88,10 @@ _DIVIDED = (
 _FOLLOWS = (
     "After training, from the end of the last loop to that of the program, is in no "
     "epoch: white bars with their times, cut where they would be higher than the panel"
+)
+_CUT = (
+    "Computation is drawn up to what an epoch takes if storage costs nothing; it takes "
+    "longer in the runs, as the runs of a pair differ by more than storage"
 )
 _NEGATIVE = (
     "\N{WARNING SIGN} Parts that came out below 0 are drawn as 0, so that their bars "
@@ -141,7 +146,7 @@ def plot_stalls(
     figure, rows = _new_figure(len(scenarios), has_utilisation)
     phase = provenance.phase
     title = f"What the {phase}'s time is, {provenance.epoch_words(epoch)}"
-    notes = [f"Source: {provenance}", *sentences, *_notes(parts, after_s)]
+    notes = [f"Source: {provenance}", *sentences, *_notes(parts, table, after_s)]
     notes += [one for one in least_notes(table) if one not in " ".join(sentences)]
     write_around(figure, titled(title, table, provenance), notes)
     for axes, (title, panel) in zip(rows, panels(table, scenarios), strict=True):
@@ -200,7 +205,7 @@ def _draw_parts(ax: Axes, parts: pd.DataFrame, panel: pd.DataFrame) -> None:
 
 
 def _draw_after(ax: Axes, after_s: pd.Series, panel: pd.DataFrame) -> None:
-    """Draw what follows training as narrow bars with numbers beside those of epochs."""
+    """Draw what follows training as narrow bars beside those of epochs, with times."""
     points = pd.MultiIndex.from_frame(panel[[*SCENARIO, "cache_rate_percent"]])
     rates = panel["cache_rate_percent"].to_numpy()
     width, top_s = bar_width(rates), ax.get_ylim()[1]
@@ -209,7 +214,7 @@ def _draw_after(ax: Axes, after_s: pd.Series, panel: pd.DataFrame) -> None:
             continue
         left, height_s = rate + width / 2, min(time_s, top_s / 1.08)
         ax.bar(left, height_s, width / 4, align="edge", **_AFTER)
-        ax.text(left + width / 8, height_s, in_seconds(time_s), **_AFTER_TEXT)
+        ax.text(left + width / 8, 0, f" {in_seconds(time_s)}", **_AFTER_TEXT)
 
 
 def _look(part: str) -> dict[str, object]:
@@ -239,9 +244,11 @@ def _draw_utilisation(
     ax.set(ylabel="AU (%)", ylim=(0, 105))
 
 
-def _notes(parts: pd.DataFrame, after_s: pd.Series) -> list[str]:
+def _notes(parts: pd.DataFrame, table: pd.DataFrame, after_s: pd.Series) -> list[str]:
     """Return how the stall was divided, what noise made negative, and what follows."""
+    drawn_s = parts.loc[parts["part"] == COMPUTATION, "time_s"].sum()
     said = {
+        _CUT: drawn_s < (1 - _CUT_PERCENT / 100) * table["compute_time_s"].sum(),
         _FOLLOWS: len(after_s) > 0,
         _DIVIDED: parts["part"].isin(STALL_PARTS).any(),
         _NEGATIVE: parts["is_negative"].any(),
