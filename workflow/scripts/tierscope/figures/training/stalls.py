@@ -213,8 +213,8 @@ def _draw_after(ax: Axes, after_s: pd.Series, panel: pd.DataFrame) -> None:
         if np.isnan(time_s):
             continue
         left, height_s = rate + width / 2, min(time_s, top_s / 1.08)
-        ax.bar(left, height_s, width / 4, align="edge", **_AFTER)
-        ax.text(left + width / 8, 0, f" {in_seconds(time_s)}", **_AFTER_TEXT)
+        ax.bar(left, height_s, 0.4 * width, align="edge", **_AFTER)
+        ax.text(left + 0.2 * width, 0, f" {in_seconds(time_s)}", **_AFTER_TEXT)
 
 
 def _look(part: str) -> dict[str, object]:
