@@ -62,17 +62,20 @@ def test_mean_over_epochs_does_not_hide_that_all_are_wrong(measured):
     assert errors["error_goal_met"]
     assert errors["execution_mape_percent"] == pytest.approx((40 + 200) / 2)
     assert errors["execution_largest_error_percent"] == pytest.approx(200)
-    assert errors["execution_largest_error_at"] == "too long in epoch 1 at 0 %"
+    assert errors["execution_largest_error_at"] == "too long in the second epoch at 0 %"
     assert errors["utilisation_error_points"] == pytest.approx(30)
-    assert errors["utilisation_largest_error_at"] == "too low in epoch 0 at 0 %"
+    assert errors["utilisation_largest_error_at"] == "too low in the first epoch at 0 %"
     assert not errors["epoch_goal_met"]
     words = summary(errors.to_frame().T)
     assert (
-        "by epoch, execution time: MAPE 120.0 %, worst 200.0 % too long in epoch 1 at "
-        "0 %; repetitions vary by 0.0 % (by simulation)"
+        "by epoch, execution time: MAPE 120.0 %, worst 200.0 % too long in the second "
+        "epoch at 0 %; repetitions vary by 0.0 % (by simulation)"
     ) in words
-    assert "30.0 points off, worst 30.0 too low in epoch 0 at 0 %" in words
-    assert "missed: worst epoch (execution time too long in epoch 1 at 0 %)" in words
+    assert "30.0 points off, worst 30.0 too low in the first epoch at 0 %" in words
+    assert (
+        "missed: worst epoch (execution time too long in the second epoch at 0 %)"
+        in words
+    )
     first = by_epoch[by_epoch["epoch"] == 0].iloc[0]
     assert (first["predicted_warmup_s"], first["measured_warmup_s"]) == (3, 7)
     assert (first["predicted_execution_s"], first["measured_execution_s"]) == (6, 10)
@@ -105,10 +108,12 @@ def test_io_time_of_the_worst_epoch_is_judged_as_well(measured):
     _, errors = errors_of(measured, foreseen, None)
     assert errors["mape_percent"] == pytest.approx(3)
     assert errors["epoch_largest_error_percent"] == pytest.approx(12)
-    assert errors["epoch_largest_error_at"] == "too short in epoch 1 at 50 %"
+    assert errors["epoch_largest_error_at"] == "too short in the second epoch at 50 %"
     assert (errors["error_goal_met"], errors["epoch_goal_met"]) == (True, False)
     words = summary(errors.to_frame().T)
-    assert "missed: worst epoch (I/O time too short in epoch 1 at 50 %)" in words
+    assert (
+        "missed: worst epoch (I/O time too short in the second epoch at 50 %)" in words
+    )
     assert "execution time" not in words.partition("missed")[2].partition("\n")[2]
 
 
@@ -124,6 +129,21 @@ def test_repeat_variation_compares_repetitions_of_one_epoch_only():
     once = break_down(io_time_of(TIMES_S))
     predictions = compare(once, once, calibration="some", model="mva")
     assert compare_by_epoch(once, once, predictions)["repeat_cv_percent"].isna().all()
+
+
+def test_utilisation_that_is_only_a_least_has_no_error(measured):
+    epochs = epochs_of(measured, (10.0, 2.0), (90.0, 40.0))
+    foreseen = predicted_of(measured, epochs_of(measured, (10.0, 2.0), (95.0, 40.0)))
+    is_least = (epochs["epoch"] == 0) & (epochs["repetition"] == 1)
+    epochs["least_because"] = is_least.map({True: "other streams", False: ""})
+    by_epoch, errors = errors_of(measured, foreseen, epochs)
+    used = by_epoch.groupby("epoch")["measured_utilisation_percent"]
+    assert used.count().to_dict() == {0: 0, 1: 2}  # cache rates
+    assert errors["utilisation_error_points"] == 0
+    epochs["least_because"] = "other streams"
+    _, errors = errors_of(measured, foreseen, epochs)
+    assert np.isnan(errors["utilisation_error_points"])
+    assert "accelerator utilisation" not in summary(errors.to_frame().T)
 
 
 @pytest.fixture

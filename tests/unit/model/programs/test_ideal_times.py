@@ -74,13 +74,12 @@ def test_words_name_warmup_by_epoch_and_computation_that_is_a_least(made):
     assert times_of(made(loops=some)).words == (
         "By its ideal runs it computes for 0.100 s a usual step, takes 0.0200 s of "
         "processor time a sample (from its fetches), and 0.700 s an epoch for the "
-        "rest. Its first step takes 0.600 s longer in epoch 0, and 0.00 s in later "
-        "ones: warm-up."
+        "rest. Its first step takes 0.600 s longer in the first epoch, and 0.00 s in "
+        "later ones: warm-up."
     )
     least = LOOP | {"least_because": "other streams"}
     words = times_of(made(loops=[least | FIRST, least | LATER])).words
     assert "computes for at least 0.100 s a usual step" in words
     assert words.endswith(
-        "Computation is a least (other streams): predicted utilisation and execution "
-        "time are, too."
+        "Computation is a least (other streams): predicted utilisation is, too."
     )

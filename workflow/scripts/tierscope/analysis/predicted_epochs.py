@@ -13,6 +13,7 @@ import pandas as pd
 
 from tierscope.core.columns import SCENARIO_KEYS, TABLES
 from tierscope.core.studies import WORST_FACTOR
+from tierscope.core.words import epoch_words
 
 _EPOCH = ["cache_rate_percent", "epoch"]
 RUN_EPOCH = ["cache_rate_percent", "repetition", "epoch"]
@@ -49,9 +50,8 @@ def compare_by_epoch(
     )
     for whose, frame in (("predicted", predicted), ("measured", epochs)):
         rows[f"{whose}_execution_s"] = execution_times(frame).groupby(_EPOCH).mean()
-        rows[f"{whose}_warmup_s"] = _mean(frame, "warmup_s")
-        used = _mean(frame, "utilisation_percent")
-        rows[f"{whose}_utilisation_percent"] = used.where(used > 0)
+        rows[f"{whose}_warmup_s"] = _mean(frame, "warmup_s", _EPOCH)
+        rows[f"{whose}_utilisation_percent"] = utilisations_percent(frame, _EPOCH)
     rows = rows.reset_index()
     first = predictions.iloc[0]
     keys = {name: first[name] for name in (*SCENARIO_KEYS, "calibration", "model")}
@@ -76,11 +76,24 @@ def execution_times(frame: pd.DataFrame | None) -> pd.Series:
     return frame.groupby(RUN_EPOCH)["execution_time_s"].max()
 
 
-def _mean(frame: pd.DataFrame | None, name: str) -> pd.Series:
-    """Return the mean of a column over runs and processes by epoch, if there is one."""
+def utilisations_percent(frame: pd.DataFrame | None, by: list[str]) -> pd.Series:
+    """Return the mean accelerator utilisation by some columns, empty if not known.
+
+    It is missing where the training does not compute, and where any is only a least.
+    """
+    used = _mean(frame, "utilisation_percent", by)
+    used = used.where(used > 0)
+    if used.empty or "least_because" not in frame:
+        return used
+    is_least = frame.assign(is_least=frame["least_because"] != "").groupby(by)
+    return used.mask(is_least["is_least"].any())
+
+
+def _mean(frame: pd.DataFrame | None, name: str, by: list[str]) -> pd.Series:
+    """Return the mean of a column over runs and processes, empty if there is none."""
     if frame is None or name not in frame:
         return pd.Series(dtype="float64")
-    return frame.groupby(_EPOCH)[name].mean()
+    return frame.groupby(by)[name].mean()
 
 
 def _cv_percent(times_s: pd.Series) -> pd.Series:
@@ -158,7 +171,8 @@ def _largest(
     at = rows.loc[errors.abs().idxmax()]
     more, less = ("high", "low") if unit == "points" else ("long", "short")
     word = more if errors[at.name] > 0 else less
-    words = f"too {word} in epoch {at['epoch']} at {at['cache_rate_percent']} %"
+    epoch = epoch_words(int(at["epoch"]))
+    words = f"too {word} in the {epoch} at {at['cache_rate_percent']} %"
     return {f"{name}_{unit}": largest, f"{name}_at": words}
 
 

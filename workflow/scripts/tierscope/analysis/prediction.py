@@ -33,6 +33,7 @@ from tierscope.analysis.predicted_epochs import (
     largest_allowed,
     missed_epochs,
     utilisation_words,
+    utilisations_percent,
 )
 from tierscope.core.columns import CLASSES, SCENARIO, TABLES
 from tierscope.core.io_class import IOClass
@@ -149,8 +150,12 @@ def compare(
         measured_io_time_high_s=rates.map(totals["high"]),
         predicted_execution_s=rates.map(_execution_s(predicted)),
         measured_execution_s=rates.map(_execution_s(epochs)),
-        predicted_utilisation_percent=rates.map(_utilisation_percent(predicted)),
-        measured_utilisation_percent=rates.map(_utilisation_percent(epochs)),
+        predicted_utilisation_percent=rates.map(
+            utilisations_percent(predicted, ["cache_rate_percent"])
+        ),
+        measured_utilisation_percent=rates.map(
+            utilisations_percent(epochs, ["cache_rate_percent"])
+        ),
     )
     if intervals is not None:
         rows = rows.merge(intervals, on=_RATE_CLASS, validate="1:1")
@@ -161,17 +166,6 @@ def compare(
 def _execution_s(epochs: pd.DataFrame | None) -> pd.Series:
     """Return the execution time of an epoch by cache rate, empty if it is not known."""
     return execution_times(epochs).groupby("cache_rate_percent").mean()
-
-
-def _utilisation_percent(epochs: pd.DataFrame | None) -> pd.Series:
-    """Return the mean accelerator utilisation by cache rate, empty if not known.
-
-    It is missing where the training does not compute.
-    """
-    if epochs is None or "utilisation_percent" not in epochs:
-        return pd.Series(dtype="float64")
-    mean = epochs.groupby("cache_rate_percent")["utilisation_percent"].mean()
-    return mean.where(mean > 0)
 
 
 def _run_totals(breakdown: pd.DataFrame) -> pd.DataFrame:

@@ -66,7 +66,7 @@ STEPS: Columns = {
     "utilisation_percent": percent(
         "Accelerator utilisation (AU) as in MLPerf Storage: computation, of a device "
         "if seen, over execution time (programs: loop), both without the first step; "
-        "missing of one step.",
+        "missing if there is only one.",
         may_be_missing=True,
     ),
     "loop_utilisation_percent": percent(

@@ -30,7 +30,7 @@ from tierscope.core.io_class import IOClass
 _CALIBRATION = text("Name of the calibration that gives the model its parameters.")
 _MODEL = text("Name of the model.")
 _HELD_OUT = flag("Whether the calibration was not fitted to this cache rate.")
-_AT = ", such as `too short in epoch 0 at 25 %`; empty if it is not known."
+_AT = ", such as `too short in the first epoch at 25 %`; empty if it is not known."
 # Who says what an improvement brings; `base` is the time without it.
 _ESTIMATORS = {
     "measured": "measured on faster devices",
@@ -223,12 +223,14 @@ _PREDICTIONS: Columns = {
     ),
     "measured_utilisation_percent": percent(
         "Measured accelerator utilisation (AU), mean over processes, epochs and "
-        "repetitions; missing in older tables, and where it is 0 or not known.",
+        "repetitions; missing in older tables, and where it is 0, only a least or not "
+        "known.",
         may_be_missing=True,
     ),
     **_PREDICTED_ENDS,
 }
 
+_ONLY_LEAST = {"measured": " or only as a least"}
 _PREDICTED_EPOCHS: Columns = {
     "calibration": _CALIBRATION,
     "model": _MODEL,
@@ -264,7 +266,8 @@ _PREDICTED_EPOCHS: Columns = {
             ),
             "utilisation_percent": percent(
                 f"{word} accelerator utilisation (AU), mean over processes and "
-                f"repetitions; missing {why}, and where the training does not compute.",
+                f"repetitions; missing {why}{_ONLY_LEAST.get(whose, '')}, and where "
+                "the training does not compute.",
                 may_be_missing=True,
             ),
         }.items()
@@ -378,8 +381,8 @@ _PREDICTION_ERRORS: Columns = {
         may_be_missing=True,
     ),
     "utilisation_largest_error_at": text(
-        "Where that error is, such as `too high in epoch 0 at 25 %`; empty if it is "
-        "not known."
+        "Where that error is, such as `too high in the first epoch at 25 %`; empty if "
+        "it is not known."
     ),
     "repeat_cv_percent": percent(
         "Standard deviation of the I/O time over the repetitions divided by the mean, "

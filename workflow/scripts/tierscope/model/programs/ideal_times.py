@@ -60,7 +60,7 @@ class IdealTimes:
             least = "at least "
             known = (
                 f" Computation is a least ({self.least_because}): predicted "
-                "utilisation and execution time are, too."
+                "utilisation is, too."
             )
         rest_s = max(float(np.mean(self.rest_s)), 0.0)  # a device may outlive an epoch
         return (
@@ -76,7 +76,7 @@ class IdealTimes:
         first_s, *later_s = self.warmup_s
         if max(self.warmup_s) < self.compute_s:
             return ""
-        words = f" Its first step takes {in_seconds(first_s)} longer in epoch 0"
+        words = f" Its first step takes {in_seconds(first_s)} longer in the first epoch"
         if later_s:
             words += f", and {in_seconds(float(np.mean(later_s)))} in later ones"
         return f"{words}: warm-up."
