@@ -225,7 +225,7 @@ class _Queue:
         self, cuda: ModuleType, number: int, given_ns: int | None = None
     ) -> None:
         self.number = number
-        self.sums, self._until_given = _Sums(), _Sums()
+        self.sums, self._until_asked = _Sums(), _Sums()
         self._is_left = False
         self.was_behind, self.is_elsewhere = False, False
         self._cuda, self._stream = cuda, None
@@ -265,7 +265,7 @@ class _Queue:
                 return False
             self._add(self._unread.popleft())
         if self._is_left:
-            self.sums = self._until_given
+            self.sums = self._until_asked
         return True
 
     def _record(self, stream: object) -> object:
@@ -276,11 +276,11 @@ class _Queue:
 
     def _add(self, use: _Use) -> None:
         free = self._device.free
+        if use.is_own:
+            self._until_asked = copy(self.sums)
         if self._last is not None:
             self.sums.idle_s += _between_s(self._last, use.begin)
             free.append(self._last)
-        if use.is_own:
-            self._until_given = copy(self.sums)
         self._last = use.end
         if use.was_idle:
             self._device.join(use.begin, use.given_ns)

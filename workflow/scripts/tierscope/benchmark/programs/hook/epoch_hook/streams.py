@@ -152,7 +152,7 @@ class Times:
         self.devices = DeviceTimes()
         self._n_batches = 0
         self._wait_ns, self._use_ns = [0, 0], [0, 0]  # of the first batch, and of all
-        self._until_given = [0, 0], [0, 0]  # the same, until the last one was given
+        self._until_asked = [0, 0], [0, 0]  # the same, until the last was asked for
         self._given_ns, self._since_ns = 0, 0
         self._is_used, self._thread = False, 0
 
@@ -188,27 +188,29 @@ class Times:
         """Note that it is given what it waits for, which may be another loader's."""
         now_ns = time.monotonic_ns()
         waited_ns = now_ns - self._since_ns
+        if is_own:
+            self._until_asked = self._wait_ns.copy(), self._use_ns.copy()
         self._wait_ns[0] += 0 if self._n_batches else waited_ns
         self._wait_ns[1] += waited_ns
         self._n_batches += is_own
         if is_own:
             self._given_ns, self._thread = now_ns, threading.get_ident()
-            self._until_given = self._wait_ns.copy(), self._use_ns.copy()
         self._since_ns, self._is_used = now_ns, True
         self.devices.give(now_ns, is_own)
 
     def end(self, is_left: bool = False, is_gone: bool = False) -> dict | None:
         """Return what was noted, if anything, when an iteration has no more.
 
-        One that was left counts until its last batch was given. It ends now if it is
-        gone just now; else this is not known, and it ends there, too.
+        One that was left counts until its last batch was asked for: each step has a
+        wait and a use. It ends now if it is gone just now; else this is not known, and
+        it ends where that batch was given.
         """
         now_ns = time.monotonic_ns()
         self.devices.end(is_left)
         if not self._n_batches:
             return None
         all_ns = self._wait_ns, self._use_ns
-        wait_ns, use_ns = self._until_given if is_left else all_ns
+        wait_ns, use_ns = self._until_asked if is_left else all_ns
         return {
             "batches": self._n_batches,
             "first_wait_s": wait_ns[0] / 1e9,
