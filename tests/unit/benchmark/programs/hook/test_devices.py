@@ -364,6 +364,31 @@ def test_a_device_that_waits_for_another_loader_is_idle(made, notes):
     assert true["busy_s"] == pytest.approx(9 * WORK_S)
 
 
+def test_idle_in_the_first_step_of_two_loaders_is_no_part_of_utilisation(made, notes):
+    training = made()
+    outer, clock = training.stream, training.clock
+
+    def next_batch(batches):
+        clock.wait_until(clock.now_ns + to_ns(0.15))
+        return next(batches)
+
+    outer.begin()
+    batches = iter("abcd")
+    for _ in range(4):
+        take(outer, next_batch, batches)
+        outer.times.ask()
+        clock.wait_until(clock.now_ns + to_ns(0.4))
+        outer.times.give(is_own=False)
+        training.step()
+    with pytest.raises(StopIteration):
+        take(outer, next, batches)
+    (note,) = told_of(notes, training)
+    true, seen = training.queues[0].account(), note["device"]
+    assert seen["first_idle_s"] == pytest.approx(0.4)
+    assert seen["idle_s"] == pytest.approx(true["idle_s"] + 0.4, rel=1e-3)
+    assert used_percent(seen) == pytest.approx(used_percent(true), rel=1e-3)
+
+
 def test_a_thread_that_hands_batches_on_leaves_a_least(made, notes):
     training = made()
     thread = threading.Thread(target=training.loop, args=(4, BOUNDS["storage"]))

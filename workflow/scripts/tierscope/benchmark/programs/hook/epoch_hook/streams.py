@@ -152,6 +152,7 @@ class Times:
         self.devices = DeviceTimes()
         self._n_batches = 0
         self._wait_ns, self._use_ns = [0, 0], [0, 0]  # of the first batch, and of all
+        self._first_idle_ns = 0  # waits in the first step, for batches of other loaders
         self._until_asked = [0, 0], [0, 0]  # the same, until the last was asked for
         self._given_ns, self._since_ns = 0, 0
         self._is_used, self._thread = False, 0
@@ -192,6 +193,8 @@ class Times:
             self._until_asked = self._wait_ns.copy(), self._use_ns.copy()
         self._wait_ns[0] += 0 if self._n_batches else waited_ns
         self._wait_ns[1] += waited_ns
+        is_in_first_step = self._n_batches == 1 and not is_own
+        self._first_idle_ns += waited_ns if is_in_first_step else 0
         self._n_batches += is_own
         if is_own:
             self._given_ns, self._thread = now_ns, threading.get_ident()
@@ -214,6 +217,7 @@ class Times:
         return {
             "batches": self._n_batches,
             "first_wait_s": wait_ns[0] / 1e9,
+            "first_idle_s": self._first_idle_ns / 1e9,
             "first_use_s": use_ns[0] / 1e9,
             "wait_s": wait_ns[1] / 1e9,
             "use_s": use_ns[1] / 1e9,
