@@ -86,6 +86,11 @@ class Stream:
             iteration.is_gone = True
             self._leave(self)
 
+    def add_stop(self, iterator: object, stop_ns: int) -> None:
+        """Note how long an iterator has ended its workers, if it is under way."""
+        if self._last.iterator() is iterator:
+            self._last.times.stop_ns += stop_ns
+
     @property
     def is_gone(self) -> bool:
         """Whether the last iteration was dropped before it had given all."""
@@ -155,6 +160,7 @@ class Times:
         self._first_idle_ns = 0  # waits in the first step, for batches of other loaders
         self._until_asked = [0, 0], [0, 0]  # the same, until the last was asked for
         self._given_ns, self._since_ns = 0, 0
+        self.stop_ns = 0  # in which the workers of a loop that is left end
         self._is_used, self._thread = False, 0
 
     @property
@@ -214,6 +220,7 @@ class Times:
             return None
         all_ns = self._wait_ns, self._use_ns
         wait_ns, use_ns = self._until_asked if is_left else all_ns
+        end_ns = self.stop_ns if is_left else now_ns - self._since_ns
         return {
             "batches": self._n_batches,
             "first_wait_s": wait_ns[0] / 1e9,
@@ -221,7 +228,7 @@ class Times:
             "first_use_s": use_ns[0] / 1e9,
             "wait_s": wait_ns[1] / 1e9,
             "use_s": use_ns[1] / 1e9,
-            "end_s": 0.0 if is_left else (now_ns - self._since_ns) / 1e9,
+            "end_s": end_ns / 1e9,
             "left": is_left,
             "ended_ns": self._given_ns if is_left and not is_gone else now_ns,
         }
