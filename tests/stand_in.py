@@ -110,7 +110,8 @@ class Queue:
 def used_percent(told):
     """Return the utilisation of an account, or of a note, without the first step."""
     later_s = told["busy_s"] - told["first_busy_s"]
-    return 100 * later_s / (later_s + told["idle_s"])
+    idle_s = told["idle_s"] - told.get("first_idle_s", 0.0)
+    return 100 * later_s / (later_s + idle_s)
 
 
 class Event:

@@ -549,9 +549,9 @@ def test_epoch_without_opens_has_no_io_time():
 WRITE = AFTER, "loop", "write", "ext4", "/", 1, 9, 0.7
 
 
-def after_training(time_s, opened=(), sums=()):
+def after_training(time_s, opened=(), sums=(), version="4"):
     """Return the evidence of a run that goes on after its training."""
-    found = evidence(sums=sums)
+    found = evidence(sums=sums, version=version)
     row = {"rank": 0, "epoch": AFTER_TRAINING, "execution_time_s": time_s}
     rows = [{**found.opens.iloc[i], "epoch": AFTER_TRAINING} for i in opened]
     return replace(
@@ -565,11 +565,20 @@ def after_training(time_s, opened=(), sums=()):
 @pytest.mark.parametrize(
     ("found", "answer", "words"),
     [
-        (after_training(0.01), "yes", "Less than 1 % of the last epoch's time passed"),
         (
-            after_training(0.5),
+            after_training(0.5),  # as each end of Python takes seconds
+            "yes",
+            "program, 0.500 s passed; the last epoch took 2.00 s. No file of the "
+            "dataset was opened, and calls on other files took less than 1 % of an "
+            "epoch.",
+        ),
+        (after_training(0.5, sums=[(*WRITE[:-1], 0.01)]), "yes", "less than 1 %"),
+        (after_training(0.5, version="3"), "not measured", "sees no other files"),
+        (after_training(0.01, version="3"), "yes", "No file of the dataset"),
+        (
+            after_training(1.0, sums=[(AFTER, "beside", *WRITE[2:])]),
             "no",
-            "program, 0.500 s passed; the last epoch took 2.00",
+            "Calls beside the loop on files outside of the dataset: write ",
         ),
         (
             after_training(0.01, [0, 1]),

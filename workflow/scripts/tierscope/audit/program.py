@@ -442,41 +442,49 @@ def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
 
 
 def _after_training(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
-    """Yield whether anything follows the last loop, if its end was seen."""
+    """Yield whether a program used files after its last loop, if its end was seen."""
     epochs = evidence.epochs.groupby("epoch")["execution_time_s"].max()
     if AFTER_TRAINING not in epochs:
         return
     time_s, epoch_s = epochs[AFTER_TRAINING], epochs.iloc[-1]
-    opens = evidence.opens[evidence.opens["epoch"] == AFTER_TRAINING]
-    if is_worth_telling(time_s, epoch_s, len(opens)):
-        yield _said("after", NO, _after_words(evidence, opens, time_s, epoch_s))
-        return
-    yield _said(
-        "after",
-        YES,
-        f"Less than {LEAST_PERCENT} % of the last epoch's time passed between the end "
-        "of the last loop and that of the program, which opened no file of the dataset "
-        "then.",
-    )
-
-
-def _after_words(
-    evidence: ProgramEvidence, opens: pd.DataFrame, time_s: float, epoch_s: float
-) -> str:
-    """Return what a program does after its training, and how long."""
     words = (
         "After training, between the end of the last loop and that of the program, "
         f"{in_seconds(time_s)} passed; the last epoch took {in_seconds(epoch_s)}."
     )
+    other = evidence.other_time[evidence.other_time["epoch"] == AFTER_TRAINING]
+    used = [*_opened_after(evidence), *_calls_after(evidence, other, epoch_s)]
+    if used:
+        answer, words = NO, " ".join([words, *used])
+    elif other["time_s"].isna().any() and is_worth_telling(time_s, epoch_s):
+        answer = NOT_MEASURED
+        words += " No file of the dataset was opened. The tracer sees no other files."
+    else:
+        answer = YES
+        words += (
+            " No file of the dataset was opened, and calls on other files took less "
+            f"than {LEAST_PERCENT} % of an epoch."
+        )
+    yield _said("after", answer, f"{words} None of it is in an epoch.")
+
+
+def _opened_after(evidence: ProgramEvidence) -> Iterator[str]:
+    """Yield which files of the dataset a program opens after its training."""
+    opens = pd.concat([evidence.opens, evidence.opens_to_write])
+    opens = opens[opens["epoch"] == AFTER_TRAINING]
     if len(opens):
         n_files = count_words(opens["file_id"].nunique(), "file", separator=",")
         n_opens = count_words(int(opens["opens"].sum()), "time", separator=",")
-        words += f" The program opened {n_files} of the dataset, {n_opens} in all."
-    other = evidence.other_time[evidence.other_time["epoch"] == AFTER_TRAINING]
-    calls = slowest_rows(other, in_loop=True)
-    if is_worth_telling(calls["time_s"].sum(), epoch_s):
-        words += f" Calls on {_other_files(evidence)}: {other_words(calls)}."
-    return f"{words} None of it is in an epoch."
+        yield f"The program opened {n_files} of the dataset, {n_opens} in all."
+
+
+def _calls_after(
+    evidence: ProgramEvidence, other: pd.DataFrame, epoch_s: float
+) -> Iterator[str]:
+    """Yield which calls on other files a program makes after its training."""
+    for in_loop, who in ((True, "Calls"), (False, "Calls beside the loop")):
+        calls = slowest_rows(other, in_loop)
+        if is_worth_telling(calls["time_s"].sum(), epoch_s):
+            yield f"{who} on {_other_files(evidence)}: {other_words(calls)}."
 
 
 def _read_only_words(evidence: ProgramEvidence) -> str:

@@ -445,6 +445,14 @@ def test_utilisation_is_of_the_device_that_was_seen():
     assert seen == [6.0, 1.5, 0.5]
 
 
+def test_idle_in_the_first_step_is_stall_and_no_part_of_utilisation():
+    device = DEVICE | {"devices": 1, "first_idle_s": 0.5}
+    (row,) = steps_of(TIMES | {"device": device, "first_idle_s": 1.0})
+    assert row["stall_s"] == 3.5
+    assert row["utilisation_percent"] == pytest.approx(100 * 3 / (3 + 1.5 - 0.5))
+    assert row["loop_utilisation_percent"] == pytest.approx(100 * 3 / (3 + 3 - 1.0))
+
+
 def test_what_a_device_does_after_an_epoch_is_of_the_next_one():
     # 4 steps of 3 s each, of which the program sees 1: the device is always behind.
     device = {"busy_s": 12.0, "first_busy_s": 3.0, "idle_s": 0.0, "behind_s": 2.0}

@@ -364,6 +364,31 @@ def test_a_device_that_waits_for_another_loader_is_idle(made, notes):
     assert true["busy_s"] == pytest.approx(9 * WORK_S)
 
 
+def test_idle_in_the_first_step_of_two_loaders_is_no_part_of_utilisation(made, notes):
+    training = made()
+    outer, clock = training.stream, training.clock
+
+    def next_batch(batches):
+        clock.wait_until(clock.now_ns + to_ns(0.15))
+        return next(batches)
+
+    outer.begin()
+    batches = iter("abcd")
+    for _ in range(4):
+        take(outer, next_batch, batches)
+        outer.times.ask()
+        clock.wait_until(clock.now_ns + to_ns(0.4))
+        outer.times.give(is_own=False)
+        training.step()
+    with pytest.raises(StopIteration):
+        take(outer, next, batches)
+    (note,) = told_of(notes, training)
+    true, seen = training.queues[0].account(), note["device"]
+    assert seen["first_idle_s"] == pytest.approx(0.4)
+    assert seen["idle_s"] == pytest.approx(true["idle_s"] + 0.4, rel=1e-3)
+    assert used_percent(seen) == pytest.approx(used_percent(true), rel=1e-3)
+
+
 def test_a_thread_that_hands_batches_on_leaves_a_least(made, notes):
     training = made()
     thread = threading.Thread(target=training.loop, args=(4, BOUNDS["storage"]))
@@ -373,7 +398,7 @@ def test_a_thread_that_hands_batches_on_leaves_a_least(made, notes):
     assert note["least_because"] == devices.OTHER_STREAMS
 
 
-def test_a_loop_that_is_left_counts_until_its_last_batch_was_given(made, notes):
+def test_a_loop_that_is_left_counts_until_it_asks_for_its_last_batch(made, notes):
     training = made()
     training.stream.begin()
 
@@ -395,8 +420,7 @@ def test_a_loop_that_is_left_counts_until_its_last_batch_was_given(made, notes):
     true = training.queues[0].account(0, 2)
     assert (note["batches"], note["left"], note["end_s"]) == (3, True, 0.0)
     assert note["device"]["busy_s"] == pytest.approx(true["busy_s"], rel=1e-3)
-    idle_s = (training.queues[0].steps[2][0] - training.queues[0].steps[0][1]) / 1e9
-    assert note["device"]["idle_s"] == pytest.approx(idle_s - WORK_S, rel=1e-3)
+    assert note["device"]["idle_s"] == pytest.approx(true["idle_s"], rel=1e-3)
 
 
 def test_forked_child_leaves_the_events_of_its_parent_alone(made, notes, monkeypatch):

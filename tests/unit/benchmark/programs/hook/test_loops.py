@@ -245,9 +245,37 @@ def test_a_whole_loop_says_how_long_it_waited_and_used_batches(notes, clock):
     (note,) = notes()
     times = {"batches": 3, "wait_s": 9, "use_s": 30, "end_s": 3, "left": False}
     times |= {"first_wait_s": 3, "first_use_s": 10, "ended_ns": 42 * 10**9}
-    times |= {"device": None, "least_because": ""}
+    times |= {"first_idle_s": 0, "device": None, "least_because": ""}
     whose = {"pid": os.getpid(), "rank": rank(), "evaluation": True}
     assert note == {"kind": "loop", "stream": 4, "epoch": 7, **whose, **times}
+
+
+def test_a_loop_that_is_left_has_as_many_waits_as_uses(clock):
+    times = Times()
+    for _ in range(4):
+        times.ask()
+        clock[0] += 30
+        times.give()
+        clock[0] += 10
+    told = times.end(is_left=True)
+    later_s = told["wait_s"] - told["first_wait_s"], told["use_s"] - told["first_use_s"]
+    assert later_s == (60, 20)  # of the second and the third; the fourth is cut off
+
+
+def test_first_batch_of_another_loader_is_waited_for_in_the_first_step(clock):
+    times = Times()
+    for waited_s in (40, 30, 20):
+        times.ask()
+        clock[0] += 1
+        times.give()
+        times.ask()  # as in a zip of two loaders
+        clock[0] += waited_s
+        times.give(is_own=False)
+        clock[0] += 10
+    times.ask()
+    told = times.end()
+    assert (told["first_wait_s"], told["first_idle_s"], told["wait_s"]) == (1, 40, 93)
+    assert (told["first_use_s"], told["use_s"]) == (10, 30)
 
 
 class Iterator:
@@ -275,7 +303,9 @@ def leave(made_loops, clock, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["gone", "anew", "exit"])
-def test_a_loop_that_is_left_counts_until_its_last_batch(how, leave, clock, notes):
+def test_a_loop_that_is_left_counts_until_it_asks_for_its_last_batch(
+    how, leave, clock, notes
+):
     loader = Batches()
     iterator = leave(loader)
     assert not [one for one in notes() if one["kind"] == "loop"]
@@ -316,7 +346,7 @@ def test_a_program_that_waits_for_another_loader_uses_nothing(leave, clock, note
     told = outer.end()
     # 10 s of each batch of its own, and 14 s of those of the other loader.
     assert (told["wait_s"], told["use_s"], told["batches"]) == (15, 34, 2)
-    del first  # a loop that was left counts until its last batch
+    del first  # a loop that was left counts until it asked for its last batch
     inner, outer = [one for one in notes() if one["kind"] == "loop"]
     assert (inner["wait_s"], inner["use_s"], inner["end_s"]) == (10, 14, 5)
     assert (outer["wait_s"], outer["use_s"], outer["batches"]) == (0, 10, 2)

@@ -5,7 +5,7 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from epoch_hook import pytorch
+from epoch_hook import loops, pytorch
 from epoch_hook.loops import Fetches
 from epoch_hook.pytorch import Batch, wrap
 
@@ -136,6 +136,34 @@ def test_fetches_and_facts_are_noted(marks, entered, tmp_path, monkeypatch):
     (fetch,) = [one for one in notes if one["kind"] == "fetch"]
     assert (fetch["epoch"], fetch["samples"]) == (0, 4)
     assert [one["batches"] for one in notes if one["kind"] == "loop"] == [1, 1]
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_end_of_the_workers_of_a_loop_that_is_left_is_told(
+    is_left, marks, notes, monkeypatch, entered
+):
+    clock_ns = [0]
+    monkeypatch.setattr(pytorch.time, "monotonic_ns", lambda: clock_ns[0])
+    monkeypatch.setattr(loops, "LOOPS", pytorch.LOOPS)
+    module = fake_module()
+
+    class Iterator(module._BaseDataLoaderIter):
+        def _shutdown_workers(self):
+            clock_ns[0] += 4 * 10**9
+
+        def __del__(self):
+            self._shutdown_workers()
+
+    module._MultiProcessingDataLoaderIter = Iterator
+    wrap(module)
+    iterator = Iterator(module.DataLoader("ab"))
+    next(iterator)
+    clock_ns[0] += 7 * 10**9
+    if not is_left:
+        assert next(iterator, None) is None
+    del iterator
+    (loop,) = [one for one in notes() if one["kind"] == "loop"]
+    assert (loop["left"], loop["end_s"]) == (is_left, 4 * is_left)
 
 
 def test_persistent_workers_begin_an_epoch_at_each_iteration(marks, entered):

@@ -54,8 +54,8 @@ STEPS: Columns = {
         may_be_missing=True,
     ),
     "loader_end_s": seconds(
-        "What passed between the loop's last request and the loader's answer that it "
-        "has no more, such as the end of its workers; missing for loaders of ours.",
+        "What passed from the loop's last request to the loader's answer that it has "
+        "no more, or the end of its workers if it was left; missing for ours.",
         may_be_missing=True,
     ),
     "rest_s": seconds(

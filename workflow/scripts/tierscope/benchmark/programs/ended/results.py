@@ -368,28 +368,32 @@ def _loop_of_epoch(loops: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 class _Used:
     """What was used in the steps of a loop: its devices where seen, else the program.
 
-    `idle_s` is the time between the steps in which nothing was.
+    `idle_s` is the time in and between the steps in which nothing was, `first_idle_s`
+    that in the first step: the wait for the first batch of another loader, as in a zip.
     """
 
     busy_s: float
     first_busy_s: float
     idle_s: float
+    first_idle_s: float
 
     @classmethod
     def by_program(cls, loop: Mapping[str, Any]) -> Self:
         """Return what the program used: from each batch to the next request."""
         idle_s = loop["wait_s"] - loop["first_wait_s"]
-        return cls(loop["use_s"], loop["first_use_s"], idle_s)
+        first_idle_s = loop.get("first_idle_s", 0.0)
+        return cls(loop["use_s"], loop["first_use_s"], idle_s, first_idle_s)
 
     @classmethod
     def by_device(cls, seen: Mapping[str, Any]) -> Self:
         """Return what the devices of a loop used, of its note."""
-        return cls(seen["busy_s"], seen["first_busy_s"], seen["idle_s"])
+        first_idle_s = seen.get("first_idle_s", 0.0)
+        return cls(seen["busy_s"], seen["first_busy_s"], seen["idle_s"], first_idle_s)
 
     def percent(self, n_steps: int) -> float:
         """Return the utilisation without the first step, if there are others."""
         later_s = self.busy_s - self.first_busy_s
-        whole_s = later_s + self.idle_s
+        whole_s = later_s + self.idle_s - self.first_idle_s
         return 100 * later_s / whole_s if n_steps > 1 and whole_s else np.nan
 
 

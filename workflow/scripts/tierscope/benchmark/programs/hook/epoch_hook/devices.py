@@ -120,6 +120,7 @@ class DeviceTimes:
                 "busy_s": _mean([one.busy_s for one in known]),
                 "first_busy_s": _mean([one.first_busy_s for one in known]),
                 "idle_s": _mean([one.idle_s for one in known]),
+                "first_idle_s": _mean([one.first_idle_s for one in known]),
                 "behind_s": _mean(behind_s) if behind_s else None,
                 "devices": len(known),
             },
@@ -215,7 +216,12 @@ class _Sums:
 
     def __init__(self) -> None:
         self.busy_s = self.first_busy_s = self.idle_s = self.behind_s = 0.0
+        self.first_idle_s = 0.0  # in the first step, for batches of other loaders
         self.n_uses = self.n_joined = 0
+
+    def add_idle(self, idle_s: float, is_in_first_step: bool) -> None:
+        self.idle_s += idle_s
+        self.first_idle_s += idle_s if is_in_first_step else 0.0
 
 
 class _Queue:
@@ -225,8 +231,8 @@ class _Queue:
         self, cuda: ModuleType, number: int, given_ns: int | None = None
     ) -> None:
         self.number = number
-        self.sums, self._until_given = _Sums(), _Sums()
-        self._is_left = False
+        self.sums, self._until_asked = _Sums(), _Sums()
+        self._is_left, self._n_own = False, 0
         self.was_behind, self.is_elsewhere = False, False
         self._cuda, self._stream = cuda, None
         self._device = _DEVICES.setdefault(number, _Device())
@@ -265,7 +271,7 @@ class _Queue:
                 return False
             self._add(self._unread.popleft())
         if self._is_left:
-            self.sums = self._until_given
+            self.sums = self._until_asked
         return True
 
     def _record(self, stream: object) -> object:
@@ -276,11 +282,13 @@ class _Queue:
 
     def _add(self, use: _Use) -> None:
         free = self._device.free
-        if self._last is not None:
-            self.sums.idle_s += _between_s(self._last, use.begin)
-            free.append(self._last)
         if use.is_own:
-            self._until_given = copy(self.sums)
+            self._until_asked = copy(self.sums)
+            self._n_own += 1
+        if self._last is not None:
+            is_in_first_step = self._n_own == 1 and not use.is_own
+            self.sums.add_idle(_between_s(self._last, use.begin), is_in_first_step)
+            free.append(self._last)
         self._last = use.end
         if use.was_idle:
             self._device.join(use.begin, use.given_ns)

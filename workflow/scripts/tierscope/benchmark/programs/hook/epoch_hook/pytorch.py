@@ -37,6 +37,8 @@ _INTERNAL = (
     "_utils.fetch._IterableDatasetFetcher.fetch",
     "_utils.fetch._IterableDatasetFetcher.__init__",
 )
+# All else works without it.
+_SHUTDOWN = "_MultiProcessingDataLoaderIter._shutdown_workers"
 # A spawned worker has the hook if it starts with this, as this process did.
 _PYTHONPATH = os.environ.get("PYTHONPATH")
 _here = None
@@ -62,6 +64,8 @@ def wrap(module: ModuleType) -> None:
         _wrap_loader(module.DataLoader)
         return
     _wrap_iterators(module._BaseDataLoaderIter)
+    if _find(module, _SHUTDOWN) is not None:
+        _wrap_shutdown(module._MultiProcessingDataLoaderIter)
     _wrap_fetch(module._utils.fetch._MapDatasetFetcher)
     _wrap_fetch(module._utils.fetch._IterableDatasetFetcher)
     _wrap_start(module._utils.fetch._IterableDatasetFetcher)
@@ -120,6 +124,31 @@ def _wrap_iterators(iterator: type) -> None:
 
     iterator.__init__, iterator._reset = __init__, _reset
     iterator.__next__, iterator._next_index = __next__, _next_index
+
+
+def _wrap_shutdown(iterator: type) -> None:
+    """Note how long the workers of a loop that is left need to end.
+
+    CPython lets an iterator end them before it tells that the iterator is gone.
+    """
+    original = iterator._shutdown_workers
+
+    @wraps(original)
+    def _shutdown_workers(self: object) -> None:
+        began_ns = time.monotonic_ns()
+        try:
+            original(self)
+        finally:
+            _add_stop(self, time.monotonic_ns() - began_ns)
+
+    iterator._shutdown_workers = _shutdown_workers
+
+
+@safely
+def _add_stop(iterator: object, stop_ns: int) -> None:
+    _, stream = getattr(iterator, "_tierscope", None) or (None, None)
+    if stream is not None:
+        stream.add_stop(iterator, stop_ns)
 
 
 def _wrap_fetch(fetcher: type) -> None:

@@ -86,6 +86,11 @@ class Stream:
             iteration.is_gone = True
             self._leave(self)
 
+    def add_stop(self, iterator: object, stop_ns: int) -> None:
+        """Note how long an iterator has ended its workers, if it is under way."""
+        if self._last.iterator() is iterator:
+            self._last.times.stop_ns += stop_ns
+
     @property
     def is_gone(self) -> bool:
         """Whether the last iteration was dropped before it had given all."""
@@ -152,8 +157,10 @@ class Times:
         self.devices = DeviceTimes()
         self._n_batches = 0
         self._wait_ns, self._use_ns = [0, 0], [0, 0]  # of the first batch, and of all
-        self._until_given = [0, 0], [0, 0]  # the same, until the last one was given
+        self._first_idle_ns = 0  # waits in the first step, for batches of other loaders
+        self._until_asked = [0, 0], [0, 0]  # the same, until the last was asked for
         self._given_ns, self._since_ns = 0, 0
+        self.stop_ns = 0  # in which the workers of a loop that is left end
         self._is_used, self._thread = False, 0
 
     @property
@@ -188,34 +195,40 @@ class Times:
         """Note that it is given what it waits for, which may be another loader's."""
         now_ns = time.monotonic_ns()
         waited_ns = now_ns - self._since_ns
+        if is_own:
+            self._until_asked = self._wait_ns.copy(), self._use_ns.copy()
         self._wait_ns[0] += 0 if self._n_batches else waited_ns
         self._wait_ns[1] += waited_ns
+        is_in_first_step = self._n_batches == 1 and not is_own
+        self._first_idle_ns += waited_ns if is_in_first_step else 0
         self._n_batches += is_own
         if is_own:
             self._given_ns, self._thread = now_ns, threading.get_ident()
-            self._until_given = self._wait_ns.copy(), self._use_ns.copy()
         self._since_ns, self._is_used = now_ns, True
         self.devices.give(now_ns, is_own)
 
     def end(self, is_left: bool = False, is_gone: bool = False) -> dict | None:
         """Return what was noted, if anything, when an iteration has no more.
 
-        One that was left counts until its last batch was given. It ends now if it is
-        gone just now; else this is not known, and it ends there, too.
+        One that was left counts until its last batch was asked for: each step has a
+        wait and a use. It ends now if it is gone just now; else this is not known, and
+        it ends where that batch was given.
         """
         now_ns = time.monotonic_ns()
         self.devices.end(is_left)
         if not self._n_batches:
             return None
         all_ns = self._wait_ns, self._use_ns
-        wait_ns, use_ns = self._until_given if is_left else all_ns
+        wait_ns, use_ns = self._until_asked if is_left else all_ns
+        end_ns = self.stop_ns if is_left else now_ns - self._since_ns
         return {
             "batches": self._n_batches,
             "first_wait_s": wait_ns[0] / 1e9,
+            "first_idle_s": self._first_idle_ns / 1e9,
             "first_use_s": use_ns[0] / 1e9,
             "wait_s": wait_ns[1] / 1e9,
             "use_s": use_ns[1] / 1e9,
-            "end_s": 0.0 if is_left else (now_ns - self._since_ns) / 1e9,
+            "end_s": end_ns / 1e9,
             "left": is_left,
             "ended_ns": self._given_ns if is_left and not is_gone else now_ns,
         }
