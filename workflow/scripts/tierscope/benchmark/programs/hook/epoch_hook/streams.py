@@ -123,7 +123,7 @@ class _Iteration:
         """Return its times if it ends now."""
         has_ended, self.has_ended = self.has_ended, True
         self.iterator = _nothing
-        return None if has_ended else self.times.end(is_left, self.is_gone)
+        return None if has_ended else self.times.end(is_left)
 
     def take_count(self) -> bool:
         """Return whether this was a pass of its own, when the next one begins.
@@ -159,7 +159,7 @@ class Times:
         self._wait_ns, self._use_ns = [0, 0], [0, 0]  # of the first batch, and of all
         self._first_idle_ns = 0  # waits in the first step, for batches of other loaders
         self._until_asked = [0, 0], [0, 0]  # the same, until the last was asked for
-        self._given_ns, self._since_ns = 0, 0
+        self._since_ns = 0
         self.stop_ns = 0  # in which the workers of a loop that is left end
         self._is_used, self._thread = False, 0
 
@@ -203,16 +203,15 @@ class Times:
         self._first_idle_ns += waited_ns if is_in_first_step else 0
         self._n_batches += is_own
         if is_own:
-            self._given_ns, self._thread = now_ns, threading.get_ident()
+            self._thread = threading.get_ident()
         self._since_ns, self._is_used = now_ns, True
         self.devices.give(now_ns, is_own)
 
-    def end(self, is_left: bool = False, is_gone: bool = False) -> dict | None:
+    def end(self, is_left: bool = False) -> dict | None:
         """Return what was noted, if anything, when an iteration has no more.
 
         One that was left counts until its last batch was asked for: each step has a
-        wait and a use. It ends now if it is gone just now; else this is not known, and
-        it ends where that batch was given.
+        wait and a use.
         """
         now_ns = time.monotonic_ns()
         self.devices.end(is_left)
@@ -230,7 +229,6 @@ class Times:
             "use_s": use_ns[1] / 1e9,
             "end_s": end_ns / 1e9,
             "left": is_left,
-            "ended_ns": self._given_ns if is_left and not is_gone else now_ns,
         }
 
 
