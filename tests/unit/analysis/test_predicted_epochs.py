@@ -168,3 +168,8 @@ def test_errors_of_older_tables_miss_no_goal_that_they_do_not_tell(old_errors):
     assert "  execution time: MAPE 0.0 % (by simulation)\n" in words
     assert "  accelerator utilisation: 0.0 points off (by simulation)\n" in words
     assert worst_words(old_errors.iloc[0]) == ""
+
+
+def test_goal_that_only_the_spread_of_repetitions_allows_is_undecided(old_errors):
+    vague = old_errors.assign(mape_percent=65.0, repeat_cv_percent=95.0, goal_percent=5)
+    assert "undecided: repetitions vary by more than the goal\n" in summary(vague)

@@ -39,6 +39,7 @@ from tierscope.core.columns import CLASSES, SCENARIO, TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.studies import Pair
 from tierscope.core.tables import with_later_columns
+from tierscope.core.words import count_words
 
 SCALING = "scaling"
 DOMINANT_GOAL_PERCENT = 95
@@ -396,7 +397,7 @@ def summary(errors: pd.DataFrame) -> str:
             "",
             f"{first['dataset']}, n_osts {first['n_osts']}, {first['policy']}, "
             f"{first['loader']}, parameters {first['calibration']}: "
-            f"{first['n_points']} cache rates, {study_words(first)}",
+            f"{count_words(first['n_points'], 'cache rate')}, {study_words(first)}",
             f"  {'model':<17}{'MAPE':>7}{'largest':>9}{'mean':>7}{'epoch':>8}"
             f"{'share errors':>24}{'dominant':>10}{'inside':>9}  {'best':>16}",
         ]
@@ -445,6 +446,8 @@ def _summary_line(row: Mapping[str, Any]) -> str:
     largest = row["epoch_largest_error_percent"]
     of_epoch = f"{largest:.1f}" if row["epoch_largest_error_at"] else "\N{EN DASH}"
     verdict = f"missed: {', '.join(missed)}" if missed else "goals met"
+    if not missed and row["mape_percent"] > row["goal_percent"]:
+        verdict = "undecided: repetitions vary by more than the goal"
     return (
         f"  {row['model']:<17}{row['mape_percent']:>7.1f}"
         f"{row['largest_error_percent']:>9.1f}{row['mean_error_percent']:>+7.1f}"
