@@ -66,7 +66,7 @@ STEPS: Columns = {
     "utilisation_percent": percent(
         "Accelerator utilisation (AU) as in MLPerf Storage: computation, of a device "
         "if seen, over execution time (programs: loop), both without the first step; "
-        "missing if there is only one.",
+        "missing of a single step.",
         may_be_missing=True,
     ),
     "loop_utilisation_percent": percent(
