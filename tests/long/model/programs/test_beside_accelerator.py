@@ -40,7 +40,7 @@ def test_computation_is_that_of_usual_steps(program):
     compute = program.description.training.compute_time
     assert compute.mean_s == pytest.approx(0.0408, abs=1e-4)
     assert compute.warmup_s == pytest.approx((4.70, 0.035, 0.038), abs=0.01)
-    assert "Its first step takes 4.70 s longer in epoch 0" in program.words
+    assert "Its first step takes 4.70 s longer in the first epoch" in program.words
 
 
 def test_execution_time_of_each_epoch_is_predicted_within_10_percent(program):
@@ -63,6 +63,6 @@ def test_execution_time_of_each_epoch_is_predicted_within_10_percent(program):
     held_out = error_percent[by_epoch["held_out"]]
     assert row["execution_mape_percent"] == pytest.approx(held_out.abs().mean())
     assert row["execution_largest_error_percent"] == pytest.approx(-held_out.min())
-    assert row["execution_largest_error_at"] == "too short in epoch 0 at 25 %"
+    assert row["execution_largest_error_at"] == "too short in the first epoch at 25 %"
     assert row["utilisation_largest_error_points"] < 7
-    assert "too short in epoch 0 at 25 %" in summary(errors)
+    assert "too short in the first epoch at 25 %" in summary(errors)

@@ -36,7 +36,7 @@ def compare_by_epoch(
 
     Returns
     -------
-    DataFrame, shape (n_cache_rates * n_epochs, 18)
+    DataFrame, shape (n_cache_rates * n_epochs, 21)
         Table ``predicted_epochs``.
     """
     times_s = io_times(breakdown)

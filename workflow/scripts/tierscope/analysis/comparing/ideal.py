@@ -69,7 +69,7 @@ def storage_time(
 
     Returns
     -------
-    DataFrame, shape (n_scenarios * n_cache_rates * n_epochs, 26)
+    DataFrame, shape (n_scenarios * n_cache_rates * n_epochs, 27)
         Table ``storage_time``. The execution time of a run is that of its longest
         process; compute time and utilisation are means over the processes. All are
         means over the repetitions that have an ideal run with this epoch.
