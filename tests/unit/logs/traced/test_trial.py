@@ -60,6 +60,18 @@ def test_library_that_cannot_be_loaded_is_named_with_the_reason(
     )
 
 
+def test_library_of_the_user_that_is_left_out_hinders_nothing(tmp_path, trace_library):
+    gone, short = tmp_path / "gone.so", tmp_path / "short.so"
+    preload = {"LD_PRELOAD": f"{trace_library}:{gone}"}
+    assert why_not_loaded([PYTHON], [trace_library], os.environ | preload) == ""
+    short.write_text("x")
+    preload = {"LD_PRELOAD": f"{trace_library}:{gone}:{short}"}
+    ours = [trace_library, short]
+    assert why_not_loaded([PYTHON], ours, os.environ | preload) == (
+        f"{PYTHON} does not load {short} (file too short)"
+    )
+
+
 def test_program_that_may_start_others_counts_only_if_asked(tmp_path, trace_library):
     (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
     static = str(tmp_path / "static")

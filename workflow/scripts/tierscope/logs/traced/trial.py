@@ -22,7 +22,8 @@ _MOST_PROGRAMS = 5  # scripts whose interpreters are scripts
 _WITH_VALUE = ("-u", "--unset", "-C", "--chdir")  # options of `env`
 # What a loader prints of a library that it leaves out, and of what one needs.
 _SAYS_WHY = re.compile(
-    r"cannot be preloaded \((.+?)\)|: (version .* not found.*)|^\s*(\S+ => not found)",
+    r"object '(?P<left_out>.*)' from .* cannot be preloaded \((.+?)\)"
+    r"|: (version .* not found.*)|^\s*(\S+ => not found)",
     re.MULTILINE,
 )
 
@@ -122,12 +123,16 @@ def _fault_of(
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""  # its start will say why
-    loaded = _loaded(done.stdout)
-    lacking = [one for one in libraries if str(one) not in loaded]
-    said = _SAYS_WHY.search(done.stdout)
-    if not (lacking or said):
+    ours, loaded = list(map(str, libraries)), _loaded(done.stdout)
+    lacking = [one for one in ours if one not in loaded]
+    whys = [
+        said[said.lastindex]
+        for said in _SAYS_WHY.finditer(done.stdout)
+        if said["left_out"] in (None, *ours)  # the user's own may well be left out
+    ]
+    if not (lacking or whys):
         return ""
-    why = said[said.lastindex] if said else "no reason is given"
+    why = whys[0] if whys else "no reason is given"
     return f"does not load {lacking[0] if lacking else 'all of it'} ({why})"
 
 
