@@ -34,7 +34,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from tierscope.core.processes.children import PASSED_ON, end_child, end_once, listen
+from tierscope.core.processes.children import end_child, end_once, listen
 from tierscope.core.processes.times import TIME_FORMAT
 
 LOCK = Path("results", ".launch")
@@ -87,7 +87,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Launch the ranks, and move the runs that are finished."""
     arguments = parse_arguments()
-    listen(end_once, PASSED_ON)
+    listen(end_once)
     name = f"{os.getpid()}-{secrets.token_hex(8)}"
     script = Path(__file__).with_name(f"{arguments.script}.py")
     ranks = [sys.executable, str(script), "--launch", name, *arguments.arguments]

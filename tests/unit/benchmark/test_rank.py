@@ -1,10 +1,17 @@
 import os
+import signal
 from threading import Thread
 
 import pytest
 from tierscope.benchmark.peers import PeerError
 from tierscope.benchmark.processes import RankGoneError
-from tierscope.benchmark.rank import Terminated, fail_from_thread
+from tierscope.benchmark.rank import (
+    Terminated,
+    fail_from_thread,
+    run_or_fail,
+    terminate_by_exception,
+)
+from tierscope.core.processes.children import ENDING
 from tierscope.storage.clock import OtherRankFailed
 
 
@@ -40,6 +47,15 @@ def exit_codes(monkeypatch):
     codes = []
     monkeypatch.setattr(os, "_exit", codes.append)
     return codes
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Return the set of signals for which a handler is set, and set none."""
+    found = set()
+    monkeypatch.setattr(signal, "getsignal", lambda one: signal.SIG_DFL)
+    monkeypatch.setattr(signal, "signal", lambda one, handler: found.add(one))
+    return found
 
 
 def fail_in_a_thread(processes, release, error=None):
@@ -117,3 +133,13 @@ def test_error_raised_while_a_signal_ends_the_work_is_not_the_cause(exit_codes, 
     printed = capsys.readouterr().err
     assert "tierscope: rank 1 of 2 on here failed: Terminated: SIGINT\n" in printed
     assert "BufferError" not in printed
+
+
+def test_process_without_mpi_ends_in_order_by_each_signal_of_a_scheduler(taken):
+    terminate_by_exception()
+    assert {signal.SIGUSR1, signal.SIGUSR2, *ENDING} == taken
+
+
+def test_rank_leaves_to_mpi_the_signal_that_tells_of_another_rank(taken):
+    run_or_fail(OneOfTwo(True), lambda: None, lambda: None, lambda: None)
+    assert ENDING - taken == {signal.SIGUSR1}

@@ -78,7 +78,7 @@ def check_got(child, signum):
     assert child.returncode == 128 + signal.SIGUSR1  # of the last one
 
 
-@pytest.mark.parametrize("signum", ENDING)
+@pytest.mark.parametrize("signum", sorted(ENDING - {signal.SIGUSR1}))
 def test_signal_to_the_outer_process_alone_reaches_the_command(signum):
     outer = start(command_of(LISTENS.format(scripts=str(SCRIPTS))))
     outer.send_signal(signum)
@@ -140,4 +140,4 @@ def test_signals_that_are_ignored_stay_so(monkeypatch):
         lambda one: signal.SIG_IGN if one == ignored else signal.SIG_DFL,
     )
     listen(lambda *_: None)
-    assert set(set_to) == set(ENDING) - {ignored}
+    assert set(set_to) == ENDING - {ignored}

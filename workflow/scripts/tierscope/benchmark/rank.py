@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tierscope.benchmark.keeper import Keeper
@@ -19,6 +19,8 @@ from tierscope.core.validation import ConfigError
 from tierscope.data.tfrecord import DatasetError
 from tierscope.storage.clock import OtherRankFailed
 
+# To ranks, MPICH tells by SIGUSR1 that another one has ended.
+_ENDING_BESIDE_MPI = ENDING - {signal.SIGUSR1}
 _must_end = False  # a signal said so
 _DYING_S = 0.05  # from closing its connections until a process is gone
 
@@ -64,9 +66,9 @@ def leave_launch(processes: Processes) -> None:
     processes.end()
 
 
-def terminate_by_exception() -> None:
+def terminate_by_exception(signals: Iterable[signal.Signals] = ENDING) -> None:
     """Turn signals that end a job into an exception, so that the LFS is emptied."""
-    listen(_terminate)
+    listen(_terminate, signals)
 
 
 def _terminate(signum: int, frame: object) -> None:
@@ -86,7 +88,8 @@ def ignore_signals() -> None:
     global _must_end
     if threading.current_thread() is threading.main_thread():
         _must_end = True
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        taken = [one for one in ENDING if signal.getsignal(one) is _terminate]
+        signal.pthread_sigmask(signal.SIG_BLOCK, taken)
 
 
 def run_or_fail(
@@ -99,7 +102,7 @@ def run_or_fail(
 
     A signal that ends the job can arrive at any time, also during another error.
     """
-    terminate_by_exception()
+    terminate_by_exception(_ENDING_BESIDE_MPI)
     try:
         try:
             work()

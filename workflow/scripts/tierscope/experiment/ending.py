@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tierscope.core.processes.children import PASSED_ON, listen
+from tierscope.core.processes.children import listen
 from tierscope.core.processes.times import children_of, start_time
 
 _TERMINAL_S = 2.0  # for the jobs that a terminal has told, too
@@ -37,7 +37,7 @@ class Ending:
     def prepare(self) -> None:
         """Listen from now on; Snakemake has set its handler of SIGTERM before."""
         self._exit_gracefully = signal.getsignal(signal.SIGTERM)
-        listen(self._begin, PASSED_ON)
+        listen(self._begin)
 
     def _begin(self, signum: int, frame: Any) -> None:
         """End once, in a thread.
@@ -45,7 +45,7 @@ class Ending:
         Snakemake's handler takes a lock that the interrupted main thread may hold, for
         example while it finishes a job. Then Snakemake 9 would hang forever.
         """
-        listen(lambda *_: None, PASSED_ON)
+        listen(lambda *_: None)
         running = children_of(os.getpid())  # not what asks a scheduler from now on
         threading.Thread(target=self._end, args=(signum, running), daemon=True).start()
         if signum == signal.SIGINT:

@@ -11,7 +11,8 @@ from typing import Any
 
 from tierscope.core.processes.times import descendants, start_time
 
-PASSED_ON = {
+# By which a job is told to end: a scheduler may choose any of them.
+ENDING = {
     signal.SIGINT,
     signal.SIGQUIT,
     signal.SIGTERM,
@@ -19,9 +20,7 @@ PASSED_ON = {
     signal.SIGUSR1,
     signal.SIGUSR2,
 }
-HELD_BACK = {*PASSED_ON, signal.SIGCHLD}
-# To ranks, MPICH tells by SIGUSR1 that another one has ended.
-ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+HELD_BACK = {*ENDING, signal.SIGCHLD}
 _PR_SET_PDEATHSIG = 1  # of prctl(2)
 _KEYS = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends them to the command as well
 _FROM_KERNEL = 0x80  # si_code of what a terminal sends
@@ -42,7 +41,7 @@ def listen(
 
 def end_once(signum: int, frame: Any) -> None:
     """Raise SystemExit at the first signal that ends; more may come meanwhile."""
-    listen(lambda *_: None, PASSED_ON)
+    listen(lambda *_: None)
     sys.exit(128 + signum)
 
 
@@ -56,7 +55,7 @@ def signals_held_back() -> Iterator[Callable[[], object]]:
     try:
         yield lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before)
     finally:
-        while signal.sigtimedwait(PASSED_ON, 0):
+        while signal.sigtimedwait(ENDING, 0):
             pass  # came after the end of the command
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -84,7 +83,7 @@ def wait_for(child: subprocess.Popen) -> int | None:
     signum = None
     while child.poll() is None:
         got = signal.sigwaitinfo(HELD_BACK)
-        if got.si_signo in PASSED_ON:
+        if got.si_signo in ENDING:
             signum = got.si_signo
             if signum not in _KEYS or got.si_code != _FROM_KERNEL:
                 child.send_signal(signum)
