@@ -79,6 +79,7 @@ def test_jobs_have_docstrings_utf8_a_safe_umask_and_the_modules_of_the_clone(tmp
         "rule show:\n    output:\n        'shown',\n    shell:\n"
         "        'env > {output}; umask >> {output}'\n"
     )
+    (tmp_path / ".snakemake").mkdir()  # else it is made before the rules are read
     asked = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     asked |= {"PYTHONOPTIMIZE": "2", "PYTHONPATH": "of_the_user"}
     code, output = warm_python.run(

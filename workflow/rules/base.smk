@@ -24,7 +24,6 @@ MODULES = [str(SCRIPTS), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ.setdefault("TIERSCOPE_PYTHONUTF8", os.environ.get("PYTHONUTF8", ""))
 os.environ.update(PYTHONPATH=os.pathsep.join(MODULES), PYTHONUTF8="1")
 os.environ.pop("PYTHONOPTIMIZE", None)  # altair needs docstrings
-os.umask(os.umask(0o077) | 0o002)  # a directory that all may change is refused later
 
 import tierscope
 
@@ -57,6 +56,7 @@ from tierscope.experiment.snakemake_internals import (
 )
 from tierscope.experiment.start import StartError
 from tierscope.logs.settings import is_of_logs, read_settings
+from tierscope.storage.own_folder import close_umask
 
 # Snakemake asks for this type when it puts a table into its report.
 mimetypes.add_type("application/vnd.apache.parquet", ".parquet")
@@ -71,6 +71,7 @@ OF_ACCELERATORS = not OF_LOGS and is_of_accelerators(config)
 ANALYSIS = STUDY = EXPERIMENT = None
 
 SNAKEMAKE = SnakemakeInternals(workflow)
+close_umask()
 try:
     refuse_clone(WORKFLOW.parent)
     refuse_prepared(Path.cwd())

@@ -32,7 +32,7 @@ from tierscope.experiment.two_directories import (
     choose_size,
     sized_config,
 )
-from tierscope.storage.own_folder import FolderError, check_way
+from tierscope.storage.own_folder import FolderError, check_way, close_umask
 from tierscope.storage.page_cache import drop_opened
 from tierscope.storage.room import file_system, memory_bytes
 
@@ -206,6 +206,7 @@ def main(name: str, gfs: str, lfs: str) -> list[str]:
 
 if __name__ == "__main__":
     listen(end_once)  # so that the files of the test go
+    close_umask()
     try:
         say("\n".join(main(*sys.argv[1:])))
     except ConfigError as error:

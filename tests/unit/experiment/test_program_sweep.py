@@ -339,6 +339,16 @@ def test_profile_that_the_clone_lacks_is_snakemakes_to_find(asked, monkeypatch):
     assert calls[0][calls[0].index("--profile") + 1] == "mine"
 
 
+def test_results_are_no_folder_that_all_users_may_change(asked, monkeypatch):
+    monkeypatch.setattr(program_sweep, "run_passing_signals", lambda *_: 0)
+    before = os.umask(0)
+    try:
+        sweep(asked, "local")
+    finally:
+        os.umask(before)
+    assert Path("results").stat().st_mode & 0o777 == 0o775
+
+
 def test_defaults_of_programs_need_a_command_and_take_any_faults():
     assert defaults_of_programs([{"loader": {"command": None}}]) == {}
     assert defaults_of_programs([{"loader": 3, "sweep": None}]) == {}

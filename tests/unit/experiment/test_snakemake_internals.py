@@ -60,16 +60,13 @@ def test_folder_in_which_another_user_has_prepared_something_is_refused(tmp_path
         refuse_prepared(tmp_path)
 
 
-def test_scripts_that_snakemake_has_made_open_to_all_are_closed(tmp_path):
+def test_scripts_that_all_users_may_replace_are_refused_and_stay_as_they_are(tmp_path):
     scripts = tmp_path / ".snakemake" / "scripts"
     scripts.mkdir(parents=True)
-    for one in (scripts, scripts.parent):
-        one.chmod(0o777)
-    refuse_prepared(tmp_path)
-    assert [one.stat().st_mode & 0o777 for one in (scripts, scripts.parent)] == [
-        0o775,
-        0o775,
-    ]
+    scripts.chmod(0o777)
+    with pytest.raises(ConfigError, match="scripts: all users may replace what it"):
+        refuse_prepared(tmp_path)
+    assert scripts.stat().st_mode & 0o777 == 0o777
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")

@@ -10,6 +10,7 @@ from tierscope.storage.own_folder import (
     check_own_folder,
     check_way,
     check_writable,
+    close_umask,
     own_folder,
 )
 
@@ -17,6 +18,23 @@ from tierscope.storage.own_folder import (
 def use(path, **options):
     with own_folder(path, **options) as folder:
         return os.fstat(folder)
+
+
+@pytest.fixture
+def set_umask():
+    """Set the umask until the end of a test; return the one before."""
+    before = os.umask(0)
+    yield os.umask
+    os.umask(before)
+
+
+@pytest.mark.parametrize(
+    ("found", "left"), [(0, 0o002), (0o022, 0o022), (0o077, 0o077)]
+)
+def test_only_others_lose_what_the_users_umask_gives(set_umask, found, left):
+    set_umask(found)
+    close_umask()
+    assert set_umask(0) == left
 
 
 def test_made_folder_is_for_this_user_only(tmp_path):

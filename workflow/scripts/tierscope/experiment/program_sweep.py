@@ -29,6 +29,7 @@ from tierscope.core.validation import (
 )
 from tierscope.experiment.snakemake_internals import refuse_prepared
 from tierscope.policies import PROGRAM_POLICIES
+from tierscope.storage.own_folder import close_umask
 
 SYSTEM = "one-process"
 CACHE_RATES_PERCENT = (0, 25, 50, 75, 100)
@@ -304,6 +305,7 @@ def sweep(asked: SweepRequest, profile: str, further: Sequence[str] = ()) -> int
         )
     config = sweep_config(asked)
     path = Path("results", asked.experiment, CONFIG)
+    close_umask()
     refuse_prepared(Path.cwd())
     _refuse_another_sweep(path, config)
     _write_config(path, config)

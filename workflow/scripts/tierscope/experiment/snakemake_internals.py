@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.core.validation import ConfigError
-from tierscope.storage.own_folder import FolderError, check_way, close_to_others
+from tierscope.storage.own_folder import FolderError, check_way
 
 WRITTEN_FOR = "9.27.1"
 # {question: the interface of Snakemake that answers it}, filled by `_asks`.
@@ -320,9 +320,6 @@ def refuse_prepared(folder: Path) -> None:
     ConfigError
         One line that names what is there, or the folder that others may change.
     """
-    scripts = folder / ".snakemake" / "scripts"
-    if close_to_others(scripts):  # Snakemake has made them with the user's umask
-        close_to_others(scripts.parent)
     for name in (".snakemake/scripts", "resources/systems", "results/.launch"):
         try:
             check_way(folder / name)

@@ -16,6 +16,11 @@ class FolderError(RuntimeError):
     """Other users can change a folder."""
 
 
+def close_umask() -> None:
+    """Let no other user write to what this process and its children will make."""
+    os.umask(os.umask(0o077) | stat.S_IWOTH)
+
+
 @contextmanager
 def own_folder(path: Path, *, make: bool = False) -> Iterator[int]:
     """Open a directory that belongs to this user alone.
@@ -125,19 +130,6 @@ def check_writable(path: Path) -> None:
     else:
         return
     raise OSError(number, os.strerror(number), str(there))
-
-
-def close_to_others(path: Path) -> bool:
-    """Let no other user write to a directory of this user; False if it is not one."""
-    try:
-        state = os.lstat(path)
-    except FileNotFoundError:
-        return True
-    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid():
-        return False
-    if state.st_mode & stat.S_IWOTH:
-        os.chmod(path, stat.S_IMODE(state.st_mode) & ~stat.S_IWOTH)
-    return True
 
 
 def check_way(path: Path) -> None:
