@@ -101,6 +101,8 @@ def test_command_is_followed_to_the_program_behind_scripts_and_env(tmp_path):
         ["no-such-program"],
         ["/usr/bin/env", "-i", PYTHON],  # with an environment that is not ours
         ["/usr/bin/env", "A=1"],
+        ["/usr/bin/env", "-S"],
+        ["/usr/bin/env", "-S", f"{PYTHON} 'a"],
     ],
 )
 def test_nothing_is_said_of_a_program_that_is_not_known(command, trace_library):

@@ -84,7 +84,10 @@ def _started_by_env(words: Sequence[str]) -> list[str]:
         word = left.pop(0)
         if word.startswith(("-S", "--split-string")):
             text = word.removeprefix("-S").removeprefix("--split-string").lstrip("=")
-            left = [*shlex.split(text or left.pop(0)), *left]
+            try:
+                left = [*shlex.split(text or left.pop(0)), *left]
+            except (IndexError, ValueError):  # `env` refuses it, too
+                return []
         elif word in ("-", "-i", "--ignore-environment"):
             return []
         elif word in _WITH_VALUE:
