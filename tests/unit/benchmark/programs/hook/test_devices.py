@@ -181,7 +181,7 @@ def test_a_loop_is_noted_when_its_device_has_done_all(made, notes):
     assert notes() == []
     training.loop(3, BOUNDS["computation"])
     assert len(notes()) == 1
-    assert [one["device"]["devices"] for one in told_of(notes, training)] == [1, 1]
+    assert len(told_of(notes, training)) == 2
 
 
 def test_a_device_that_hangs_is_given_up_at_the_end(made, notes, monkeypatch):
@@ -202,14 +202,14 @@ def test_devices_of_a_process_count_by_their_mean(made, notes):
     true = [queue.account() for queue in training.queues]
     busy_s = statistics.mean(one["busy_s"] for one in true)
     assert note["device"]["busy_s"] == pytest.approx(busy_s, rel=1e-3)
-    assert note["device"]["devices"] == 2
 
 
 def test_device_without_memory_of_the_program_is_left_alone(made, notes):
     training = made(n_devices=2)
     training.cuda.has_memory[1] = False  # the stand-in refuses to be asked for a stream
     training.loop(4, BOUNDS["storage"])
-    assert told_of(notes, training)[0]["device"]["devices"] == 1
+    (note,) = told_of(notes, training)
+    assert note["device"]["busy_s"] > 0
 
 
 def test_a_program_on_the_processor_is_exact_though_it_has_looked_for_devices(

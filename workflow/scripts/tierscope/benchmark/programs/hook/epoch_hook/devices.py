@@ -122,7 +122,6 @@ class DeviceTimes:
                 "idle_s": _mean([one.idle_s for one in known]),
                 "first_idle_s": _mean([one.first_idle_s for one in known]),
                 "behind_s": _mean(behind_s) if behind_s else None,
-                "devices": len(known),
             },
             "least_because": because,
         }
