@@ -95,6 +95,16 @@ def test_one_process_whose_computation_is_a_least_makes_that_of_the_point_one():
     assert table["least_because"].tolist() == ["no events"]
 
 
+def test_the_computation_of_an_ideal_run_that_is_a_least_makes_that_of_the_pair_one():
+    best = ideal([(5, 6), (7, 6)])
+    best.loc[2, "least_because"] = "never behind"
+    table = storage_time(epochs([(9, 10), (11, 12)]), best)
+    assert table["least_because"].tolist() == ["never behind"]
+    values = {"utilisation_percent": 32.0, "ideal_utilisation_percent": 60.0}
+    words = say(row(**values, least_because="never behind"))
+    assert "60 %" not in words  # what no storage can exceed is not known
+
+
 def ideal(times_s, **scenario):
     """Return the table of epochs of ideal runs."""
     return epochs(times_s, 100, system="small+ideal", policy="pinning", **scenario)

@@ -37,17 +37,15 @@ _UNSEEN = "Other storage I/O, such as that of checkpoints, is not measured."
 _UTILISATION = "utilisation_percent"
 # Calls on files of no tier, by their columns: whether the loop made them.
 _OTHERS = {"other": True, "beside": False}
-_LOOP_UTILISATION = "loop_utilisation_percent"
 # What tables of epochs have of each process, of which points have the mean.
 _OF_PROCESSES = ["compute_time_s", "warmup_s", "loader_end_s"]
-_OF_PROCESSES += [_UTILISATION, _LOOP_UTILISATION]
-_RUN = ["execution_time_s", "compute_time_s", "warmup_s", "loader_end_s"]
-_RUN += ["other_s", "beside_s", _LOOP_UTILISATION]
+_OF_PROCESSES += [_UTILISATION, "loop_utilisation_percent"]
 _IDEAL = {
     "execution_time_s": "ideal_time_s",
     "warmup_s": "ideal_warmup_s",
     "other_s": "ideal_other_s",
     _UTILISATION: "ideal_utilisation_percent",
+    "least_because": "ideal_least_because",
 }
 
 
@@ -92,8 +90,9 @@ def storage_time(
     for part in ("other_s", "warmup_s"):
         pairs["storage_s"] -= (pairs[part] - pairs[f"ideal_{part}"]).fillna(0.0)
     groups = pairs.groupby(_POINT)
-    table = groups[[*_RUN, *_IDEAL.values()]].mean().assign(n_repetitions=groups.size())
-    table["least_because"] = groups["least_because"].max()
+    table = groups.mean(numeric_only=True).assign(n_repetitions=groups.size())
+    reasons = groups[["least_because", "ideal_least_because"]].max()
+    table["least_because"] = reasons.max(axis=1)
     for value, half in (
         ("storage_s", "storage_interval_s"),
         (_UTILISATION, "utilisation_interval_percent"),
