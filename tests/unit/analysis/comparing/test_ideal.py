@@ -526,12 +526,17 @@ def test_warm_up_and_the_end_of_the_loader_are_said_if_they_count():
     assert "loader" not in little
 
 
-def test_a_utilisation_that_is_a_least_is_said_as_one_with_the_reason():
+def test_a_utilisation_that_is_a_least_is_said_as_one_and_the_reason_once():
     used = {"compute_time_s": 9.0, "utilisation_percent": 32.0}
     used |= {"ideal_utilisation_percent": 60.0}
-    words = say(row(**used, least_because="no events"))
-    assert "are used at least 32 % of the time (AU). The device has no events" in words
-    assert "60 %" not in words
+    points = [
+        row(**used, least_because="no events", cache_rate_percent=r) for r in (0, 9)
+    ]
+    points[1]["execution_time_s"] = 40.0
+    *both, reason = storage_sentences(pd.DataFrame(points), 0, may_hide=True)
+    words = "The accelerators are used at least 32 % of the time (AU)."
+    assert [one.endswith(words) for one in both] == [True, True]
+    assert reason.startswith("The device has no events that tell its own time.")
     exact = say(row(**used, loop_utilisation_percent=20.0))
     assert "used 32 % of the time (AU; as the loop sees it 20 %), with sto" in exact
 

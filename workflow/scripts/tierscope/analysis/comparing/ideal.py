@@ -300,8 +300,7 @@ def _utilisation_words(row: Mapping[str, Any], is_told: bool) -> list[str]:
     if not now > 0:  # or not known
         return []
     if row["least_because"]:
-        words = f"The accelerators are used at least {now:.3g} % of the time (AU)."
-        return [words, *least_notes(pd.DataFrame([row]))]
+        return [f"The accelerators are used at least {now:.3g} % of the time (AU)."]
     loop = ""
     if has_other_loop(row):
         loop = f"; as the loop sees it {row['loop_utilisation_percent']:.3g} %"
@@ -337,7 +336,8 @@ def storage_sentences(
     """Return what storage costs in an epoch: lines for each scenario.
 
     The first says what limits where the epoch is the shortest, unless storage does. The
-    others are of the lowest cache rate, and of that with the shortest epoch.
+    others are of the lowest cache rate, and of that with the shortest epoch. The last
+    ones say why AU is only a least.
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ def storage_sentences(
         words = [_limit_sentence(rows.loc[[*shown][-1]], may_hide, origin.phase)]
         words += [storage_sentence(rows.loc[one], may_hide, origin) for one in shown]
         lines += [head + one for one in words if one]
-    return lines
+    return lines + least_notes(table)
 
 
 def _limit_sentence(row: Mapping[str, Any], may_hide: bool, phase: str) -> str:
