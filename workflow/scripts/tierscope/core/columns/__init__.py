@@ -118,7 +118,7 @@ TRAINING, INTERVAL = list(analysis.TRAINING), list(analysis.INTERVAL)
 CLASSES = [str(io_class) for io_class in IOClass]
 LATER_NUMBERS = analysis.LATER | model.LATER
 LATER_WORDS = model.LATER_WORDS | analysis.LATER_WORDS
-LATER_VALUES = benchmark.LATER_VALUES | model.LATER_VALUES
+LATER_VALUES = benchmark.LATER_VALUES
 IMPROVEMENTS, CLASS_TIMES = list(shared.IMPROVEMENTS), list(shared.CLASS_TIMES)
 
 
