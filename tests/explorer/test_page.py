@@ -124,6 +124,8 @@ def test_no_cheapest_improvement_is_named_where_storage_does_not_limit(
     assert "Star" not in explorer.signal("map_subtitle")[0]
     limited = "limited by computation and processor (storage at most 2.0"
     assert limited in explorer.text("looked_at_today_limit")
+    (advice,) = explorer.browser.find_elements("css selector", ".note")
+    assert "60 OSTs: Computation and processor limit at cache rate" in advice.text
     explorer.set(scenario=1)  # undecided
     assert "The cheapest of these: " in explorer.text("combinations_text")
     assert explorer.complaints() == []

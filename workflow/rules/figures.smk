@@ -189,6 +189,7 @@ rule plot_stalls:
         "../../environment.yml"
     params:
         epoch=SETTINGS["figures"]["epoch"],
+        may_hide=EXPERIMENT.may_hide_io,
         scenarios=SCENARIOS,
         goal=SETTINGS["whatif"]["goal"],
         provenance=PROVENANCE,

@@ -38,6 +38,7 @@ rule compare_ideal:
         "../../environment.yml"
     params:
         epoch=SETTINGS["figures"]["epoch"],
+        may_hide=EXPERIMENT.may_hide_io,
         provenance=PROVENANCE,
         dataset_titles=DATASET_TITLES,
     message:

@@ -9,7 +9,7 @@ from tierscope.analysis.breakdown import (
     without_peers,
 )
 from tierscope.analysis.origin import origin_of
-from tierscope.analysis.training.limit import advice_on, limit_notes
+from tierscope.analysis.training.limit import limit_notes
 from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import make_goal
 from tierscope.core.files import log_to, write_text
@@ -33,7 +33,6 @@ if __name__ == "__main__":
     else:
         goal = UtilisationGoal(params.percent)
     limits = read_table(snakemake.input.limits, "limits")
-    advice = advice_on(select_scenario(limits, params.scenario), origin.phase)
     start = Start(
         scenario=params.scenario,
         epoch=epoch,
@@ -42,7 +41,6 @@ if __name__ == "__main__":
         method=params.method,
         origin=origin,
         limits=limits,
-        advice=advice,
         **params.search,
     )
     stalls = snakemake.input.stalls

@@ -19,7 +19,8 @@ if __name__ == "__main__":
     table = storage_time(epochs, ideal, other, ideal_other)
     write_table(table, snakemake.output.table, "storage_time")
     epoch = shown_epoch(table, params.epoch)
-    lines = storage_sentences(table, epoch, origin_of(snakemake), params.dataset_titles)
+    origin, titles = origin_of(snakemake), params.dataset_titles
+    lines = storage_sentences(table, epoch, params.may_hide, origin, titles)
     text = "".join(f"{line}\n" for line in lines)
     write_text(snakemake.output.text, text)
     print(text, end="")

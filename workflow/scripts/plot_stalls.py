@@ -23,7 +23,7 @@ if __name__ == "__main__":
         stalls,
         epoch,
         provenance=origin,
-        sentences=storage_sentences(table, epoch, origin, titles),
+        sentences=storage_sentences(table, epoch, params.may_hide, origin, titles),
         goal_percent=params.goal.get("percent") if is_goal else None,
         dataset_titles=titles,
         after_s=times_after_training(

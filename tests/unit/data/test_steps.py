@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 from tierscope.core.description import ComputeTime
-from tierscope.data.steps import StepTimes, compute_times_ns, usual_s, warmup_s
+from tierscope.data.steps import StepTimes, UsedSteps, compute_times_ns
 
 S = 1_000_000_000
 SEEDS = (7, 1, 2)
@@ -74,5 +74,5 @@ def test_utilisation_of_a_single_step_is_not_known():
 def test_warmup_is_what_the_first_step_takes_longer_than_a_usual_one(
     first_s, all_s, n_steps, usual, warmup
 ):
-    assert usual_s(first_s, all_s, n_steps) == usual
-    assert warmup_s(first_s, all_s, n_steps) == warmup
+    used = UsedSteps(n_steps, all_s, first_s, idle_s=0.0, first_idle_s=0.0)
+    assert (used.usual_s, used.warmup_s) == (usual, warmup)

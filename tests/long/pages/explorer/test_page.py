@@ -298,6 +298,31 @@ def test_points_say_what_they_stall_for_where_a_model_tells_it(io_time):
     assert said == {(0, 0): None, (0, 50): None, (1, 0): None, (1, 50): words}
 
 
+def text_where(*storage):
+    """Return the words of a page of scenarios, by whether storage limits each."""
+    n_osts = [60, 1][: len(storage)]
+    io_time = pd.concat(io_time_of([(1, 2, 3, 4)], n_osts=one) for one in n_osts)
+    limits = decide_limits(break_down(io_time), None, None, 1, may_hide=True)
+    limits["storage"] = limits["n_osts"].map(dict(zip(n_osts, storage, strict=True)))
+    limits = limits.assign(most_s=0.1, most_percent=2.0)
+    limits.loc[limits["storage"] == "does not limit", "why"] = ""
+    start = replace(START, scenario=SCENARIO, limits=limits)
+    return re.sub(r"<[^>]*>", "", build(io_time, start).partition("<script>")[0])
+
+
+def test_a_page_gives_advice_on_each_scenario_and_asks_where_storage_may_limit():
+    text = text_where("does not limit", "undecided")
+    assert "Which storage must become faster" in text
+    assert "small dataset, 60 OSTs: Computation and processor limit at " in text
+    assert "small dataset, 1 OST: It is undecided whether storage limits" in text
+    same = text_where("undecided", "undecided")
+    assert same.count("It is undecided whether storage limits") == 1
+    assert "OST: It is undecided" not in same
+    for one in (text_where("does not limit"), text_where(*2 * ["does not limit"])):
+        assert one.count("So no improvement of storage is recommended.") == 1
+        assert "Which storage must become faster" not in one
+
+
 def test_every_class_has_its_label_and_colour(html):
     spec = specification(html)
     for name, io_class in zip(IMPROVEMENTS, IOClass, strict=True):

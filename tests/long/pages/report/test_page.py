@@ -252,7 +252,7 @@ def storage_of(io_time, storage_s, half_s, compute_s):
             ],
         ),
         (
-            (0.2, 0.2, 0.0),
+            (0.2, 0.2, NAN),  # not known with such a policy
             False,
             ["processor at 0 to 100 % (storage", "The processor may take most of"],
             ["omputation", "No model tells", "60 OSTs GFS-META at", "LFS-READ +100 %"],

@@ -69,12 +69,12 @@ def test_storage_is_without_what_warm_up_differs_by_where_both_runs_know_it():
 def test_what_no_storage_makes_shorter_has_the_warm_up_of_the_run_itself():
     values = {"execution_time_s": 10.0, "ideal_time_s": 9.0, "storage_s": 3.5}
     values |= {"warmup_s": 0.5, "ideal_warmup_s": 3.0, "storage_interval_s": 0.1}
-    sentence = storage_sentence(row(**values))
+    sentence = say(row(**values))
     assert sentence.startswith(
         "Of 10.0 s an epoch at cache rate 0 %, 3.5 ± 0.1 s are storage; no storage, "
         "however fast, makes an epoch shorter than 6.5 s."
     )
-    unknown = storage_sentence(row(**values | {"ideal_warmup_s": math.nan}))
+    unknown = say(row(**values | {"ideal_warmup_s": math.nan}))
     assert "shorter than 9.0 s" in unknown
 
 
@@ -82,9 +82,9 @@ def test_what_no_storage_makes_shorter_has_the_warm_up_of_the_run_itself():
 def test_au_is_said_where_storage_cannot_be_told_from_0(storage_s):
     values = {"storage_s": storage_s, "ideal_time_s": 41.2 - storage_s}
     values |= {"compute_time_s": 39.0, "utilisation_percent": 94.7}
-    sentence = storage_sentence(row(**values | {"ideal_utilisation_percent": 96.0}))
+    sentence = say(row(**values | {"ideal_utilisation_percent": 96.0}))
     assert sentence.endswith(" The accelerators are used 94.7 % of the time (AU).")
-    least = storage_sentence(row(**values | {"least_because": "no events"}))
+    least = say(row(**values | {"least_because": "no events"}))
     assert "The accelerators are used at least 94.7 % of the time (AU)." in least
 
 
@@ -93,6 +93,16 @@ def test_one_process_whose_computation_is_a_least_makes_that_of_the_point_one():
     real.loc[2, "least_because"] = "no events"
     table = storage_time(real, ideal([(5, 6), (7, 6)]))
     assert table["least_because"].tolist() == ["no events"]
+
+
+def test_the_computation_of_an_ideal_run_that_is_a_least_makes_that_of_the_pair_one():
+    best = ideal([(5, 6), (7, 6)])
+    best.loc[2, "least_because"] = "never behind"
+    table = storage_time(epochs([(9, 10), (11, 12)]), best)
+    assert table["least_because"].tolist() == ["never behind"]
+    values = {"utilisation_percent": 32.0, "ideal_utilisation_percent": 60.0}
+    words = say(row(**values, least_because="never behind"))
+    assert "60 %" not in words  # what no storage can exceed is not known
 
 
 def ideal(times_s, **scenario):
@@ -123,6 +133,11 @@ def row(**values):
         **STEPS,
         **values,
     }
+
+
+def say(row):
+    """Return the sentence on a row: only what computes may hide I/O time."""
+    return storage_sentence(row, may_hide=row["compute_time_s"] != 0)
 
 
 def test_storage_is_the_mean_difference_of_the_pairs():
@@ -246,7 +261,7 @@ def test_ideal_runs_tell_the_most_that_accelerators_can_be_used():
     ],
 )
 def test_sentence_says_what_storage_costs(values, words):
-    assert storage_sentence(row(**values)) == words
+    assert say(row(**values)) == words
 
 
 def calls(*times_s, rank=0, in_loop=True, call="fsync", **scenario):
@@ -367,7 +382,7 @@ SAID_OF_BESIDE = (
     ],
 )
 def test_storage_outside_of_the_dataset_is_said_beside_it(values, words):
-    assert storage_sentence(row(**values)) == words
+    assert say(row(**values)) == words
 
 
 @pytest.mark.parametrize(
@@ -407,7 +422,7 @@ def test_storage_outside_of_the_dataset_is_said_beside_it(values, words):
     ],
 )
 def test_an_ideal_run_that_is_slower_by_chance_contradicts_nothing(values, words):
-    assert storage_sentence(row(execution_time_s=2.37, **values)) == words
+    assert say(row(execution_time_s=2.37, **values)) == words
 
 
 TIME_S = st.floats(0.01, 1000)
@@ -445,8 +460,8 @@ def test_no_sentence_contradicts_another_one(runs, ideal_s, ideal_other_s, half_
             )
         )
     for one in rows:
-        check_words(storage_sentence(one), one)
-    several = " ".join(storage_sentences(pd.DataFrame(rows), 0))
+        check_words(say(one), one)
+    several = " ".join(storage_sentences(pd.DataFrame(rows), 0, False))
     shortest_s = min(one["execution_time_s"] for one in rows)
     for least in re.findall(r"makes an epoch shorter than (\S+) s", several):
         assert float(least) <= shortest_s * 1.01
@@ -478,7 +493,7 @@ def check_words(words, one):
 
 def test_program_that_marks_no_epochs_has_a_run():
     unknown = row(compute_time_s=math.nan)
-    words = storage_sentence(unknown, Origin("", is_whole_run=True))
+    words = storage_sentence(unknown, True, Origin("", is_whole_run=True))
     assert words.startswith("Of 41.2 s a run at")
     assert words.endswith("Most of the run is computation and the processor.")
 
@@ -489,13 +504,13 @@ def test_sentences_are_of_the_lowest_rate_and_of_the_shortest_epoch():
         for rate, time_s in ((0, 40.0), (50, 35.0), (100, 37.0))
     ]
     table = pd.DataFrame([*rows, row(epoch=1)])
-    lines = storage_sentences(table, 0)
+    lines = storage_sentences(table, 0, True)
     assert [line.partition(",")[0] for line in lines] == [
         "Of 40.0 s an epoch at cache rate 0 %",
         "Of 35.0 s an epoch at cache rate 50 %",
     ]
     several = pd.DataFrame([row(), row(policy="pinning", loader="tensorflow")])
-    titles = [line.partition(":")[0] for line in storage_sentences(several, 0)]
+    titles = [line.partition(":")[0] for line in storage_sentences(several, 0, True)]
     assert titles == [
         "tiny dataset, posix, none",
         "tiny dataset, tensorflow, pinning",
@@ -503,21 +518,26 @@ def test_sentences_are_of_the_lowest_rate_and_of_the_shortest_epoch():
 
 
 def test_warm_up_and_the_end_of_the_loader_are_said_if_they_count():
-    words = storage_sentence(row(warmup_s=4.0, loader_end_s=0.5))
+    words = say(row(warmup_s=4.0, loader_end_s=0.5))
     assert "Warm-up takes 4.0 s: so much longer does the first step compute" in words
     assert "The end of the loader takes 0.5 s." in words
-    little = storage_sentence(row(warmup_s=0.4, loader_end_s=0.4))  # of 41.2 s
+    little = say(row(warmup_s=0.4, loader_end_s=0.4))  # of 41.2 s
     assert "arm-up" not in little
     assert "loader" not in little
 
 
-def test_a_utilisation_that_is_a_least_is_said_as_one_with_the_reason():
+def test_a_utilisation_that_is_a_least_is_said_as_one_and_the_reason_once():
     used = {"compute_time_s": 9.0, "utilisation_percent": 32.0}
     used |= {"ideal_utilisation_percent": 60.0}
-    words = storage_sentence(row(**used, least_because="no events"))
-    assert "are used at least 32 % of the time (AU). The device has no events" in words
-    assert "60 %" not in words
-    exact = storage_sentence(row(**used, loop_utilisation_percent=20.0))
+    points = [
+        row(**used, least_because="no events", cache_rate_percent=r) for r in (0, 9)
+    ]
+    points[1]["execution_time_s"] = 40.0
+    *both, reason = storage_sentences(pd.DataFrame(points), 0, may_hide=True)
+    words = "The accelerators are used at least 32 % of the time (AU)."
+    assert [one.endswith(words) for one in both] == [True, True]
+    assert reason.startswith("The device has no events that tell its own time.")
+    exact = say(row(**used, loop_utilisation_percent=20.0))
     assert "used 32 % of the time (AU; as the loop sees it 20 %), with sto" in exact
 
 
@@ -525,7 +545,7 @@ def test_what_limits_is_the_first_line_unless_storage_does():
     near = {"storage_s": 0.2, "storage_interval_s": 0.3, "compute_time_s": 30.0}
     table = pd.DataFrame([row(), row(cache_rate_percent=50, **near)])
     table.loc[1, "execution_time_s"] = 40.0
-    first, *others = storage_sentences(table, 0)
+    first, *others = storage_sentences(table, 0, True)
     assert first == (
         "Computation limits at cache rate 50 %: no faster storage of the dataset saves "
         "more than 0.500 s (1.2\N{NO-BREAK SPACE}%) of the epoch."
@@ -534,6 +554,17 @@ def test_what_limits_is_the_first_line_unless_storage_does():
         "Of 41.2 s an epoch at cache rate 0 %",
         "Of 40.0 s an epoch at cache rate 50 %",
     ]
-    assert len(storage_sentences(table[:1], 0)) == 1
-    (run, _) = storage_sentences(table[1:], 0, Origin("", is_whole_run=True))
+    assert len(storage_sentences(table[:1], 0, True)) == 1
+    (run, _) = storage_sentences(table[1:], 0, True, Origin("", is_whole_run=True))
     assert run.endswith(" of the run.")
+
+
+def test_a_training_that_computes_nothing_is_the_processors_where_no_loader_tells_it():
+    near = {"storage_s": 0.2, "ideal_time_s": 41.0, "compute_time_s": math.nan}
+    table = pd.DataFrame([row(**near)])
+    first, second = storage_sentences(table, 0, may_hide=False)
+    assert first.startswith("Processor limits at cache rate 0 %: no faster storage")
+    assert second.endswith("; at least 40.2 s are the processor's.")
+    once = table.assign(storage_interval_s=math.nan)
+    assert len(storage_sentences(once, 0, may_hide=False)) == 1  # nothing is undecided
+    assert "undecided" in storage_sentences(once, 0, may_hide=True)[0]

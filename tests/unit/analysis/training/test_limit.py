@@ -229,5 +229,5 @@ def test_what_limits_besides_storage_is_the_longest_part_as_far_as_it_is_known(
     changes, expected
 ):
     table = storage({0: (0.2, 0.1)}, **changes)
-    assert besides_storage(table).tolist() == [expected]
-    assert besides_storage(empty_table("storage_time")).empty
+    assert besides_storage(table, True).tolist() == [expected]
+    assert besides_storage(empty_table("storage_time"), True).empty

@@ -1,8 +1,11 @@
+import subprocess
 from pathlib import Path
 
 import pytest
 from tierscope.benchmark.programs.tracing import (
+    OwnTracer,
     prepare_tracing,
+    remove_counts,
     tracing_environment,
     with_preloadable_libraries,
 )
@@ -21,6 +24,25 @@ def test_our_tracer_takes_any_path_and_needs_no_settings(tmp_path):
     assert not (tmp_path / "settings").exists()
     found = tracing_environment(node)
     assert found["TIERSCOPE_TRACE_PREFIXES"] == "/links/\n/my data/"
+
+
+def test_logs_may_be_written_again_until_the_counts_are_removed(
+    trace_library, redirect_library, tmp_path
+):
+    (tmp_path / "file").write_text("text")
+    logs, tracer = tmp_path / "logs", OwnTracer(Path(trace_library))
+    known = tracer.begin(logs) | {"library": redirect_library}
+    environment = tracing_environment(known | {"traced": [str(tmp_path)]})
+    subprocess.run(["cat", tmp_path / "file"], env=environment, check=True)
+    found = tracer.end(logs, 1e10, [])
+    (log,) = logs.glob("*.darshan")
+    assert found["interference"]["n_processes"] == 1
+    log.unlink()
+    assert tracer.end(logs, 1e10, []) == found
+    remove_counts(logs)
+    assert list(logs.iterdir()) == [log]
+    with pytest.raises(ConfigError, match="has no counts"):
+        tracer.end(logs, 1e10, [])
 
 
 def test_library_behind_a_blank_is_preloaded_by_a_link(tmp_path):

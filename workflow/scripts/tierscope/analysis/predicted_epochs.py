@@ -131,7 +131,7 @@ def epoch_errors(rows: pd.DataFrame, goal_percent: int) -> dict[str, Any]:
     )
     used = "utilisation_percent"
     points = rows[f"predicted_{used}"] - rows[f"measured_{used}"]
-    errors = {
+    return {
         "goal_percent": goal_percent,
         **_largest("epoch_largest_error", "percent", io_percent, rows),
         "repeat_cv_percent": rows["repeat_cv_percent"].median(),
@@ -142,7 +142,6 @@ def epoch_errors(rows: pd.DataFrame, goal_percent: int) -> dict[str, Any]:
         "utilisation_error_points": points.abs().mean(),
         **_largest("utilisation_largest_error", "points", points, rows),
     }
-    return errors | {"epoch_goal_met": not missed_epochs(errors)}
 
 
 def missed_epochs(row: Mapping[str, Any]) -> list[str]:

@@ -7,9 +7,9 @@ over all processes (Rules.md 2.1).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -59,19 +59,68 @@ class StepTimes:
         }
 
 
-def usual_s(first_s: float, all_s: float, n_steps: int) -> float:
-    """Return the computation of a usual step: the mean of all but the first.
+@dataclass(frozen=True)
+class UsedSteps:
+    """How long the steps of a loop used its devices where seen, else the program.
 
-    A single step is a usual one; without steps there is none, so it takes 0 s.
+    `idle_s` is the time in and between the steps in which they used nothing,
+    `first_idle_s` that in the first step: the wait for the first batch of another
+    loader, as in a zip.
     """
-    if n_steps < 2:
-        return all_s
-    return (all_s - first_s) / (n_steps - 1)
+
+    n_steps: int
+    busy_s: float
+    first_busy_s: float
+    idle_s: float
+    first_idle_s: float
+
+    @classmethod
+    def of_loop(cls, loop: Mapping[str, Any]) -> Self:
+        """Return the use of the devices in the note of a loop, else of the program."""
+        if not (seen := loop.get("device")):
+            return cls.of_program(loop)
+        known = {name: seen[name] for name in ("busy_s", "first_busy_s", "idle_s")}
+        first_idle_s = seen.get("first_idle_s", 0.0)
+        return cls(_n_steps(loop), **known, first_idle_s=first_idle_s)
+
+    @classmethod
+    def of_program(cls, loop: Mapping[str, Any]) -> Self:
+        """Return the use of the program: from each batch to the next request."""
+        return cls(
+            _n_steps(loop),
+            loop["use_s"],
+            loop["first_use_s"],
+            loop["wait_s"] - loop["first_wait_s"],
+            loop.get("first_idle_s", 0.0),
+        )
+
+    @property
+    def usual_s(self) -> float:
+        """The use of a usual step: the mean of all but the first.
+
+        A single step is a usual one; without steps there is none, so it takes 0 s.
+        """
+        if self.n_steps < 2:
+            return self.busy_s
+        return (self.busy_s - self.first_busy_s) / (self.n_steps - 1)
+
+    @property
+    def warmup_s(self) -> float:
+        """What the use of the first step took longer than a usual one."""
+        longer_s = self.first_busy_s - self.usual_s
+        return max(longer_s, 0.0) if self.n_steps > 1 else 0.0
+
+    @property
+    def percent(self) -> float:
+        """The utilisation without the first step, if there are others."""
+        later_s = self.busy_s - self.first_busy_s
+        whole_s = later_s + self.idle_s - self.first_idle_s
+        return 100 * later_s / whole_s if self.n_steps > 1 and whole_s else math.nan
 
 
-def warmup_s(first_s: float, all_s: float, n_steps: int) -> float:
-    """Return what the computation of the first step took longer than a usual one."""
-    return max(first_s - usual_s(first_s, all_s, n_steps), 0.0) if n_steps > 1 else 0.0
+def _n_steps(loop: Mapping[str, Any]) -> int:
+    """Return the steps of a loop; older notes have no loops that were left."""
+    return loop["batches"] - bool(loop.get("left"))
 
 
 def compute_times_ns(

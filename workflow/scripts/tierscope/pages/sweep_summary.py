@@ -47,7 +47,7 @@ def summary_lines(
     lines = [*_statement_lines(first), *_rate_lines(epochs, epoch, origin)]
     if storage_time is None:
         return [*lines, _NO_IDEAL]
-    return lines + storage_sentences(storage_time, epoch, origin, dataset_titles)
+    return lines + storage_sentences(storage_time, epoch, True, origin, dataset_titles)
 
 
 def _statement_lines(statements: pd.DataFrame) -> Iterator[str]:

@@ -77,7 +77,7 @@ def other_time(
     processes: Sequence[ProcessSums],
     marks: pd.DataFrame,
     tier_mounts: Mapping[str, Iterable[str]],
-    epoch_of: Callable[[int, int], int] = lambda rank, epoch: epoch,
+    epoch_of: Callable[[int, int], int],
 ) -> pd.DataFrame:
     """Return table `run_other_time`.
 
@@ -95,7 +95,7 @@ def other_time(
         Table `marks`.
     tier_mounts : mapping of str to iterable of str
         Mount points of each tier.
-    epoch_of : callable, optional
+    epoch_of : callable
         Returns the epoch of a rank and of a number in its place.
     """
     begun = marks[marks["what"] == "epoch"]

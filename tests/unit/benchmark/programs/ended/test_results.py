@@ -368,6 +368,7 @@ def test_notes_are_read_by_the_numbers_of_the_nodes(tmp_path):
 
 
 LOOP = {"stream": 0, "evaluation": False, "batches": 4, "pid": 1}
+LOOP |= {"end_s": 0.0, "left": False, "device": None, "least_because": ""}
 TIMES = {"first_wait_s": 2.0, "first_use_s": 1.0, "wait_s": 5.0, "use_s": 4.0}
 PARTS = ["compute_time_s", "warmup_s", "stall_s", "loader_end_s", "rest_s"]
 
@@ -434,7 +435,7 @@ DEVICE = {"busy_s": 6.0, "first_busy_s": 3.0, "idle_s": 1.5, "behind_s": 0.5}
 
 
 def test_utilisation_is_of_the_device_that_was_seen():
-    device = {"device": DEVICE | {"devices": 1}, "least_because": "other streams"}
+    device = {"device": DEVICE, "least_because": "other streams"}
     (row,) = steps_of(TIMES | {"end_s": 0.75} | device)
     # The device ends 0.5 s after the last request, and the loader after 0.75 s.
     assert parts_s(row) == [4.0, 2.0, 3.5, 0.25, 1.25]
@@ -446,7 +447,7 @@ def test_utilisation_is_of_the_device_that_was_seen():
 
 
 def test_idle_in_the_first_step_is_stall_and_no_part_of_utilisation():
-    device = DEVICE | {"devices": 1, "first_idle_s": 0.5}
+    device = DEVICE | {"first_idle_s": 0.5}
     (row,) = steps_of(TIMES | {"device": device, "first_idle_s": 1.0})
     assert row["stall_s"] == 3.5
     assert row["utilisation_percent"] == pytest.approx(100 * 3 / (3 + 1.5 - 0.5))

@@ -145,14 +145,10 @@ def test_how_far_a_device_is_behind_is_told_by_the_program_clock(made, notes):
 
 def test_clocks_that_were_joined_long_ago_say_nothing(made, notes):
     training = made()
-    training.loop(2000, BOUNDS["computation"])
-    (note,) = told_of(notes, training)
-    n_known = 60 / WORK_S
-    behind_s = note["device"]["behind_s"]
-    assert behind_s == pytest.approx(AHEAD * WORK_S, rel=1e-2)
-    queue = devices._DEVICES[0]
-    assert queue.behind_s(training.cuda.events[0], training.clock.now_ns) is None
-    assert n_known < 2000
+    for n_steps in (2000, 5):  # the device is never idle again
+        training.loop(n_steps, BOUNDS["computation"])
+    behind_s = [one["device"]["behind_s"] for one in told_of(notes, training)]
+    assert behind_s == [pytest.approx(AHEAD * WORK_S, rel=1e-2), None]
 
 
 def test_a_device_that_was_never_seen_idle_has_no_common_clock(made, notes):
@@ -168,12 +164,15 @@ def test_a_device_that_was_never_seen_idle_has_no_common_clock(made, notes):
     assert note["least_because"] == ""
 
 
-def test_events_are_used_again_and_read_when_the_device_has_passed_them(made, notes):
+@pytest.mark.parametrize(("n_loops", "n_steps"), [(3, 200), (200, 3)])
+def test_events_are_used_again_and_read_when_the_device_has_passed_them(
+    n_loops, n_steps, made, notes
+):
     training = made()
-    for _ in range(3):
-        training.loop(200, BOUNDS["computation"])
+    for _ in range(n_loops):
+        training.loop(n_steps, BOUNDS["computation"])
     assert len(training.cuda.events) < 12
-    assert len(told_of(notes, training)) == 3
+    assert len(told_of(notes, training)) == n_loops
 
 
 def test_a_loop_is_noted_when_its_device_has_done_all(made, notes):
@@ -182,7 +181,7 @@ def test_a_loop_is_noted_when_its_device_has_done_all(made, notes):
     assert notes() == []
     training.loop(3, BOUNDS["computation"])
     assert len(notes()) == 1
-    assert [one["device"]["devices"] for one in told_of(notes, training)] == [1, 1]
+    assert len(told_of(notes, training)) == 2
 
 
 def test_a_device_that_hangs_is_given_up_at_the_end(made, notes, monkeypatch):
@@ -203,14 +202,14 @@ def test_devices_of_a_process_count_by_their_mean(made, notes):
     true = [queue.account() for queue in training.queues]
     busy_s = statistics.mean(one["busy_s"] for one in true)
     assert note["device"]["busy_s"] == pytest.approx(busy_s, rel=1e-3)
-    assert note["device"]["devices"] == 2
 
 
 def test_device_without_memory_of_the_program_is_left_alone(made, notes):
     training = made(n_devices=2)
     training.cuda.has_memory[1] = False  # the stand-in refuses to be asked for a stream
     training.loop(4, BOUNDS["storage"])
-    assert told_of(notes, training)[0]["device"]["devices"] == 1
+    (note,) = told_of(notes, training)
+    assert note["device"]["busy_s"] > 0
 
 
 def test_a_program_on_the_processor_is_exact_though_it_has_looked_for_devices(

@@ -233,7 +233,7 @@ def test_a_whole_loop_says_how_long_it_waited_and_used_batches(notes, clock):
         clock[0] += 3  # to make a batch, or to find that there is none
         return next(iterator)
 
-    stream, batches = Stream(4), iter("abc")
+    stream, batches = Stream(4, loops.LOOPS.leave), iter("abc")
     stream.begin()
     stream.epoch, stream.is_evaluation = 7, True
     for _ in range(3):
@@ -368,7 +368,7 @@ def test_first_step_of_a_loader_that_looks_ahead_is_in_its_second_use(
 
 
 def test_a_loop_of_another_thread_lets_nobody_wait(leave):
-    first, stream = leave(Batches()), Stream(5)
+    first, stream = leave(Batches()), Stream(5, loops.LOOPS.leave)
     seen = []
     look = threading.Thread(target=lambda: seen.append(leave.loops.others(stream)))
     look.start()
@@ -379,7 +379,7 @@ def test_a_loop_of_another_thread_lets_nobody_wait(leave):
 
 
 def test_a_loop_without_batches_says_nothing(tmp_path, notes):
-    stream = Stream(1)
+    stream = Stream(1, loops.LOOPS.leave)
     stream.begin()
     with pytest.raises(StopIteration):
         take(stream, next, iter(""))

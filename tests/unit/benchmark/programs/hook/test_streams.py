@@ -14,6 +14,11 @@ class Batches:
         self.data = data
 
 
+def new_streams():
+    """Return no streams yet; nobody is told of iterations that are left."""
+    return Streams(lambda stream: None)
+
+
 def begin(streams, loader, place=HERE, kind="shuffled", size=None):
     """Begin an iteration that is asked for a batch; return the stream's number."""
     made = Loader(loader, kind=(kind,), size=size, source=lambda one: one.data)
@@ -24,13 +29,13 @@ def begin(streams, loader, place=HERE, kind="shuffled", size=None):
 
 
 def test_loader_continues_its_stream_wherever_it_begins():
-    streams, train, held = Streams(), Batches(Data()), Batches(Data())
+    streams, train, held = new_streams(), Batches(Data()), Batches(Data())
     assert [begin(streams, train, HERE), begin(streams, held, HERE)] == [0, 1]
     assert [begin(streams, train, THERE), begin(streams, held, THERE)] == [0, 1]
 
 
 def test_loaders_that_are_made_every_epoch_continue_their_streams():
-    streams = Streams()
+    streams = new_streams()
     for _ in range(3):
         train = Batches(Data())
         held = Batches(Data())
@@ -39,7 +44,7 @@ def test_loaders_that_are_made_every_epoch_continue_their_streams():
 
 
 def test_new_loaders_of_one_line_are_told_apart_by_kind_and_size():
-    streams = Streams()
+    streams = new_streams()
     for _ in range(3):
         both = [Batches(Data()), Batches(Data())]  # both live when the second begins
         kinds = zip(both, ["shuffled", "in order"], [48, 16], strict=True)
@@ -53,7 +58,7 @@ def test_new_loaders_of_one_line_are_told_apart_by_kind_and_size():
 
 
 def test_new_loader_over_the_same_data_continues_unless_the_last_is_under_way():
-    streams, data = Streams(), Data()
+    streams, data = new_streams(), Data()
     first, second, third = Batches(data), Batches(data), Batches(data)
     assert [begin(streams, first), begin(streams, second)] == [0, 0]
     iterator = Batches()
@@ -66,14 +71,14 @@ def test_new_loader_over_the_same_data_continues_unless_the_last_is_under_way():
 
 
 def test_first_epoch_may_begin_at_another_line_if_the_size_is_the_same():
-    streams = Streams()
+    streams = new_streams()
     assert begin(streams, Batches(Data()), HERE, size=48) == 0
     assert begin(streams, Batches(Data()), THERE, size=48) == 0
     assert begin(streams, Batches(Data()), HERE, size=16) == 1
 
 
 def test_iteration_that_nobody_asks_for_a_batch_does_not_count():
-    stream = Streams().new()
+    stream = new_streams().new()
     assert [stream.begin(), stream.begin()] == [0, 0]
     stream.ask()
     assert stream.begin() == 1
@@ -90,7 +95,7 @@ def begin_again(stream, *under_way, batches=3):
 
 
 def test_validation_in_the_middle_of_an_epoch_does_not_count():
-    train, held = Streams().new(), Streams().new()
+    train, held = new_streams().new(), new_streams().new()
     for epoch in range(3):
         assert begin_again(train) == epoch
         for _ in range(4):  # only the last one, which nothing follows, may be an epoch
@@ -101,7 +106,7 @@ def test_validation_in_the_middle_of_an_epoch_does_not_count():
 
 
 def test_iterator_that_is_left_or_gives_samples_now_and_then_stops_no_counting():
-    samples, train = Streams().new(), Streams().new()
+    samples, train = new_streams().new(), new_streams().new()
     begin_again(samples, batches=1)
     for epoch in range(3):
         assert begin_again(train, samples) == epoch
@@ -109,7 +114,7 @@ def test_iterator_that_is_left_or_gives_samples_now_and_then_stops_no_counting()
 
 
 def test_iteration_that_was_left_does_not_go_on_in_the_next_one():
-    held, train = Streams().new(), Streams().new()
+    held, train = new_streams().new(), new_streams().new()
     begin_again(held)  # a check before the first epoch, with workers that stay
     for epoch in range(3):
         assert begin_again(train, held) == epoch
@@ -117,7 +122,7 @@ def test_iteration_that_was_left_does_not_go_on_in_the_next_one():
 
 
 def test_loaders_that_are_read_in_turn_both_count():
-    one, other = Streams().new(), Streams().new()
+    one, other = new_streams().new(), new_streams().new()
     begin_again(one)
     for number in range(3):
         assert other.begin([one]) == number

@@ -37,17 +37,15 @@ _UNSEEN = "Other storage I/O, such as that of checkpoints, is not measured."
 _UTILISATION = "utilisation_percent"
 # Calls on files of no tier, by their columns: whether the loop made them.
 _OTHERS = {"other": True, "beside": False}
-_LOOP_UTILISATION = "loop_utilisation_percent"
 # What tables of epochs have of each process, of which points have the mean.
 _OF_PROCESSES = ["compute_time_s", "warmup_s", "loader_end_s"]
-_OF_PROCESSES += [_UTILISATION, _LOOP_UTILISATION]
-_RUN = ["execution_time_s", "compute_time_s", "warmup_s", "loader_end_s"]
-_RUN += ["other_s", "beside_s", _LOOP_UTILISATION]
+_OF_PROCESSES += [_UTILISATION, "loop_utilisation_percent"]
 _IDEAL = {
     "execution_time_s": "ideal_time_s",
     "warmup_s": "ideal_warmup_s",
     "other_s": "ideal_other_s",
     _UTILISATION: "ideal_utilisation_percent",
+    "least_because": "ideal_least_because",
 }
 
 
@@ -92,8 +90,9 @@ def storage_time(
     for part in ("other_s", "warmup_s"):
         pairs["storage_s"] -= (pairs[part] - pairs[f"ideal_{part}"]).fillna(0.0)
     groups = pairs.groupby(_POINT)
-    table = groups[[*_RUN, *_IDEAL.values()]].mean().assign(n_repetitions=groups.size())
-    table["least_because"] = groups["least_because"].max()
+    table = groups.mean(numeric_only=True).assign(n_repetitions=groups.size())
+    reasons = groups[["least_because", "ideal_least_because"]].max()
+    table["least_because"] = reasons.max(axis=1)
     for value, half in (
         ("storage_s", "storage_interval_s"),
         (_UTILISATION, "utilisation_interval_percent"),
@@ -147,25 +146,28 @@ def _repetitions(epochs: pd.DataFrame) -> list[int]:
     return sorted(epochs["repetition"].unique().tolist())
 
 
-def storage_sentence(row: Mapping[str, Any], origin: Origin = NO_ORIGIN) -> str:
+def storage_sentence(
+    row: Mapping[str, Any], may_hide: bool, origin: Origin = NO_ORIGIN
+) -> str:
     """Return what storage costs at a point in words: some sentences.
 
     Parameters
     ----------
     row : mapping
-        A row of table ``storage_time``. The rest of the time is the processor's where
-        the training computes nothing, else computation and the processor. If it has
-        ``fastest_s``, an epoch with the same ideal run was as short as that.
+        A row of table ``storage_time``. If it has ``fastest_s``, an epoch with the same
+        ideal run was as short as that.
+    may_hide : bool
+        As for `decide`. If not, the rest of the time is the processor's alone.
     origin : Origin, optional
         Where the numbers come from: it says whether a program marks no epochs.
     """
-    return _Sentences(row, origin.phase).words()
+    return _Sentences(row, may_hide, origin.phase).words()
 
 
 class _Sentences:
     """What storage costs in a phase, which is an epoch or a run."""
 
-    def __init__(self, row: Mapping[str, Any], phase: str):
+    def __init__(self, row: Mapping[str, Any], may_hide: bool, phase: str):
         self._row, self._phase = row, phase
         self._a_phase = f"{'an' if phase == 'epoch' else 'a'} {phase}"
         self._whole_s, self._half_s = row["execution_time_s"], row["storage_interval_s"]
@@ -179,9 +181,7 @@ class _Sentences:
         left_s = row["ideal_time_s"] - ideal_other_s
         self._left_s = max(0.0, left_s + (0.0 if math.isnan(longer_s) else longer_s))
         self._is_exact = self._is_seen and not self._is_much(row["beside_s"])
-        self._rest = "the processor's"
-        if row["compute_time_s"] != 0:  # or not known
-            self._rest = "computation and the processor"
+        self._rest = "computation and the processor" if may_hide else "the processor's"
 
     def words(self) -> str:
         """Return all sentences; the first holds the last if nothing stands between."""
@@ -300,8 +300,7 @@ def _utilisation_words(row: Mapping[str, Any], is_told: bool) -> list[str]:
     if not now > 0:  # or not known
         return []
     if row["least_because"]:
-        words = f"The accelerators are used at least {now:.3g} % of the time (AU)."
-        return [words, *least_notes(pd.DataFrame([row]))]
+        return [f"The accelerators are used at least {now:.3g} % of the time (AU)."]
     loop = ""
     if has_other_loop(row):
         loop = f"; as the loop sees it {row['loop_utilisation_percent']:.3g} %"
@@ -330,13 +329,15 @@ def _decimals(time_s: float, digits: int = _DIGITS) -> int:
 def storage_sentences(
     table: pd.DataFrame | None,
     epoch: int,
+    may_hide: bool,
     origin: Origin = NO_ORIGIN,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return what storage costs in an epoch: lines for each scenario.
 
     The first says what limits where the epoch is the shortest, unless storage does. The
-    others are of the lowest cache rate, and of that with the shortest epoch.
+    others are of the lowest cache rate, and of that with the shortest epoch. The last
+    ones say why AU is only a least.
 
     Parameters
     ----------
@@ -344,6 +345,8 @@ def storage_sentences(
         Table ``storage_time``; None if there are no ideal runs, and so no lines.
     epoch : int
         The epoch, counted from 0.
+    may_hide : bool
+        As for `decide`.
     origin : Origin, optional
         As for `storage_sentence`.
     dataset_titles : mapping of str to str, optional
@@ -354,7 +357,7 @@ def storage_sentences(
     table = select_epoch(table, epoch)
     fastest_s = table.groupby(_SHARED)["execution_time_s"].transform("min")
     table = table.assign(fastest_s=fastest_s)
-    table = table.assign(besides=besides_storage(table))
+    table = table.assign(besides=besides_storage(table, may_hide))
     titles = scenario_titles(table[SCENARIO].drop_duplicates(), dataset_titles or {})
     lines = []
     for scenario in titles.to_dict("records"):
@@ -364,13 +367,12 @@ def storage_sentences(
             (rows["cache_rate_percent"].idxmin(), rows["execution_time_s"].idxmin())
         )
         head = f"{scenario['title']}: " if len(titles) > 1 else ""
-        words = [_limit_sentence(rows.loc[[*shown][-1]], origin.phase)]
-        words += [storage_sentence(rows.loc[one], origin) for one in shown]
+        words = [_limit_sentence(rows.loc[[*shown][-1]], may_hide, origin.phase)]
+        words += [storage_sentence(rows.loc[one], may_hide, origin) for one in shown]
         lines += [head + one for one in words if one]
-    return lines
+    return lines + least_notes(table)
 
 
-def _limit_sentence(row: Mapping[str, Any], phase: str) -> str:
+def _limit_sentence(row: Mapping[str, Any], may_hide: bool, phase: str) -> str:
     """Return what limits a point, if storage does not or may not."""
-    decision = decide(row, may_hide=row["compute_time_s"] != 0)  # or not known
-    return limit_sentence({**row, **decision._asdict()}, phase)
+    return limit_sentence({**row, **decide(row, may_hide)._asdict()}, phase)

@@ -150,7 +150,7 @@ def decide_limits(
     if storage_time is not None:
         points = select_epoch(storage_time, epoch)
     points = points.set_index(_POINT)
-    besides = besides_storage(points)
+    besides = besides_storage(points, may_hide)
     rows = points.to_dict("index")
     decisions = [decide(rows.get(point), may_hide) for point in table.index]
     decided = pd.DataFrame(decisions, table.index, Decision._fields)
@@ -179,11 +179,14 @@ def most_time(breakdown: pd.DataFrame) -> pd.Series:
     return times_s[classes].idxmax(axis=1)
 
 
-def besides_storage(points: pd.DataFrame) -> pd.Series:
+def besides_storage(points: pd.DataFrame, may_hide: bool) -> pd.Series:
     """Return which part of points of table ``storage_time`` is the longest besides it.
 
-    Computation and processor are one where they are not known apart.
+    Computation and processor are one where they are not known apart. Only a training
+    that `may_hide` I/O time (see `decide`) computes.
     """
+    if not may_hide:
+        points = points.assign(compute_time_s=0.0)
     parts_s = pd.DataFrame(parts_besides_storage(points)).astype("float64")
     is_apart = parts_s[COMPUTATION].notna() & parts_s[NOT_KNOWN_APART].isna()
     joined = parts_s[[COMPUTATION, PROCESSOR, NOT_KNOWN_APART]].sum(axis=1)

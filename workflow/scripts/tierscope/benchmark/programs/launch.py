@@ -78,6 +78,7 @@ from tierscope.benchmark.programs.tracing import (
     make_tracer,
     prepare_tracing,
     refuse_unloadable,
+    remove_counts,
     with_preloadable_libraries,
 )
 from tierscope.benchmark.rank import Terminated, ignore_signals
@@ -281,6 +282,7 @@ class ProgramLaunch:
                 "the next start writes the run, and does not run the program again. To "
                 "run it again, delete this folder."
             ) from error
+        remove_counts(_logs_of(folder))
         shutil.rmtree(ended.shared)
 
     def _write_tables(
@@ -314,8 +316,7 @@ class ProgramLaunch:
         placed = self._write_decisions(folder, nodes, observed["n_epochs"], ended_ns)
         placing = [one.facts for one in nodes if one.decisions is not None]
         own = {tuple(one["copier"]) for one in placing}
-        # The counts of the calls stay until all else is written.
-        is_whole = self._tracer.end(_logs_of(folder), ended.ended_s, own)
+        of_logs = self._tracer.end(_logs_of(folder), ended.ended_s, own)
         mark_complete(
             folder,
             {
@@ -330,11 +331,8 @@ class ProgramLaunch:
                 "page_cache": self._page_cache(nodes),
                 "machines": _machines(nodes),
                 "observed": observed
-                | {
-                    "logs_are_whole": is_whole,
-                    "interference": self._tracer.interference,
-                    "dataset": os.path.realpath(self.dataset),
-                },
+                | of_logs
+                | {"dataset": os.path.realpath(self.dataset)},
                 **placed,
                 **ended.facts,
             },

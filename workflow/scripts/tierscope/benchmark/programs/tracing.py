@@ -6,6 +6,7 @@ start the program with the environment that the tracer needs.
 
 import dataclasses
 import os
+import shutil
 from collections.abc import Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -37,15 +38,10 @@ _PATH_BYTES = 512
 
 
 class OwnTracer:
-    """Our preload library, as `tierscope trace` uses it.
-
-    After the end, `interference` is who stood between the program and libc; a site's
-    Darshan does not tell.
-    """
+    """Our preload library, as `tierscope trace` uses it."""
 
     def __init__(self, library: Path):
         self.library = library
-        self.interference: dict[str, Any] | None = None
 
     def begin(self, logs: Path) -> dict[str, str]:
         """Return what the ranks must know; a ConfigError says that no log can be."""
@@ -55,22 +51,25 @@ class OwnTracer:
             "spools": str(make_spools(logs, this_call())),
         }
 
-    def end(self, logs: Path, ended_s: float, own: Container[Identity]) -> bool:
-        """Write the logs; return whether none is partial.
+    def end(
+        self, logs: Path, ended_s: float, own: Container[Identity]
+    ) -> dict[str, Any]:
+        """Write the logs; return what is known of them, a part of `run.json`.
 
-        `own` are processes of ours, which are not the program's. A ConfigError says
-        that a log could not be written; then the counts stay.
+        ``interference``: who stood between the program and libc. `own` are processes of
+        ours, which are not the program's. The counts stay (`remove_counts`), so all of
+        it may be done again. A ConfigError says that a log could not be written.
         """
         left = left_folders(logs)
         if not left:
             raise ConfigError(f"{logs}: has no counts of the program's calls any more.")
         spools, call = left[0]
         ended = dataclasses.replace(call, ended_s=ended_s)
-        end = write_logs(spools, logs, ended, own=own)
+        end = write_logs(spools, logs, ended, own=own, keep=True)
         if not end.is_whole:
             raise ConfigError(f"{logs}: a log could not be written, as is said above.")
-        self.interference = dataclasses.asdict(end.interference)
-        return True
+        interference = dataclasses.asdict(end.interference)
+        return {"logs_are_whole": True, "interference": interference}
 
     def describe(self) -> dict[str, str]:
         """Return the tracer's part of `run.json`."""
@@ -86,7 +85,6 @@ class SiteTracer:
 
     def __init__(self, library: Path):
         self.library, self._version = library, ""
-        self.interference = None
 
     def begin(self, logs: Path) -> dict[str, str]:
         """Return what the ranks must know; make the folders that Darshan expects."""
@@ -96,8 +94,13 @@ class SiteTracer:
             of_day.mkdir(parents=True, exist_ok=True)
         return {"tracer": str(self.library), "darshan_logs": str(logs)}
 
-    def end(self, logs: Path, ended_s: float, own: Container[Identity]) -> bool:
-        """Move all logs into one folder; a ConfigError says that there are none."""
+    def end(
+        self, logs: Path, ended_s: float, own: Container[Identity]
+    ) -> dict[str, Any]:
+        """Move all logs into one folder; a ConfigError says that there are none.
+
+        It returns what is known of them, a part of `run.json`.
+        """
         found = [path for path in logs.rglob("*.darshan*") if path.is_file()]
         for path in found:
             path.rename(logs / path.name)
@@ -113,7 +116,8 @@ class SiteTracer:
             )
         first = read_any_log(whole[0], may_be_empty=True)
         self._version = first.metadata.get("lib_ver", "")
-        return len(whole) == len(found)  # others are partial
+        is_whole = len(whole) == len(found)  # others are partial
+        return {"logs_are_whole": is_whole, "interference": None}
 
     def describe(self) -> dict[str, str]:
         """Return the tracer's part of `run.json`."""
@@ -122,6 +126,12 @@ class SiteTracer:
             "library": str(self.library),
             "version": self._version,
         }
+
+
+def remove_counts(logs: Path) -> None:
+    """Remove what our tracer has counted, when no log needs it any more."""
+    for spools, _ in left_folders(logs):
+        shutil.rmtree(spools.parent, ignore_errors=True)
 
 
 def make_tracer(setting: str, native: Path) -> OwnTracer | SiteTracer:

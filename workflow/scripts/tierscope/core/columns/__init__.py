@@ -109,7 +109,7 @@ TABLES = {table: _kinds(columns) for table, columns in COLUMNS.items()}
 WITH_AFTER = frozenset(  # tables that may have rows of `AFTER_TRAINING`
     table
     for table, columns in COLUMNS.items()
-    if columns.get("epoch") in (shared.EPOCH_OR_AFTER, shared.EPOCH_OF_COPY)
+    if "epoch" in columns and columns["epoch"].least == AFTER_TRAINING
 )
 SCENARIO_KEYS, RUN_KEYS = _kinds(shared.SCENARIO_KEYS), _kinds(shared.RUN_KEYS)
 POINT, SCENARIO = list(shared.POINT_KEYS), list(SCENARIO_KEYS)
@@ -118,7 +118,7 @@ TRAINING, INTERVAL = list(analysis.TRAINING), list(analysis.INTERVAL)
 CLASSES = [str(io_class) for io_class in IOClass]
 LATER_NUMBERS = analysis.LATER | model.LATER
 LATER_WORDS = model.LATER_WORDS | analysis.LATER_WORDS
-LATER_VALUES = benchmark.LATER_VALUES | model.LATER_VALUES
+LATER_VALUES = benchmark.LATER_VALUES
 IMPROVEMENTS, CLASS_TIMES = list(shared.IMPROVEMENTS), list(shared.CLASS_TIMES)
 
 

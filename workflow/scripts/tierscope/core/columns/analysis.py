@@ -222,8 +222,8 @@ _STORAGE_TIME: Columns = {
         may_be_missing=True,
     ),
     "ideal_utilisation_percent": percent(
-        "AU of the ideal runs: what no storage, however fast, can exceed; missing as "
-        "`utilisation_percent` is.",
+        "AU of the ideal runs: what no storage, however fast, can exceed; missing, or "
+        "a least, as `utilisation_percent` is.",
         may_be_missing=True,
     ),
     "loop_utilisation_percent": percent(

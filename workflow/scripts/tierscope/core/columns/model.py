@@ -405,10 +405,6 @@ _PREDICTION_ERRORS: Columns = {
         "Whether `mape_percent` is at most the goal, or at most `repeat_cv_percent`."
     ),
     "dominant_goal_met": flag("Whether `dominant_right_percent` is at least 95."),
-    "epoch_goal_met": flag(
-        "Whether no I/O time and no execution time of an epoch errs by more than twice "
-        "the goal, or twice its `repeat_cv_percent`; false in older tables."
-    ),
 }
 
 # What older tables lack: numbers, and words, by table.
@@ -443,7 +439,6 @@ LATER_WORDS = {
         f"{one}_largest_error_at" for one in ("epoch", "execution", "utilisation")
     ),
 }
-LATER_VALUES = {"prediction_errors": {"epoch_goal_met": False}}
 
 _CLASS_STALLS: Columns = {
     "cache_rate_percent": CACHE_RATE,

@@ -25,7 +25,6 @@ from tierscope.analysis.training.stalls import (
     WARMUP,
     divide_execution_time,
     has_other_loop,
-    least_notes,
 )
 from tierscope.core.columns import SCENARIO, TOGETHER
 from tierscope.core.io_class import IOClass
@@ -147,7 +146,6 @@ def plot_stalls(
     phase = provenance.phase
     title = f"What the {phase}'s time is, {provenance.epoch_words(epoch)}"
     notes = [f"Source: {provenance}", *sentences, *_notes(parts, table, after_s)]
-    notes += [one for one in least_notes(table) if one not in " ".join(sentences)]
     write_around(figure, titled(title, table, provenance), notes)
     for axes, (title, panel) in zip(rows, panels(table, scenarios), strict=True):
         shown = parts.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)

@@ -242,11 +242,13 @@ def write_logs(
     call: Call,
     started: Started | None = None,
     own: Container[Identity] = (),
+    keep: bool = False,
 ) -> End:
     """Write the logs of a call, and say what they hold.
 
-    The counts are removed, unless another try may give more. Processes of tierscope's
-    `own` have logs, but are not those of which the end tells.
+    The counts are removed, unless another try may give more, or the caller needs them
+    (`keep`). Processes of tierscope's `own` have logs, but are not those of which the
+    end tells.
     """
     # Not at the head: numpy and others take half a second.
     from tierscope.logs.traced.certificate import bytes_statement
@@ -274,7 +276,7 @@ def write_logs(
             f"the counts stay in {spools.parent}; `tierscope trace --recover "
             f"{shlex.quote(str(logs))}` tries again."
         )
-    else:
+    elif not keep:
         shutil.rmtree(spools.parent, ignore_errors=True)
     others = [one for one in processes if one.identity not in own]
     seen = replace(interference_of(others, counted), is_whole=not losses)

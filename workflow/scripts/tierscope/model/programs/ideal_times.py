@@ -13,7 +13,7 @@ import numpy as np
 
 from tierscope.core.columns.benchmark import NEVER_BEHIND
 from tierscope.core.words import in_seconds
-from tierscope.data.steps import usual_s, warmup_s
+from tierscope.data.steps import UsedSteps
 from tierscope.model.programs.facts import SeenRun, refuse
 
 _TOLD = 0.9  # of the samples, whose fetches must have been timed
@@ -109,49 +109,34 @@ def ideal_times(
     rests_s = [
         (one, _rest_s(seen, one, first_batch_s)) for seen in ideal for one in seen.loops
     ]
+    used = [UsedSteps.of_loop(one) for one in loops]
     reasons = dict.fromkeys(filter(None, (one.get("least_because") for one in loops)))
     return IdealTimes(
-        float(np.mean([usual_s(*_steps(one)) for one in loops])),
+        float(np.mean([one.usual_s for one in used])),
         sample_s,
         told_by,
-        _by_epoch((one, warmup_s(*_steps(one))) for one in loops),
+        _by_epoch((loop, one.warmup_s) for loop, one in zip(loops, used, strict=True)),
         _by_epoch(rests_s),
         " and ".join(reasons),
         float(np.mean(list(map(_launch_s, loops)))),
     )
 
 
-def _steps(loop: Mapping[str, Any]) -> tuple[float, float, int]:
-    """Return the computation of a loop's first step and of all, and their number.
-
-    It is that of the devices, if they were seen: a loop goes on while they compute.
-    """
-    if device := loop.get("device"):
-        return device["first_busy_s"], device["busy_s"], loop["batches"]
-    return loop["first_use_s"], loop["use_s"], loop["batches"]
-
-
 def _launch_s(loop: Mapping[str, Any]) -> float:
     """Return the program's own part of a usual step if its devices ran behind it."""
     if not loop.get("device") or loop.get("least_because") == NEVER_BEHIND:
         return 0.0
-    return usual_s(loop["first_use_s"], loop["use_s"], loop["batches"])
-
-
-def _stall_s(loop: Mapping[str, Any]) -> float:
-    """Return how long a loop, or its devices if they were seen, waited for batches."""
-    if device := loop.get("device"):
-        return loop["first_wait_s"] + device["idle_s"]
-    return loop["wait_s"]
+    return UsedSteps.of_program(loop).usual_s
 
 
 def _rest_s(seen: SeenRun, loop: Mapping[str, Any], first_batch_s: float) -> float:
     """Return what an epoch takes beside usual steps, warm-up and waits for samples."""
     execution_s = seen.epochs.set_index(["rank", "epoch"])["execution_time_s"]
-    steps = _steps(loop)
-    outside_s = execution_s[loop["rank"], loop["epoch"]] - _stall_s(loop)
-    outside_s -= loop["batches"] * usual_s(*steps) + warmup_s(*steps)
-    return float(outside_s) + max(loop["first_wait_s"] - first_batch_s, 0.0)
+    used, first_wait_s = UsedSteps.of_loop(loop), loop["first_wait_s"]
+    stall_s = first_wait_s + used.idle_s
+    steps_s = used.n_steps * used.usual_s + used.warmup_s
+    outside_s = execution_s[loop["rank"], loop["epoch"]] - stall_s - steps_s
+    return float(outside_s) + max(first_wait_s - first_batch_s, 0.0)
 
 
 def _by_epoch(times: Iterable[tuple[Mapping[str, Any], float]]) -> tuple[float, ...]:

@@ -85,8 +85,8 @@ class Start:
         Where the numbers come from: it knows what epochs and cache rates are.
     limits : DataFrame, optional
         Table ``limits``; of a job nobody decides what limits.
-    advice : Advice, optional
-        Whether an improvement may be recommended for what is shown first.
+    job_advice : Advice, optional
+        Whether an improvement may be recommended for a job.
     """
 
     scenario: Mapping[str, str | int]
@@ -103,7 +103,7 @@ class Start:
     is_job: bool = False
     origin: Origin = field(default_factory=lambda: Origin(""))
     limits: pd.DataFrame | None = None
-    advice: Advice = field(default_factory=Advice)
+    job_advice: Advice = field(default_factory=Advice)
 
     @property
     def is_utilisation(self) -> bool:
@@ -115,11 +115,11 @@ class Start:
         """Return whether the class with the most I/O time need not limit."""
         return self.is_job if self.limits is None else not is_plain(self.limits)
 
-    def recommends(self, scenario: Mapping[str, Any]) -> bool:
+    def advice(self, scenario: Mapping[str, Any]) -> Advice:
         """Return whether an improvement may be recommended for a scenario."""
         if self.limits is None:
-            return self.advice.is_given
-        return advice_on(limits_of(self.limits, scenario)).is_given
+            return self.job_advice
+        return advice_on(limits_of(self.limits, scenario), self.origin.phase)
 
     @property
     def grid_step_percent(self) -> int:

@@ -152,7 +152,7 @@ def build_explorer(
     points, answers = _points(io_time, start, scenarios, estimates, pairs)
     if start.limits is not None and start.is_hidden:
         add_limits(points, start.limits, stalls, scenarios)
-    is_advised = start.advice.is_given  # else the page begins with the words
+    is_advised, advice_words = _advice(start, scenarios)
     sources = sorted(io_time["source"].unique())
     unmeasured = [source for source in sources if source != "measured"]
     texts = {
@@ -167,7 +167,7 @@ def build_explorer(
         if start.is_job or start.is_utilisation
         else _INTERVAL_WORDS,
         "cost_words": _cost_words(start),
-        "question": _question(start),
+        "question": _question(start, "" if is_advised else advice_words),
         "glossary": _JOB_GLOSSARY
         if start.is_job
         else _GLOSSARY.format(what="bytes" if start.origin.is_program else "files"),
@@ -176,7 +176,7 @@ def build_explorer(
         "grid_words": _grid_words(start),
         "model_words": _model_words(start, model, estimates) if answers else "",
         "known_words": answers.words if answers else "",
-        "note": " ".join(filter(None, [start.advice.words * is_advised, note])),
+        "note": " ".join(filter(None, [advice_words * is_advised, note])),
     }
     spec = specification(points, scenarios, best, start, computation, answers)
     (sweep,) = (table for table in spec["data"] if table["name"] == "sweep")
@@ -217,14 +217,28 @@ def _points(
     return points, ModelAnswers(pairs, scenes, known)
 
 
-def _question(start: Start) -> str:
-    """Return what the page answers; where nothing is recommended it does so itself."""
+def _advice(start: Start, scenarios: pd.DataFrame) -> tuple[bool, str]:
+    """Return whether anything may be recommended, and what to say of the scenarios."""
+    rows, titles = scenarios.to_dict("records"), {}
+    advice = list(map(start.advice, rows))
+    for row, one in zip(rows, advice, strict=True):
+        titles.setdefault(one.words, []).append(row["title"])
+    words = [
+        f"{'; '.join(of)}: {said}" if len(titles) > 1 else said
+        for said, of in titles.items()
+        if said
+    ]
+    return any(one.is_given for one in advice), " ".join(words)
+
+
+def _question(start: Start, advice: str) -> str:
+    """Return what the page answers, or the advice that nothing is recommended."""
     question, views = _QUESTION, _VIEWS
     if start.is_utilisation:
         question, views = _UTILISATION_QUESTION, _UTILISATION_VIEWS
     elif start.is_job:
         question, views = _JOB_QUESTION, _JOB_VIEWS
-    return f"{question if start.advice.is_given else start.advice.words} {views}"
+    return f"{advice or question} {views}"
 
 
 def _methods(start: Start, answers: ModelAnswers | None) -> str:

@@ -218,7 +218,7 @@ def job_explorer(
         cost_per_percent=dict.fromkeys(CLASSES, 1),
         labels=data.labels,
         is_job=True,
-        advice=advice,
+        job_advice=advice,
     )
     return build_explorer(
         data.io_time,

@@ -158,7 +158,8 @@ def report_context(
     warming = warming_policies(background, epoch)
     further = {"estimates": estimates, "is_warming": bool(warming)}
     beside = None
-    if statements is None and (stalls is not None or limits["may_hide"].any()):
+    may_hide = limits["may_hide"].any()
+    if statements is None and (stalls is not None or may_hide):
         beside = times_beside_stalls(breakdown, stalls, limits, titles, epoch)
     return {
         "policy": content_policy(),
@@ -189,7 +190,9 @@ def report_context(
         "storage": [
             MOUNT_NAMES.sub("", sentence) if anonymous else sentence
             for sentence in (
-                storage_sentences(storage_time, epoch, provenance, dataset_titles)
+                storage_sentences(
+                    storage_time, epoch, may_hide, provenance, dataset_titles
+                )
                 or ideal_notes(limits)
             )
         ],

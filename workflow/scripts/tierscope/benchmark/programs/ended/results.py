@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from tierscope.benchmark.programs.ended.after_training import (
 from tierscope.benchmark.programs.keeper import IO_COUNTS, TIERS
 from tierscope.core.columns import AFTER, AFTER_TRAINING, TABLES
 from tierscope.core.columns.benchmark import STEPS
-from tierscope.data.steps import warmup_s
+from tierscope.data.steps import UsedSteps
 from tierscope.policies.decisions import columns_of
 
 NO_RANK = -1
@@ -359,42 +359,9 @@ def _loop_of_epoch(loops: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
     One that was left after its first batch, as a look at a sample, tells nothing.
     """
-    used = [one for one in loops if one["batches"] > bool(one.get("left"))]
-    whole = [one for one in used if not one.get("left")] or used
+    used = [one for one in loops if one["batches"] > one["left"]]
+    whole = [one for one in used if not one["left"]] or used
     return whole[0] if len(whole) == 1 else None
-
-
-@dataclass(frozen=True)
-class _Used:
-    """What was used in the steps of a loop: its devices where seen, else the program.
-
-    `idle_s` is the time in and between the steps in which nothing was, `first_idle_s`
-    that in the first step: the wait for the first batch of another loader, as in a zip.
-    """
-
-    busy_s: float
-    first_busy_s: float
-    idle_s: float
-    first_idle_s: float
-
-    @classmethod
-    def by_program(cls, loop: Mapping[str, Any]) -> Self:
-        """Return what the program used: from each batch to the next request."""
-        idle_s = loop["wait_s"] - loop["first_wait_s"]
-        first_idle_s = loop.get("first_idle_s", 0.0)
-        return cls(loop["use_s"], loop["first_use_s"], idle_s, first_idle_s)
-
-    @classmethod
-    def by_device(cls, seen: Mapping[str, Any]) -> Self:
-        """Return what the devices of a loop used, of its note."""
-        first_idle_s = seen.get("first_idle_s", 0.0)
-        return cls(seen["busy_s"], seen["first_busy_s"], seen["idle_s"], first_idle_s)
-
-    def percent(self, n_steps: int) -> float:
-        """Return the utilisation without the first step, if there are others."""
-        later_s = self.busy_s - self.first_busy_s
-        whole_s = later_s + self.idle_s - self.first_idle_s
-        return 100 * later_s / whole_s if n_steps > 1 and whole_s else np.nan
 
 
 def _steps(
@@ -405,17 +372,15 @@ def _steps(
     That is computation and warm-up. `late_s` is the same of the loop before: a device
     may still work for that one while the program waits for the first batch of this one.
     """
-    device, n_steps = loop.get("device"), loop["batches"] - bool(loop.get("left"))
-    program = _Used.by_program(loop)
-    used = _Used.by_device(device) if device else program
-    warm_s = warmup_s(used.first_busy_s, used.busy_s, n_steps)
+    used, program = UsedSteps.of_loop(loop), UsedSteps.of_program(loop)
+    warm_s = used.warmup_s
     stall_s = max(loop["first_wait_s"] - sum(late_s), 0.0) + used.idle_s
     compute_s = used.busy_s - warm_s + late_s[0]
     warm_s += late_s[1]
     # How long the device went on when the loop was asked for the last time.
     on_s = compute_s + warm_s + stall_s - loop["first_wait_s"]
     on_s -= program.busy_s + program.idle_s
-    end_s = max(loop.get("end_s", 0.0) - max(on_s, 0.0), 0.0)
+    end_s = max(loop["end_s"] - max(on_s, 0.0), 0.0)
     rest_s = execution_s - (compute_s + warm_s + stall_s + end_s)
     after_s = min(max(-rest_s, 0.0), compute_s)  # the warm-up comes first
     warm_after_s = min(max(-rest_s - after_s, 0.0), warm_s)
@@ -425,11 +390,11 @@ def _steps(
         "stall_s": stall_s,
         "loader_end_s": end_s,
         "rest_s": max(rest_s, 0.0),
-        "utilisation_percent": used.percent(n_steps),
-        "loop_utilisation_percent": program.percent(n_steps),
-        "least_because": loop.get("least_because", ""),
+        "utilisation_percent": used.percent,
+        "loop_utilisation_percent": program.percent,
+        "least_because": loop["least_because"],
     }
-    if device:
+    if device := loop["device"]:
         columns |= {f"device_{name}": device[name] for name in _OF_DEVICES}
     return columns, (after_s, warm_after_s)
 

@@ -98,7 +98,7 @@ class DeviceTimes:
 
     def is_read(self) -> bool:
         """Return whether all is known, as devices have done what the loop gave them."""
-        return bool(self._try(lambda: all([one.read() for one in self._queues])))
+        return bool(self._try(lambda: all([one.read_rest() for one in self._queues])))
 
     def lose(self) -> None:
         """Give up the devices."""
@@ -122,7 +122,6 @@ class DeviceTimes:
                 "idle_s": _mean([one.idle_s for one in known]),
                 "first_idle_s": _mean([one.first_idle_s for one in known]),
                 "behind_s": _mean(behind_s) if behind_s else None,
-                "devices": len(known),
             },
             "least_because": because,
         }
@@ -270,8 +269,17 @@ class _Queue:
             if not self._unread[0].last.query():
                 return False
             self._add(self._unread.popleft())
+        return True
+
+    def read_rest(self) -> bool:
+        """Add what the device has done when no more comes; return whether it is all."""
+        if not self.read():
+            return False
         if self._is_left:
             self.sums = self._until_asked
+        if self._last is not None:
+            self._device.free.append(self._last)
+            self._last = None
         return True
 
     def _record(self, stream: object) -> object:

@@ -25,9 +25,7 @@ class Stream:
     before it has ended.
     """
 
-    def __init__(
-        self, number: int, leave: Callable[[Stream], object] = lambda stream: None
-    ) -> None:
+    def __init__(self, number: int, leave: Callable[[Stream], object]) -> None:
         self.number = number
         self._leave = leave
         self.epoch, self.is_evaluation = 0, False  # of the last iteration
@@ -290,7 +288,7 @@ class Streams:
     - that one is gone and was of the same size.
     """
 
-    def __init__(self, leave: Callable[[Stream], object] = lambda stream: None) -> None:
+    def __init__(self, leave: Callable[[Stream], object]) -> None:
         self._leave = leave
         self._traces: list[_Trace] = []  # one a stream, that which waits longest first
         self._n_streams = 0
