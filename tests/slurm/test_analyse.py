@@ -1,7 +1,6 @@
 """An analysis of logs on a real Slurm, one batch job a chunk, and what fails there."""
 
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -93,8 +92,6 @@ def test_chunks_are_jobs_and_survive_a_lost_node_and_a_killed_start(
         left = [job.id for job in slurm_cluster.jobs() if job.state not in ENDED]
         slurm_cluster.cancel(*left)
     assert "7 of 7 logs can be used. Jobs: 6." in output
-    # Jobs of the killed start may have read some before the next one lists them.
-    assert re.search(r"([1-7]) of \1 logs read, \1 joined to jobs", output)
     assert sum("read_chunk" in job.comment for job in slurm_cluster.jobs()) >= len(
         YEARS
     )

@@ -59,6 +59,7 @@ def made(notes, monkeypatch):
     monkeypatch.setattr(streams.time, "monotonic_ns", clock.read)
     monkeypatch.setattr(loops, "LOOPS", Loops(lambda *given: 0))
     monkeypatch.setattr(unseen, "_has_open_device", lambda: True)
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)  # of other tests
     monkeypatch.setattr(devices, "_DEVICES", {})
     monkeypatch.setattr(devices, "_n_streams_made", 0)
 
