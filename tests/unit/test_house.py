@@ -28,7 +28,7 @@ FLOORS = {
     "audit": {*_STORAGE, "trace", "analysis", "logs"},
     "model": {*_STORAGE, "trace", "analysis", "audit"},
     "claims": {"core", "analysis"},
-    "figures": {"core", "analysis"},
+    "figures": {"core", "analysis", "claims"},
     "pages": {"core", "analysis", "claims", "figures"},
 }
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from snakemake.linting.snakefiles import SnakefileLinter
+from tierscope.core.columns import TABLES
+from tierscope.figures.declared import declared_figures
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 RULE = re.compile(
@@ -174,16 +176,29 @@ def test_code_hides_no_module_from_others():
     assert [file for file in sources if hidden.search(file.read_text())] == []
 
 
-def test_a_figure_has_one_name():
-    """Rule and script plot_X, module and function of the package, caption X."""
-    drawn = {name.removeprefix("plot_") for name, _ in rules() if name[:5] == "plot_"}
-    assert len(drawn) >= 12
-    for name in drawn:
-        figures = WORKFLOW / "scripts" / "tierscope" / "figures"
-        (module,) = figures.rglob(f"{name}.py")
-        assert f"\ndef plot_{name}(" in module.read_text()
-        assert (WORKFLOW / "scripts" / f"plot_{name}.py").is_file()
-        assert (WORKFLOW / "report" / f"{name}.rst").is_file()
+FIGURES = [
+    one
+    for subject in ("experiment", "logs", "accelerators")
+    for one in declared_figures(subject)
+]
+
+
+@pytest.mark.parametrize("one", FIGURES, ids=[one.name for one in FIGURES])
+def test_a_figure_has_one_name_and_what_it_declares(one):
+    """Rule and function plot_X, module X, caption X."""
+    functions = set(re.findall(r"^def (\w+)\(", one.path.read_text(), re.MULTILINE))
+    assert {"draw", f"plot_{one.name}"} <= functions
+    assert ("describe" in functions) == one.has_text
+    assert (WORKFLOW / "report" / f"{one.name}.rst").is_file()
+    assert set(one.tables) <= TABLES.keys()
+    texts = [path.read_text() for path in (WORKFLOW / "rules").glob("*.smk")]
+    for name in (*one.inputs, *one.settings):
+        assert any(f'"{name}": ' in text for text in texts)
+
+
+def test_all_figures_are_declared():
+    assert len({one.file for one in FIGURES}) == len(FIGURES) >= 15
+    assert len({one.name for one in FIGURES}) == len(FIGURES)
 
 
 def test_who_imports_the_workflow_can_call_each_handler():

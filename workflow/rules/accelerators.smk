@@ -40,32 +40,30 @@ rule simulate_accelerators:
         "../scripts/simulate_accelerators.py"
 
 
-rule plot_accelerators:
+rule collect_accelerators:
     input:
-        tables=fed_tables("cache"),
-        fit=fed_tables("fit") if STUDY.fit else [],
-        library=library("plot_accelerators"),
+        accelerators=fed_tables("cache"),
+        library=library("collect_tables"),
     output:
-        **figure("accelerators", {"accelerators": "How many accelerators"}),
-        table=table(f"{TABLES}/accelerators.parquet", "Accelerators"),
-        text=f"{RESULTS}/summary.txt",
+        accelerators=table(f"{TABLES}/accelerators.parquet", "Accelerators"),
     log:
-        f"{LOGS}/plot_accelerators.log",
+        f"{LOGS}/collect_accelerators.log",
     localrule: True
     conda:
         "../../environment.yml"
-    params:
-        provenance=STUDY.provenance,
-        sources={workload.name: workload.source for workload in STUDY.workloads},
     message:
-        "Drawing how many accelerators the storage feeds."
+        "Collecting what was simulated."
     script:
-        "../scripts/plot_accelerators.py"
+        "../scripts/collect_tables.py"
+
+
+include: "draw.smk"
 
 
 rule accelerators:
     input:
-        rules.plot_accelerators.output,
+        figure_files("accelerators"),
+        f"{RESULTS}/summary.txt",
 
 
 rule all:

@@ -13,3 +13,17 @@ def fed_tables(name):
         workload=WORKLOADS,
         rate=[f"{rate:03d}" for rate in sorted(STUDY.cache_rates_percent)],
     )
+
+
+def figure_inputs(one):
+    """Return the inputs of a declared figure."""
+    return {
+        **{name: f"{TABLES}/{name}.parquet" for name in one.tables},
+        "fit": fed_tables("fit") if STUDY.fit else [],
+    }
+
+
+def figure_settings(one):
+    """Return the parameters of a declared figure."""
+    sources = {workload.name: workload.source for workload in STUDY.workloads}
+    return {"provenance": STUDY.provenance, "sources": sources}

@@ -84,31 +84,10 @@ rule compare_accuracy:
         "../scripts/compare_accuracy.py"
 
 
-rule plot_accuracy:
-    input:
-        accuracy=f"{ACCURACY}/accuracy.parquet",
-        tests=f"{ACCURACY}/accuracy_tests.parquet",
-        library=library("plot_accuracy"),
-    output:
-        **figure("accuracy", FIGURES, source="trained"),
-        text=f"{ACCURACY}/summary.txt",
-    log:
-        f"{LOGS}/plot_accuracy.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        study=TRAINING_STUDY,
-    message:
-        "Drawing accuracy under partitioning."
-    script:
-        "../scripts/plot_accuracy.py"
-
-
 rule accuracy:
     input:
-        rules.plot_accuracy.output,
-        text=rules.plot_accuracy.output.text,
+        figure_files("accuracy"),
+        text=f"{ACCURACY}/summary.txt",
     log:
         f"{LOGS}/accuracy.log",
     localrule: True

@@ -55,6 +55,7 @@ from tierscope.experiment.snakemake_internals import (
     try_to,
 )
 from tierscope.experiment.start import StartError
+from tierscope.figures.declared import Declared, declared_figures
 from tierscope.logs.settings import is_of_logs, read_settings
 from tierscope.storage.own_folder import close_umask
 
@@ -84,10 +85,11 @@ try:
     given = try_to(SNAKEMAKE.command_line, logger.warning, ([], {}))
     if OF_LOGS:
         config.update(with_kinds(config, *given, "logs"))
-        ANALYSIS = read_settings(config, defaults)
+        ANALYSIS, DECLARED = read_settings(config, defaults), declared_figures("logs")
     elif OF_ACCELERATORS:
         config.update(with_kinds(config, *given, "accelerators"))
         STUDY = read_study(config, defaults, *RESOURCES)
+        DECLARED = declared_figures("accelerators")
     else:
         # A workflow that imports this one gives only changes to the default configuration.
         own = [*changes(contents, defaults, config), given[1]]
@@ -97,6 +99,7 @@ try:
         defaults = with_own_datasets(defaults, own)
         config.update(with_kinds(defaults, *given, "config"))
         EXPERIMENT = read_experiment(config, *RESOURCES)
+        DECLARED = declared_figures("experiment")
     NAME = config["experiment"]
     RESULTS = try_to(
         lambda: place_results(SNAKEMAKE, NAME), logger.warning, f"results/{NAME}"
@@ -110,8 +113,14 @@ HERE = f"{Path.cwd()}/"  # at the start
 LOGS = f"{RESULTS}/logs"
 TABLES = f"{RESULTS}/{MAIN_SWEEP}"
 SOURCE = "measured" if OF_LOGS else "simulated"
+KINDS = ("svg", "png", "pdf")  # of files of figures
+PAIRS = {}  # of classes, by their names
+CAPTIONS = {}  # other ones than of the name of a figure or a page
 if EXPERIMENT:
     SOURCE = EXPERIMENT.source
+    PAIRS = {"_".join(pair): pair for pair in config["figures"]["pairs"]}
+    if EXPERIMENT.runs_program:
+        CAPTIONS["policies"] = "policies_of_program"
 
 
 def refuse_or(step, *arguments):
@@ -129,8 +138,12 @@ def from_here(path):
 
 def library(script):
     """Return a rule's script and its modules: editing one reruns the rule."""
-    path = SCRIPTS / f"{script}.py"
-    return [from_here(file) for file in (path, *imported_modules(path))]
+    return code(SCRIPTS / f"{script}.py")
+
+
+def code(path):
+    """Return a script or a module of ours with all modules that it imports."""
+    return [from_here(file) for file in (path, *imported_modules(path, SCRIPTS))]
 
 
 def templates(name):
@@ -139,20 +152,27 @@ def templates(name):
     return [from_here(WORKFLOW / "templates" / f) for f in (f"{name}.html.j2", *files)]
 
 
-def figure(name, titles, source=SOURCE):
-    """Return a figure's files: SVG, marked for Snakemake's report, PNG and PDF.
+def figure_files(*names):
+    """Return the files of figures: SVG, PNG and PDF."""
+    return [f"{RESULTS}/figures/{name}.{kind}" for name in names for kind in KINDS]
 
-    `titles` are those of figures by their names, without wildcards.
-    """
-    kinds = ("svg", "png", "pdf")
-    files = {kind: f"{RESULTS}/figures/{name}.{kind}" for kind in kinds}
+
+def figure_text(one):
+    """Return the file that says in words what a declared figure shows, if there is one."""
+    path = Path(RESULTS, one.folder, "summary.txt")
+    return {"text": str(path)} if one.has_text else {}
+
+
+def figure(one):
+    """Return the files of a declared figure; its SVG is marked for Snakemake's report."""
+    files = dict(zip(KINDS, figure_files(one.file)))
     files["svg"] = report(
         files["svg"],
-        caption=f"../report/{caption_name(name)}.rst",
+        caption=f"../report/{CAPTIONS.get(one.name, one.name)}.rst",
         category="Figures",
         labels=lambda wildcards: {
-            "figure": titles[name.format(**wildcards)],
-            "source of the numbers": source,
+            "figure": one.titles(PAIRS)[one.file.format(**wildcards)],
+            "source of the numbers": one.source or SOURCE,
         },
     )
     return files
@@ -178,25 +198,9 @@ def table(path, title):
     )
 
 
-# Figure files start with the number in the paper, captions with the rule's name.
-CAPTIONS = {
-    "fig1": "execution_and_io_time",
-    "fig2": "breakdown",
-    "fig3": "improvement",
-    "fig4": "sufficient_combinations",
-    "fig5": "cheapest_combination",
-    "fig6": "stalls",
-}
-
-
-def caption_name(name):
-    """Return the name of a figure's or a page's caption; all of Fig. 4 share one."""
-    return CAPTIONS.get(name.partition("_")[0], name)
-
-
 def caption(name):
     """Return the caption of a page or a figure in both reports."""
-    return from_here(WORKFLOW / "report" / f"{caption_name(name)}.rst")
+    return from_here(WORKFLOW / "report" / f"{CAPTIONS.get(name, name)}.rst")
 
 
 def refuse_target(wildcards):

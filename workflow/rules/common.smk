@@ -16,6 +16,12 @@ ALL_POINTS = EXPERIMENT.all_points
 POINTS = {point for points in ALL_POINTS.values() for point in points}
 SYSTEM = EXPERIMENT.system
 SETTINGS = EXPERIMENT.settings
+PROVENANCE = (
+    f"{EXPERIMENT.provenance}, system {SYSTEM.name} ({SYSTEM.description}), "
+    f"{count_words(SYSTEM.n_processes, 'process', 'processes', separator='')} on "
+    f"{count_words(SYSTEM.n_nodes, 'node', separator='')}"
+)
+DATASET_TITLES = {name: dataset.title for name, dataset in EXPERIMENT.datasets.items()}
 IDEAL = IDEAL_SWEEP in EXPERIMENT.sweeps  # whether there are ideal runs
 # Of a run: its log, or the folder of its logs.
 LOG = PROGRAM.log if EXPERIMENT.runs_program else FILES.log

@@ -7,11 +7,14 @@ include: "policies_common.smk"
 include: "audit.smk"
 include: "breakdown.smk"
 include: "estimate.smk"
-include: "figures.smk"
 include: "policies.smk"
 include: "ideal.smk"
 include: "limits.smk"
 include: "summary.smk"
+include: "nodes.smk"
+include: "accuracy.smk"
+include: "figures_common.smk"
+include: "figures.smk"
 include: "explorer.smk"
 include: "scorecard.smk"
 include: "report.smk"
@@ -19,8 +22,6 @@ include: "model_common.smk"
 include: "model.smk"
 include: "truth.smk"
 include: "predict.smk"
-include: "nodes.smk"
-include: "accuracy.smk"
 include: "unknown.smk"
 
 
@@ -45,12 +46,7 @@ if not IS_REMOTE_JOB:
 rule all:
     default_target: True
     input:
-        rules.fig1.input,
-        rules.fig2.input,
-        rules.fig3.input,
-        rules.fig4.input,
-        rules.fig5.input,
-        rules.plot_stalls.output if IDEAL else [],
+        figure_files(*REPORT_FIGURES),
         [] if EXPERIMENT.runs_program else rules.scorecard.input,
         rules.explorer.input,
         rules.report.input,
@@ -58,7 +54,6 @@ rule all:
         background_table(),
         STORAGE_TIME,
         SUMMARY,
-        COMPARISON_FIGURES,
         f"{COMPARISON}/claims.md" if SCORES_CLAIMS else [],
         peer_tables(),
         program_tables(),

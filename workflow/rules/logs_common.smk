@@ -14,6 +14,12 @@ CHUNK_MIB = 1200  # of the process that joins, besides those that read
 CHUNK_THREADS = 4  # on another machine
 LOGS_PER_THREAD = 250
 
+PROVENANCE_OF_LOGS = "; ".join(
+    filter(
+        None, ["Darshan logs, measured", f"analysis {NAME}", ANALYSIS.filter_words()]
+    )
+)
+
 
 def listed():
     """Return what is known of the chunks that are listed."""
@@ -58,3 +64,13 @@ def chunk_memory(wildcards, threads):
 def n_logs(wildcards):
     """Return the number of logs of a chunk."""
     return listed()["chunks"][wildcards.chunk]["n_logs"]
+
+
+def figure_inputs(one):
+    """Return the inputs of a declared figure."""
+    return {name: gathered(name) for name in one.tables}
+
+
+def figure_settings(one):
+    """Return the parameters of a declared figure."""
+    return {"provenance": PROVENANCE_OF_LOGS}

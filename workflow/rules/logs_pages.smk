@@ -1,37 +1,7 @@
 """Rules that show the analysis of Darshan logs: a figure, a page of all jobs, pages of jobs."""
 
-PROVENANCE_OF_LOGS = "; ".join(
-    filter(
-        None, ["Darshan logs, measured", f"analysis {NAME}", ANALYSIS.filter_words()]
-    )
-)
 
-
-rule plot_fleet:
-    input:
-        tier_prefixes=gathered("tier_prefixes"),
-        fleet=gathered("fleet"),
-        fleet_classes=gathered("fleet_classes"),
-        library=library("plot_fleet"),
-    output:
-        **figure("fleet", {"fleet": "All jobs side by side"}),
-        **{
-            f"over_time_{kind}": file
-            for kind, file in figure(
-                "fleet_over_time", {"fleet_over_time": "All jobs over the time"}
-            ).items()
-        },
-    log:
-        f"{LOGS}/plot_fleet.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        provenance=PROVENANCE_OF_LOGS,
-    message:
-        "Drawing the figures of all jobs."
-    script:
-        "../scripts/plot_fleet.py"
+include: "draw.smk"
 
 
 rule build_fleet_report:

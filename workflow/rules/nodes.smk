@@ -9,7 +9,6 @@ NODES_PROVENANCE = (
     f"{EXPERIMENT.provenance}, system {SYSTEM.name} ({SYSTEM.description}), "
     f"{SYSTEM.n_processes} processes on {NODE_WORDS} nodes"
 )
-NODES_FIGURE = expand(f"{RESULTS}/figures/nodes.{{kind}}", kind=("svg", "png", "pdf"))
 
 
 rule compare_nodes:
@@ -33,35 +32,9 @@ rule compare_nodes:
         "../scripts/compare_nodes.py"
 
 
-rule plot_nodes:
-    input:
-        policy_epochs=f"{NODES}/policy_epochs.parquet",
-        node_epochs=f"{NODES}/node_epochs.parquet",
-        node_savings=f"{NODES}/node_savings.parquet",
-        node_switches=f"{NODES}/node_switches.parquet",
-        claims=from_here(WORKFLOW.parent / "resources/paper/policy_claims.yaml"),
-        observations=observations("nodes"),
-        library=library("plot_nodes"),
-    output:
-        **figure("nodes", FIGURES),
-        text=f"{NODES}/summary.txt",
-    log:
-        f"{LOGS}/plot_nodes.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        provenance=NODES_PROVENANCE,
-        dataset_titles=DATASET_TITLES,
-    message:
-        "Drawing the effect of the number of nodes."
-    script:
-        "../scripts/plot_nodes.py"
-
-
 rule nodes:
     input:
-        figure=if_nodes_vary(NODES_FIGURE),
+        figure=if_nodes_vary(figure_files("nodes")),
         text=if_nodes_vary(f"{NODES}/summary.txt"),
     log:
         f"{LOGS}/nodes.log",

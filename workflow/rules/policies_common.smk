@@ -11,6 +11,18 @@ def has_databases(scene):
     )
 
 
+SCENE = {
+    key: SETTINGS["figures"]["scenario"][key] for key in ("dataset", "n_osts", "loader")
+}
+FILES_AND_DATABASES = {key: SCENE[key] for key in ("dataset", "n_osts")}
+LACKING = without_reference(EXPERIMENT.sweep)
+CAN_COMPARE = {
+    "policies": has_policies(EXPERIMENT.sweep, SCENE),
+    "loaders": has_databases(FILES_AND_DATABASES),
+    "nodes": bool(EXPERIMENT.sweeps["nodes"]),
+}
+COMPARED = [name for name in CAN_COMPARE if CAN_COMPARE[name] and not LACKING]
+POLICY_CLAIMS = from_here(WORKFLOW.parent / "resources/paper/policy_claims.yaml")
 # Tables of the study of nodes.
 NODE_TABLES = (
     "policy_epochs",

@@ -46,29 +46,7 @@ rule predict_io_time:
         "../scripts/predict_io_time.py"
 
 
-rule plot_prediction:
-    input:
-        predictions=f"{PREDICT}/predictions.parquet",
-        errors=f"{PREDICT}/prediction_errors.parquet",
-        observations=observations("predict"),
-        library=library("plot_prediction"),
-    output:
-        **figure("prediction", FIGURES),
-    log:
-        f"{LOGS}/plot_prediction.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        provenance=PROVENANCE,
-        dataset_titles=DATASET_TITLES,
-    message:
-        "Drawing predictions beside measurements."
-    script:
-        "../scripts/plot_prediction.py"
-
-
 rule predict:
     input:
         rules.predict_io_time.output,
-        rules.plot_prediction.output,
+        figure_files("prediction"),

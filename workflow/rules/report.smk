@@ -4,13 +4,6 @@ REPORT_TABLES = ["breakdown", "spread", "goals", "combinations"]
 REPORT_TABLES += (
     ["statements", "certificate"] if EXPERIMENT.runs_program else ["claims"]
 )
-# The paper's figures and the comparisons that the sweep allows. The report has the
-# scorecard as a table. Studies are separate targets.
-REPORT_FIGURES = {
-    name: title
-    for name, title in FIGURES.items()
-    if (name.startswith("fig") and (IDEAL or name != "fig6_stalls")) or name in COMPARED
-}
 # A run of each simulated scenario: all runs of a scenario have the same settings.
 SIMULATIONS = [
     f"{RESULTS}/runs/{scenario.name}/{points[0].path}/run.json"
@@ -38,7 +31,7 @@ rule build_report:
         simulations=SIMULATIONS,
         run_facts=if_measured(f"{TABLES}/run_facts.parquet"),
         figures=expand(f"{RESULTS}/figures/{{name}}.svg", name=REPORT_FIGURES),
-        captions=[caption(name) for name in REPORT_FIGURES],
+        captions=[caption(one.name) for one in REPORTED for _ in one.titles(PAIRS)],
         explorer=f"{RESULTS}/explorer.html",
         explorer_caption=caption("explorer"),
         scorecard_caption=caption("scorecard"),

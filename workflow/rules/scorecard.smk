@@ -5,6 +5,11 @@ MODELLED_SYSTEM = (
     if SYSTEM.source == "emulated"
     else SYSTEM.devices_of or SYSTEM.name
 )
+SCORECARD = Declared(
+    file="scorecard",
+    title="Scorecard: which claims of the paper hold",
+    path=Path("scorecard.py"),
+)
 
 
 rule score_claims:
@@ -19,7 +24,7 @@ rule score_claims:
         templates=templates("scorecard"),
         library=library("score_claims"),
     output:
-        **figure("scorecard", FIGURES),
+        **figure(SCORECARD),
         claims=table(f"{TABLES}/claims.parquet", "Claims of the paper"),
         markdown=f"{RESULTS}/scorecard.md",
         html=page("scorecard", "Scorecard"),

@@ -42,37 +42,12 @@ rule compare_whatif_truth:
         "../scripts/compare_whatif_truth.py"
 
 
-rule plot_whatif_truth:
-    input:
-        io_time=f"{TRUTH}/io_time.parquet",
-        table=f"{TRUTH}/whatif_truth.parquet",
-        summary=f"{TRUTH}/whatif_truth_summary.parquet",
-        observations=observations("whatif-truth"),
-        library=library("plot_whatif_truth"),
-    output:
-        **figure("whatif_truth", FIGURES),
-        text=f"{TRUTH}/summary.txt",
-    log:
-        f"{LOGS}/plot_whatif_truth.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        max_spread_percent=SETTINGS["figures"]["max_spread_percent"],
-        provenance=PROVENANCE,
-        dataset_titles=DATASET_TITLES,
-    message:
-        "Drawing the effect of faster devices."
-    script:
-        "../scripts/plot_whatif_truth.py"
-
-
 rule whatif_truth:
     name:
         "whatif-truth"
     input:
-        rules.plot_whatif_truth.output,
-        text=rules.plot_whatif_truth.output.text,
+        figure_files("whatif_truth"),
+        text=f"{TRUTH}/summary.txt",
     log:
         f"{LOGS}/whatif_truth.log",
     localrule: True

@@ -13,7 +13,7 @@ from tierscope.core.columns import LATER, LATER_VALUES, TABLES
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table, empty_table
 from tierscope.data.shuffle import epoch_files
-from tierscope.figures.nodes import plot_nodes, summary_text
+from tierscope.figures.comparing.nodes import plot_nodes, summary_text
 
 TESTS = Origin("tests")
 RUN = {

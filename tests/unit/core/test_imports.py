@@ -198,7 +198,7 @@ def test_packages_of_others_are_those_of_all_modules_that_scripts_import(
 
 
 def test_packages_of_figures_and_audits_are_found():
-    found = imported_packages([SCRIPTS / "plot_breakdown.py", SCRIPTS / "audit_run.py"])
+    found = imported_packages([SCRIPTS / "plot.py", SCRIPTS / "audit_run.py"])
     tops = {name.partition(".")[0] for name in found}
     assert {"matplotlib", "seaborn", "pandas", "pyarrow", "scipy"} <= tops
     assert not tops & {"tierscope", "tensorflow", "mpi4py", "json"}

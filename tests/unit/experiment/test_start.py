@@ -167,7 +167,7 @@ def test_start_tries_what_later_steps_import_before_it_measures(
     monkeypatch.setattr(module, "hold_lease", lambda *_, **__: None)
     tried = []
     monkeypatch.setattr(module, "refuse_missing", tried.extend)
-    scripts = {"plot_breakdown.py", "audit_run.py"}
+    scripts = {"plot.py", "audit_run.py"}
     begin(site, resources_in_use={resource}, scripts_after_launches=scripts)
     assert ("seaborn" in tried) == ("pandas" in tried) == (resource == "gfs")
 

@@ -18,8 +18,12 @@ from tierscope.core.provenance import Origin
 from tierscope.core.scenario import Point, Scenario
 from tierscope.core.studies import has_policies, without_reference
 from tierscope.core.tables import check_table
-from tierscope.figures.loaders import in_order, plot_loaders
-from tierscope.figures.policies import failure_notes, filling_notes, plot_policies
+from tierscope.figures.comparing.loaders import in_order, plot_loaders
+from tierscope.figures.comparing.policies import (
+    failure_notes,
+    filling_notes,
+    plot_policies,
+)
 from tierscope.pages.policy_summary import summary_text
 
 TESTS = Origin("tests")

@@ -11,7 +11,20 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from tierscope.analysis.accuracy import REFERENCE, WANTED_POWER, final_accuracy
 from tierscope.core.provenance import source_note
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import draw_legend, new_figure, styled
+
+FIGURE = Declared(
+    file="accuracy",
+    title="Does partitioning cost accuracy?",
+    folder="accuracy",
+    tables=("accuracy", "accuracy_tests"),
+    settings=("study",),
+    in_report="on request",
+    has_text=True,
+    source="trained",
+)
 
 _MINUS = "\N{MINUS SIGN}"
 SHUFFLES = {
@@ -30,6 +43,18 @@ _DASHES = {"global": "-", "local": (0, (5, 2)), "biased": (0, (1, 1))}
 _LIMIT = {"color": "#888888", "linewidth": 1, "linestyle": (0, (4, 3))}
 _MARGIN = {"color": "#56B4E9", "alpha": 0.25, "linewidth": 0}
 _TICKS = (5, 20, 50, 100)
+
+
+def draw(given: Given) -> Figure:
+    """Draw the effect of partitioning on accuracy."""
+    training = training_words(given.settings.study)
+    return plot_accuracy(*map(given.table, FIGURE.tables), training=training)
+
+
+def describe(given: Given) -> str:
+    """Say the same in words."""
+    training = training_words(given.settings.study)
+    return summary_text(given.table("accuracy_tests"), training=training)
 
 
 @styled

@@ -1,6 +1,6 @@
 """Parts that the figures of a breakdown before and after an improvement share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -23,6 +23,7 @@ from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     in_seconds,
 )
+from tierscope.figures.given import Given
 from tierscope.figures.style import (
     SLOWEST_LABEL,
     draw_error_bars,
@@ -38,6 +39,7 @@ from tierscope.figures.style import (
     titled,
     undecided,
     wrapped,
+    write_first,
 )
 
 # Characters of a title that fit above a panel, of two or of three in a row.
@@ -72,6 +74,21 @@ LEAST_RATE = {
 }
 _HOLLOW = _BEST | {"color": "#222222", "markerfacecolor": "white"}
 _HOLLOW |= {"markeredgecolor": "#222222", "markeredgewidth": 1.6}
+
+
+def draw_if_advised(draw: Callable[[Given], Figure], given: Given) -> Figure:
+    """Draw what is recommended, with what limits above; else say why nothing is."""
+    limits = given.shown("limits")
+    if advice_on(limits, given.origin.phase).is_given:
+        return write_advice(draw(given), given)
+    return no_improvement(limits, given.table("spread"), **given.words)
+
+
+def write_advice(figure: Figure, given: Given) -> Figure:
+    """Write above a figure what limits the scenario that it shows, and return it."""
+    advice = advice_on(given.shown("limits"), given.origin.phase)
+    write_first(figure, advice.words)
+    return figure
 
 
 def draw_bars(ax: Axes, breakdown: pd.DataFrame, best_marks: Mapping) -> BestRates:

@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 from tierscope.analysis.breakdown import (
     io_time_spread,
     select_epoch,
+    shown_epoch,
     sums_of_classes,
 )
 from tierscope.analysis.intervals import BEST_METHOD, BestRates, best_rates
@@ -23,6 +24,8 @@ from tierscope.core.words import (
     in_seconds,
     scenario_titles,
 )
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import (
     EDGE,
     MODEL_HATCH,
@@ -42,6 +45,15 @@ from tierscope.figures.style import (
     styled,
     titled,
     undecided,
+)
+
+FIGURE = Declared(
+    file="fig2_breakdown",
+    title="Figure 2: breakdown of the slowest process",
+    tables=("breakdown", "spread", "limits"),
+    inputs=("stalls_of_training",),
+    settings=("epoch", "scenarios"),
+    target="fig2",
 )
 
 _REASON_WIDTH = 44  # characters
@@ -69,6 +81,19 @@ _TOGETHER = Patch(
     label="stall of several classes\ntogether (model)",
 )
 _TOTAL = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
+
+
+def draw(given: Given) -> Figure:
+    """Draw the breakdown of all scenarios in the figures' epoch."""
+    breakdown = given.drawn("breakdown")
+    return plot_breakdown(
+        breakdown,
+        given.table("spread"),
+        shown_epoch(breakdown, given.settings.epoch),
+        limits=given.table("limits"),
+        stalls=given.table("class_stalls", "stalls_of_training"),
+        **given.words,
+    )
 
 
 @styled

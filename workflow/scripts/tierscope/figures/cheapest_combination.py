@@ -8,13 +8,16 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
 from tierscope.analysis.breakdown import io_time_spread
-from tierscope.core.columns import IMPROVEMENTS, SCENARIO
+from tierscope.analysis.search import cheapest_combination
+from tierscope.analysis.whatif import break_down_improved
+from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO
 from tierscope.core.provenance import RULE_NOTE, Origin, utilisation_note
 from tierscope.core.words import (
     goal_notes,
     goal_words,
     improvement_words,
     is_out_of_reach,
+    is_utilisation,
     ties_words,
 )
 from tierscope.figures.before_after import (
@@ -25,6 +28,7 @@ from tierscope.figures.before_after import (
     PANEL_OF_TWO,
     best_words,
     draw_bars,
+    draw_if_advised,
     draw_line,
     draw_utilisation,
     joined,
@@ -34,6 +38,8 @@ from tierscope.figures.before_after import (
     set_axes,
     set_utilisation_axes,
 )
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import (
     class_handles,
     draw_legend,
@@ -48,7 +54,43 @@ from tierscope.figures.style import (
     wrapped,
 )
 
+FIGURE = Declared(
+    file="fig5_cheapest",
+    title="Figure 5: the cheapest improvement that meets the goal",
+    tables=("io_time", "goals", "combinations", "spread", "limits"),
+    inputs=("estimates_cheapest",),
+    settings=("epoch", "scenario", "max_improvement_percent", "model"),
+    target="fig5",
+)
+
 ONLY_THE_MEAN = "met by the mean, not by every repetition"
+
+
+def draw(given: Given) -> Figure:
+    """Draw the figures' scenario before and after the cheapest combination."""
+    return draw_if_advised(_draw, given)
+
+
+def _draw(given: Given) -> Figure:
+    goal, spread = given.shown("goals").iloc[0], given.table("spread")
+    cheapest = cheapest_combination(given.table("combinations"), goal)
+    if is_utilisation(goal):
+        estimates = given.table("estimates", "estimates_cheapest")
+        words = given.words | {"model": given.settings.model}
+        return plot_cheapest_utilisation(estimates, goal, cheapest, spread, **words)
+    percents = _shown_improvements(cheapest, given.settings.max_improvement_percent)
+    improved = break_down_improved(given.shown("io_time"), percents)
+    return plot_cheapest_combination(improved, goal, cheapest, spread, **given.words)
+
+
+def _shown_improvements(
+    cheapest: pd.Series | None, max_improvement_percent: int
+) -> list[Mapping[str, int]]:
+    """Return no improvement and the cheapest, or the largest if none meets the goal."""
+    if cheapest is None:
+        return [{}, dict.fromkeys(CLASSES, max_improvement_percent)]
+    percents = dict(zip(CLASSES, map(int, cheapest[IMPROVEMENTS]), strict=True))
+    return [{}, percents] if any(percents.values()) else [{}]
 
 
 @styled

@@ -14,6 +14,8 @@ from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     scenario_titles,
 )
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import (
     draw_legend,
     draw_mean,
@@ -29,11 +31,25 @@ from tierscope.figures.style import (
     titled,
 )
 
+FIGURE = Declared(
+    file="fig1_execution_and_io_time",
+    title="Figure 1: execution time and I/O time",
+    tables=("epochs", "io_time", "spread"),
+    settings=("scenarios",),
+    target="fig1",
+)
+
 _EPOCH_COLOURS = ["#000000", "#009E73", "#CC79A7"]
 _QUANTITIES = {
     "execution time": {"marker": "o"},
     "I/O time": {"marker": "^", "linestyle": (0, (4, 2))},
 }
+
+
+def draw(given: Given) -> Figure:
+    """Draw the times of all scenarios."""
+    tables = given.table("epochs"), given.drawn("io_time"), given.table("spread")
+    return plot_execution_and_io_time(*tables, **given.words)
 
 
 @styled

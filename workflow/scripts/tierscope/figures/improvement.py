@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from tierscope.analysis.breakdown import io_time_spread
-from tierscope.analysis.whatif import improvement_percents
+from tierscope.analysis.whatif import estimated_breakdown, improvement_percents
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.provenance import (
     METHOD_WORDS,
@@ -30,7 +30,10 @@ from tierscope.figures.before_after import (
     moved_words,
     set_axes,
     set_utilisation_axes,
+    write_advice,
 )
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import (
     class_handles,
     draw_legend,
@@ -44,6 +47,30 @@ from tierscope.figures.style import (
     titled,
     wrapped,
 )
+
+FIGURE = Declared(
+    file="fig3_improvement",
+    title="Figure 3: if one class were faster",
+    tables=("spread", "limits"),
+    inputs=("estimates", "utilisation_goals"),
+    settings=("epoch", "scenario", "improvements", "model"),
+    target="fig3",
+)
+
+
+def draw(given: Given) -> Figure:
+    """Draw the figures' scenario after each of the improvements."""
+    estimates, settings = given.shown("estimates"), given.settings
+    spread, words = given.table("spread"), given.words | {"model": settings.model}
+    goals = given.table("goals", "utilisation_goals")
+    if goals is None:
+        breakdown = estimated_breakdown(estimates, [{}, *settings.improvements])
+        figure = plot_improvement(breakdown, spread, **words)
+    else:
+        figure = plot_improved_utilisation(
+            estimates, settings.improvements, goals.iloc[0], spread, **words
+        )
+    return write_advice(figure, given)
 
 
 @styled

@@ -23,6 +23,8 @@ from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.studies import AS_WRITTEN
 from tierscope.core.words import scenario_titles
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import (
     class_handles,
     distances,
@@ -31,6 +33,14 @@ from tierscope.figures.style import (
     styled,
     titled,
     write_around,
+)
+
+FIGURE = Declared(
+    file="prediction",
+    title="Predicted and measured I/O time",
+    folder="predict",
+    tables=("predictions", "prediction_errors"),
+    in_report="on request",
 )
 
 _STUDY = [*SCENARIO, "calibration"]
@@ -64,6 +74,11 @@ _SHARES = {"color": "#000000", "marker": "_", "markeredgewidth": 1.8, "linestyle
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _PANEL_CHARACTERS = 48  # that fit above a panel
 _LEAST_ERROR_PERCENT = 10  # of the axis of errors, to each side
+
+
+def draw(given: Given) -> Figure:
+    """Draw the predictions of all models."""
+    return plot_prediction(*map(given.table, FIGURE.tables), **given.words)
 
 
 @styled

@@ -13,7 +13,13 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
 from tierscope.analysis.breakdown import io_time_spread
-from tierscope.analysis.whatif import cheapest_sufficient
+from tierscope.analysis.utilisation import UtilisationGoal, sufficient_utilisation
+from tierscope.analysis.whatif import (
+    cheapest_sufficient,
+    improvement_grid,
+    select_improvements,
+    sufficient_combinations,
+)
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import (
@@ -29,7 +35,10 @@ from tierscope.core.words import (
     is_utilisation,
     ties_words,
 )
+from tierscope.figures.before_after import draw_if_advised
 from tierscope.figures.cheapest_combination import ONLY_THE_MEAN
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import (
     named_in_sweep,
     shades,
@@ -38,6 +47,15 @@ from tierscope.figures.style import (
     titled,
     wrapped,
     write_around,
+)
+
+FIGURE = Declared(
+    file="fig4_{pair}",
+    title="Figure 4: improvements of {pair}",
+    tables=("goals", "spread", "limits"),
+    inputs=("estimates",),
+    settings=("epoch", "scenario", "classes", "grid", "cost_per_percent", "model"),
+    target="fig4",
 )
 
 _TITLE_WIDTH = 54  # characters, of a panel
@@ -57,6 +75,34 @@ _UNSURE = {
     "markeredgecolor": "#777777",
     "ls": "",
 }
+
+
+def draw(given: Given) -> Figure:
+    """Draw which improvements of a pair of classes meet the goal."""
+    return draw_if_advised(_draw, given)
+
+
+def _draw(given: Given) -> Figure:
+    settings, goal = given.settings, given.shown("goals").iloc[0]
+    grid = improvement_grid(settings.classes, **settings.grid)
+    estimates = select_improvements(given.shown("estimates"), grid)
+    if is_utilisation(goal):
+        percent = UtilisationGoal(goal["goal_percent"])
+        combinations = sufficient_utilisation(estimates, percent)
+    else:
+        combinations = sufficient_combinations(
+            estimates, goal["goal_s"], goal["difference_s"]
+        )
+    in_order = combinations.set_index("method").loc[estimates["method"].unique()]
+    return plot_sufficient_combinations(
+        in_order.reset_index(),
+        goal,
+        given.table("spread"),
+        classes=settings.classes,
+        cost_per_percent=settings.cost_per_percent,
+        model=settings.model,
+        **given.words,
+    )
 
 
 @styled

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tierscope.analysis.breakdown import slowest_process, spread_over_repetitions
 from tierscope.analysis.intervals import (
     LEVEL_PERCENT,
     METHOD,
@@ -18,6 +19,8 @@ from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.provenance import Origin
 from tierscope.core.verdict import HOLDS, UNDECIDED, judge
 from tierscope.core.words import CACHE_RATE_LABEL, improvement_words, scenario_titles
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import (
     distances,
     draw_legend,
@@ -25,6 +28,16 @@ from tierscope.figures.style import (
     source_notes,
     styled,
     titled,
+)
+
+FIGURE = Declared(
+    file="whatif_truth",
+    title="What faster devices really bring",
+    folder="whatif-truth",
+    tables=("whatif_truth", "whatif_truth_summary", "io_time"),
+    settings=("max_spread_percent",),
+    in_report="on request",
+    has_text=True,
 )
 
 # A model's cut is good enough if it differs by at most this from the measured cut.
@@ -67,6 +80,22 @@ _LINE = (
     "{model_cut_percent:7.1f} ({model_error_points:+5.1f}){model_mark}"
 )
 _LARGEST = {"color": "#CC79A7", "linewidth": 5, "alpha": 0.35, "zorder": 1}
+
+
+def draw(given: Given) -> Figure:
+    """Draw the effect of faster devices beside its estimates."""
+    table, summary, io_time = map(given.table, FIGURE.tables)
+    slowest = slowest_process(io_time).rename(columns={"io_time_s": "time_s"})
+    spread = spread_over_repetitions(
+        slowest.assign(quantity="I/O time"), given.settings.max_spread_percent
+    )
+    return plot_whatif_truth(table, summary, spread, **given.words)
+
+
+def describe(given: Given) -> str:
+    """Say the same in words."""
+    table, summary, _ = map(given.table, FIGURE.tables)
+    return f"{summary_text(table, summary)}\nSource: {given.origin}.\n"
 
 
 @styled

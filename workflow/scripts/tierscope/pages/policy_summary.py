@@ -15,8 +15,8 @@ from tierscope.analysis.comparing.savings import (
 )
 from tierscope.analysis.comparing.staging import BY_COPIES, ESTIMATED
 from tierscope.core.words import scenario_titles, short_number, size_words
-from tierscope.figures.loaders import in_order as loaders_in_order
-from tierscope.figures.policies import cautions, in_order, terminal_lines
+from tierscope.figures.comparing.loaders import in_order as loaders_in_order
+from tierscope.figures.comparing.policies import cautions, in_order, terminal_lines
 
 _SCENE = ["dataset", "n_osts", "loader"]
 _HEAD = ("rate ", "policy", "time", "I/O time", "GFS", "copied", "staging ", "pays")

@@ -25,6 +25,8 @@ from tierscope.analysis.logs.questions import (
 from tierscope.core.columns import JOB_CLASS, LOWER_BOUNDS
 from tierscope.core.provenance import Origin
 from tierscope.core.words import bounds_words, count_words, printable, shortened
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.logs.classes import (
     UNSURE,
     Palette,
@@ -35,6 +37,13 @@ from tierscope.figures.logs.classes import (
     visible,
 )
 from tierscope.figures.style import styled, write_around
+
+FIGURE = Declared(
+    file="fleet",
+    title="All jobs side by side",
+    tables=("fleet", "fleet_classes", "tier_prefixes"),
+    of="logs",
+)
 
 MOST_JOBS = 20  # that are drawn, the most costly first
 _NAME_LETTERS = 26
@@ -65,6 +74,21 @@ _OUTLIER_NAME = {
 }
 _NAME = {"fontsize": 8, "textcoords": "offset points", "va": "center"}
 _HOURS = {"color": "#888888", "height": 0.75}
+
+
+def draw(given: Given) -> Figure:
+    """Draw all jobs side by side."""
+    return plot_fleet(**of_fleet(given))
+
+
+def of_fleet(given: Given) -> dict[str, Any]:
+    """Return the tables of all jobs, where they come from, and all tiers."""
+    names = ("fleet", "fleet_classes")
+    return {
+        "tables": JobTables({name: given.inputs[name] for name in names}),
+        "provenance": given.origin,
+        "tiers": list(given.table("tier_prefixes")["tier"].unique()),
+    }
 
 
 @styled

@@ -13,6 +13,8 @@ from tierscope.analysis.logs.questions import Course, over_time, totals
 from tierscope.core.columns import JOB_CLASS
 from tierscope.core.provenance import Origin
 from tierscope.core.words import count_words
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.logs.classes import (
     UNSURE,
     Palette,
@@ -22,12 +24,24 @@ from tierscope.figures.logs.classes import (
     unsure_patch,
     visible,
 )
-from tierscope.figures.logs.fleet import hours_unit, hours_words
+from tierscope.figures.logs.fleet import hours_unit, hours_words, of_fleet
 from tierscope.figures.style import styled, write_around
+
+FIGURE = Declared(
+    file="fleet_over_time",
+    title="All jobs over the time",
+    tables=("fleet", "fleet_classes", "tier_prefixes"),
+    of="logs",
+)
 
 _NOTHING = "Too few days, weeks or months have jobs for a figure."
 _ROUNDING = 1e-6
 _PART = 0.86  # of its time that a bar fills
+
+
+def draw(given: Given) -> Figure:
+    """Draw all jobs over the time."""
+    return plot_fleet_over_time(**of_fleet(given))
 
 
 @styled

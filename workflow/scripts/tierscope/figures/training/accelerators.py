@@ -6,10 +6,26 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from tierscope.analysis.training.accelerators import STATEMENTS, steps_words
+from tierscope.analysis.training.accelerators import (
+    STATEMENTS,
+    steps_words,
+    summary_text,
+)
 from tierscope.core.words import number_words
 from tierscope.figures.before_after import GOAL_LINE
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import BAND, draw_legend, new_figure, shades, styled
+
+FIGURE = Declared(
+    file="accelerators",
+    title="How many accelerators",
+    tables=("accelerators",),
+    inputs=("fit",),
+    settings=("sources",),
+    has_text=True,
+    of="accelerators",
+)
 
 _HOLLOW = {"markerfacecolor": "white"}
 _MOST_TICKS = 8
@@ -17,6 +33,18 @@ _NO_ROOM = "Hollow: the LFS of a node has no room for this cache rate of the dat
 _BAND_NOTE = (
     "Bands: least and largest of the repetitions, and of the ends of what was fitted"
 )
+
+
+def draw(given: Given) -> Figure:
+    """Draw how many accelerators the storage feeds."""
+    return plot_accelerators(given.table("accelerators"), provenance=str(given.origin))
+
+
+def describe(given: Given) -> str:
+    """Say the same in words."""
+    table, fit = given.table("accelerators"), given.table("accelerators_fit", "fit")
+    sources = given.settings.sources
+    return f"{summary_text(table, fit, sources, str(given.origin))}\n"
 
 
 @styled

@@ -11,7 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import CARETUPBASE
 from matplotlib.patches import Patch
 
-from tierscope.analysis.breakdown import select_epoch
+from tierscope.analysis.breakdown import select_epoch, shown_epoch
+from tierscope.analysis.comparing.ideal import storage_sentences
+from tierscope.analysis.training.after_training import times_after_training
 from tierscope.analysis.training.stalls import (
     COMPUTATION,
     LEAST_PERCENT,
@@ -31,6 +33,8 @@ from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.words import in_seconds, scenario_titles
 from tierscope.figures.before_after import GOAL_LINE
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import (
     ERROR_BARS,
     MODEL_HATCH,
@@ -42,6 +46,16 @@ from tierscope.figures.style import (
     styled,
     titled,
     write_around,
+)
+
+FIGURE = Declared(
+    file="fig6_stalls",
+    title="Figure 6: computation, processor and stall",
+    tables=("storage_time", "epochs"),
+    inputs=("stalls",),
+    settings=("epoch", "may_hide", "scenarios", "goal"),
+    in_report="ideal",
+    target="fig6",
 )
 
 _BESIDES = [COMPUTATION, WARMUP, NOT_KNOWN_APART, PROCESSOR, LOADER_END, OTHER_IO]
@@ -96,6 +110,24 @@ _NEGATIVE = (
     "\N{WARNING SIGN} Parts that came out below 0 are drawn as 0, so that their bars "
     "are higher than the epoch: the runs of a pair differ by more than storage"
 )
+
+
+def draw(given: Given) -> Figure:
+    """Draw all scenarios in the figures' epoch."""
+    table, settings = given.drawn("storage_time"), given.settings
+    epoch, goal = shown_epoch(table, settings.epoch), settings.goal
+    epochs = given.table("epochs", after_training=True)
+    return plot_stalls(
+        table,
+        given.table("class_stalls", "stalls"),
+        epoch,
+        sentences=storage_sentences(
+            table, epoch, settings.may_hide, given.origin, settings.dataset_titles
+        ),
+        goal_percent=goal.get("percent") if goal["of"] == "utilisation" else None,
+        after_s=times_after_training(epochs),
+        **given.words,
+    )
 
 
 @styled

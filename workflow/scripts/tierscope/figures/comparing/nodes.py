@@ -11,10 +11,23 @@ from matplotlib.lines import Line2D
 from tierscope.analysis.comparing.savings import cut_words, interval_words
 from tierscope.analysis.intervals import METHOD, NO_INTERVAL
 from tierscope.analysis.nodes import hit_law, per_record
+from tierscope.claims.other_papers import read_policy_claims, stated_numbers
 from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
-from tierscope.figures.policies import terminal_lines
+from tierscope.figures.comparing.policies import failure_notes, terminal_lines
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import distances, new_figure, styled, titled
+
+FIGURE = Declared(
+    file="nodes",
+    title="The same processes on more nodes",
+    folder="nodes",
+    tables=("node_epochs", "node_savings", "node_switches", "policy_epochs"),
+    inputs=("policy_claims",),
+    in_report="nodes",
+    has_text=True,
+)
 
 # The Monarch paper's number of epochs.
 PAPER_EPOCHS = 3
@@ -41,6 +54,21 @@ _KINDS = {
 }
 
 
+def draw(given: Given) -> Figure:
+    """Draw the effect of the number of nodes, beside what papers state."""
+    epochs, savings, switches, of_policies = map(given.table, FIGURE.tables)
+    stated = stated_numbers(read_policy_claims(given.inputs.policy_claims))
+    notes = failure_notes(of_policies)
+    return plot_nodes(epochs, savings, switches, stated, notes=notes, **given.words)
+
+
+def describe(given: Given) -> str:
+    """Say the same in words."""
+    epochs, savings, switches, of_policies = map(given.table, FIGURE.tables)
+    notes = failure_notes(of_policies)
+    return summary_text(savings, epochs, switches, provenance=given.origin, notes=notes)
+
+
 @styled
 def plot_nodes(
     epochs: pd.DataFrame,
@@ -63,7 +91,7 @@ def plot_nodes(
     provenance, dataset_titles
         As for `tierscope.figures.execution_and_io_time.plot_execution_and_io_time`.
     notes : sequence of str, optional
-        Further notes, such as `tierscope.figures.policies.failure_notes`.
+        Further notes, such as `tierscope.figures.comparing.policies.failure_notes`.
 
     Returns
     -------

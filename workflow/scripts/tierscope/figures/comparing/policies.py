@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.comparing.policies import is_reference
 from tierscope.analysis.comparing.savings import RUN, is_undecided
 from tierscope.analysis.comparing.staging import BY_COPIES, ESTIMATED
@@ -26,12 +27,23 @@ from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.scenario import PROGRAM_LOADER
 from tierscope.core.words import scenario_titles, seconds_words, size_words
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import (
     class_handles,
     draw_legend,
     styled,
     titled,
     write_around,
+)
+
+FIGURE = Declared(
+    file="policies",
+    title="Policies compared",
+    folder="policies",
+    tables=("policy_epochs", "policy_totals", "policy_summary"),
+    settings=("scene",),
+    in_report="policies",
 )
 
 SCENE = ["source", "system", "dataset", "n_osts", "loader"]
@@ -73,6 +85,13 @@ _TITLES = (
     "GFS opens and reads\nof all epochs",
     "Time saved against none,\nstaging and drains included",
 )
+
+
+def draw(given: Given) -> Figure:
+    """Draw the policies of the figures' loader."""
+    tables = map(given.table, FIGURE.tables)
+    of_scene = (select_scenarios(one, [given.settings.scene]) for one in tables)
+    return plot_policies(*of_scene, **given.words)
 
 
 @styled

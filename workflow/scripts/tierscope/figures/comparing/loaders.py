@@ -9,10 +9,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
+from tierscope.analysis.breakdown import select_scenarios
 from tierscope.core.io_class import IOClass
+from tierscope.core.lmdb_loaders import LOADERS
 from tierscope.core.lmdb_loaders import LOADERS as DATABASES
 from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
+from tierscope.figures.declared import Declared
+from tierscope.figures.given import Given
 from tierscope.figures.style import (
     class_handles,
     draw_legend,
@@ -21,10 +25,31 @@ from tierscope.figures.style import (
     write_around,
 )
 
+FIGURE = Declared(
+    file="loaders",
+    title="Files and one LMDB file compared",
+    folder="policies",
+    tables=("policy_epochs",),
+    settings=("files_and_databases", "policy"),
+    in_report="loaders",
+)
+
 _OPENS = {"color": IOClass.GFS_META.colour, "marker": "o", "ms": 8, "ls": ""}
 _SPREAD = {"color": "#222222", "lw": 1.2}
 _LASTS = {"color": "#222222", "marker": "|", "ms": 14, "mew": 2, "ls": ""}
 _READS = {"color": IOClass.GFS_READ.colour, "marker": "s", "ms": 8, "ls": ""}
+
+
+def draw(given: Given) -> Figure:
+    """Draw the loaders at the cache rates that databases have."""
+    settings = given.settings
+    table = given.table("policy_epochs")
+    table = select_scenarios(table, [settings.files_and_databases])
+    table = table[table["policy"].isin([settings.policy, "none"])]
+    databases = table[table["loader"].isin(LOADERS)]
+    rates = databases["cache_rate_percent"].unique()
+    shown = table[table["cache_rate_percent"].isin(rates)]
+    return plot_loaders(shown, **given.words)
 
 
 @styled

@@ -1,0 +1,1 @@
+"""Figures that compare policies, loaders, and numbers of nodes."""

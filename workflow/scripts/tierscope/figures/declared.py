@@ -1,0 +1,122 @@
+"""What a figure declares, of which its rule is made.
+
+Rules are made while Snakemake parses, and a module that draws imports what this does
+not need. So its constant `FIGURE` is read from its text, and holds literals only.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tierscope.core.io_class import IOClass
+
+_NAME = "FIGURE"
+_PAIR = "{pair}"
+_PACKAGE = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """The constant `FIGURE` of a module that draws one.
+
+    Parameters
+    ----------
+    file : str
+        Name of its files; with ``{pair}`` there is one for each pair of classes.
+    title : str
+        What the reports call it; ``{pair}`` are the classes in words.
+    folder : str, optional
+        Folder of its tables in the results; by default that of the main sweep.
+    tables : tuple of str, optional
+        Tables of that folder that it is drawn from.
+    inputs : tuple of str, optional
+        Other files, which the rules know by these names; some experiments lack them.
+    settings : tuple of str, optional
+        What it depends on besides, which the rules know by these names.
+    in_report : str, optional
+        When all figures and the report have it: a name that the rules know.
+    target : str, optional
+        A short name by which users ask for it.
+    has_text : bool, optional
+        Whether its module also says it in words, by a function `describe`.
+    source : str, optional
+        Source of its numbers; by default that of the experiment.
+    of : str, optional
+        What its numbers are about: an experiment, logs or accelerators.
+    """
+
+    file: str
+    title: str
+    folder: str = ""
+    tables: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    in_report: str = "always"
+    target: str = ""
+    has_text: bool = False
+    source: str = ""
+    of: str = "experiment"
+    path: Path = Path()  # of the module
+
+    @property
+    def name(self) -> str:
+        """Name of the module and of its caption."""
+        return self.path.stem
+
+    @property
+    def module(self) -> str:
+        """The module, as `import` names it."""
+        parts = self.path.relative_to(_PACKAGE.parent).with_suffix("").parts
+        return ".".join(parts)
+
+    @property
+    def rule(self) -> str:
+        """Name of its rule."""
+        return f"plot_{self.name}"
+
+    @property
+    def log(self) -> str:
+        """Path of its log, without the suffix."""
+        return f"{self.rule}/{_PAIR}" if _PAIR in self.file else self.rule
+
+    @property
+    def message(self) -> str:
+        """What Snakemake says when it begins."""
+        return f"Drawing {self.title}.".replace(_PAIR, "{wildcards.pair}")
+
+    def titles(self, pairs: Mapping[str, Sequence[str]]) -> dict[str, str]:
+        """Return the title of each of its files, by the file's name.
+
+        `pairs` are pairs of classes by their names.
+        """
+        if _PAIR not in self.file:
+            return {self.file: self.title}
+        labels = {
+            name: " and ".join(IOClass(one).label for one in pair)
+            for name, pair in pairs.items()
+        }
+        return {
+            self.file.format(pair=name): self.title.format(pair=words)
+            for name, words in labels.items()
+        }
+
+
+def declared_figures(of: str, folder: Path = _PACKAGE / "figures") -> list[Declared]:
+    """Return what modules in and below a folder declare of a subject, by file name."""
+    found = [
+        _declared(path, text)
+        for path in folder.rglob("*.py")
+        if f"\n{_NAME} = " in (text := path.read_text("utf-8"))
+    ]
+    return sorted((one for one in found if one.of == of), key=lambda one: one.file)
+
+
+def _declared(path: Path, text: str) -> Declared:
+    (call,) = (
+        one.value
+        for one in ast.parse(text).body
+        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == _NAME
+    )
+    given = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
+    return Declared(**given, path=path)
