@@ -109,7 +109,7 @@ TABLES = {table: _kinds(columns) for table, columns in COLUMNS.items()}
 WITH_AFTER = frozenset(  # tables that may have rows of `AFTER_TRAINING`
     table
     for table, columns in COLUMNS.items()
-    if "epoch" in columns and columns["epoch"].least == AFTER_TRAINING
+    if columns.get("epoch") in (shared.EPOCH_OR_AFTER, shared.EPOCH_OF_COPY)
 )
 SCENARIO_KEYS, RUN_KEYS = _kinds(shared.SCENARIO_KEYS), _kinds(shared.RUN_KEYS)
 POINT, SCENARIO = list(shared.POINT_KEYS), list(SCENARIO_KEYS)
