@@ -13,6 +13,8 @@ from tierscope.core.columns import TABLES
 from tierscope.figures.declared import declared_figures
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
+PACKAGE = WORKFLOW / "scripts" / "tierscope"
+SUBJECTS = ("experiment", "logs", "accelerators")
 RULE = re.compile(
     r"^ *(?:use rule \w+ as |(?:rule|checkpoint) ?)(\w*)(.*?)"
     r"(?=^ *(?:use )?(?:rule|checkpoint)[ :]|\Z)",
@@ -42,29 +44,16 @@ def test_each_rule_depends_on_its_script_and_what_this_imports():
     without = set()
     for name, text in rules():
         scripts = re.findall(r"scripts(?::q})?/(\w+)\.py", text)
-        for script in [*scripts, *(["launch"] if "LAUNCH" in text else [])]:
-            if f'library("{script}")' not in text:
+        for script in [*scripts, *(["launch"] if "JOBS.launch}" in text else [])]:
+            if f'OPENING.library("{script}")' not in text:
                 without.add(name)
     assert without == WITHOUT_LIBRARY
 
 
 def test_measurements_depend_on_no_code():
-    measuring = {name: text for name, text in rules() if "{LAUNCH}" in text}
+    measuring = {name: text for name, text in rules() if "{JOBS.launch}" in text}
     assert "run_benchmark" in measuring
     assert [name for name, text in measuring.items() if "library(" in text] == []
-
-
-def test_no_file_of_rules_gives_another_meaning_to_a_name():
-    """All files of rules share one namespace."""
-    homes = {}
-    for path in sorted((WORKFLOW / "rules").glob("*.smk")):
-        for name in re.findall(r"^([A-Z_]+) = ", path.read_text(), re.MULTILINE):
-            homes.setdefault(name, set()).add(path.name)
-        for names in re.findall(r"^from \S+ import (.+)$", path.read_text(), re.M):
-            for name in re.findall(r"\b[A-Z_]{2,}\b", names):
-                homes.setdefault(name, set()).add(path.name)
-    assert homes
-    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
 
 
 def pieces(path):
@@ -76,14 +65,42 @@ def pieces(path):
         yield path.name, text
 
 
-def test_no_name_is_used_before_the_file_that_defines_it():
+def read_for(subject):
+    """Return the texts that Snakemake reads for a subject, in order."""
+    rules = WORKFLOW / "rules"
+    return [*pieces(rules / "base.smk"), *pieces(rules / f"{subject}.smk")]
+
+
+def test_the_snakefile_only_chooses_the_subject():
+    text = (WORKFLOW / "Snakefile").read_text()
+    included = re.findall(r'include: "rules/(\w+)\.smk"', text)
+    assert included == ["base", "logs", "accelerators", "experiment"]
+    assert "rule " not in text
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_no_file_of_rules_gives_another_meaning_to_a_name(subject):
+    """All files of a subject share one namespace."""
+    homes = {}
+    for file, text in read_for(subject):
+        for name in re.findall(r"^([A-Z_]+) = ", text, re.MULTILINE):
+            homes.setdefault(name, set()).add(file)
+        for names in re.findall(r"^from \S+ import (.+)$", text, re.MULTILINE):
+            for name in re.findall(r"\b[A-Z_]{2,}\b", names):
+                homes.setdefault(name, set()).add(file)
+    assert homes
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_no_name_is_used_before_the_file_that_defines_it(subject):
     """Not even in a function that is called later."""
-    defined = re.compile(r"^(?:def )?(\w+)(?= = |\()", re.MULTILINE)
-    read, homes = list(pieces(WORKFLOW / "Snakefile")), {}
+    defined = re.compile(r"^(?:def |    (?=[A-Z]))?(\w+)(?= = |\()", re.MULTILINE)
+    read, homes = read_for(subject), {}
     for position, (file, text) in enumerate(read):
         for name in defined.findall(text):
             homes.setdefault(name, (position, file))
-    assert homes["RUN"][1] == "common.smk"
+    assert homes["OPENING"][1] == "base.smk"
     early = set()
     for position, (file, text) in enumerate(read):
         # Not those of rules, as `rule calibrate` is no function.
@@ -109,7 +126,7 @@ def test_parsing_loads_no_library_that_draws_or_computes():
         for path in (WORKFLOW / "rules").glob("*.smk")
         for line in IMPORT.findall(path.read_text())
     }
-    assert "from tierscope.experiment import job" in lines
+    assert "from tierscope.experiment.planned.jobs import Jobs" in lines
     code = (
         f"import sys; sys.path.append({str(WORKFLOW / 'scripts')!r})\n"
         + "\n".join(sorted(lines))
@@ -176,11 +193,7 @@ def test_code_hides_no_module_from_others():
     assert [file for file in sources if hidden.search(file.read_text())] == []
 
 
-FIGURES = [
-    one
-    for subject in ("experiment", "logs", "accelerators")
-    for one in declared_figures(subject)
-]
+FIGURES = [one for subject in SUBJECTS for one in declared_figures(subject)]
 
 
 @pytest.mark.parametrize("one", FIGURES, ids=[one.name for one in FIGURES])
@@ -191,9 +204,9 @@ def test_a_figure_has_one_name_and_what_it_declares(one):
     assert ("describe" in functions) == one.has_text
     assert (WORKFLOW / "report" / f"{one.name}.rst").is_file()
     assert set(one.tables) <= TABLES.keys()
-    texts = [path.read_text() for path in (WORKFLOW / "rules").glob("*.smk")]
-    for name in (*one.inputs, *one.settings):
-        assert any(f'"{name}": ' in text for text in texts)
+    known = (WORKFLOW / "rules" / "accelerators.smk").read_text()
+    known += (PACKAGE / "experiment" / "planned" / "drawn.py").read_text()
+    assert all(f'"{name}": ' in known for name in (*one.inputs, *one.settings))
 
 
 def test_all_figures_are_declared():
@@ -202,7 +215,7 @@ def test_all_figures_are_declared():
 
 
 def test_who_imports_the_workflow_can_call_each_handler():
-    for name in ("experiment", "logs"):
+    for name in SUBJECTS:
         lines = (WORKFLOW / "rules" / f"{name}.smk").read_text().splitlines()
         handlers = [line for line in lines if re.fullmatch(r"on\w+:", line)]
         assert sorted(handlers) == ["onerror:", "onstart:", "onsuccess:"]

@@ -4,24 +4,48 @@ Nothing is measured, and nothing of an experiment is needed. Each workload is si
 each cache rate by a job of its own.
 """
 
+from tierscope.experiment.accelerators.settings import read_study
+from tierscope.experiment.planned.drawn import PlainFigures
+from tierscope.experiment.start import start_alone
 
-include: "accelerators_common.smk"
+with one_line():
+    config.update(OPENING.as_schema_says(config, "accelerators"))
+    STUDY = read_study(config, OPENING.defaults(), *OPENING.resources)
+    RESULTS = OPENING.begin(config["experiment"], "simulated")
+WORKLOADS = {workload.name: workload.source for workload in STUDY.workloads}
+RATES = [f"{rate:03d}" for rate in sorted(STUDY.cache_rates_percent)]
+FED = "<experiment>/accelerators/{workload}"
+FITS = expand(f"{FED}/fit-{{rate}}.parquet", workload=WORKLOADS, rate=RATES)
+DECLARED = declared_figures("accelerators")
+FIGURES = PlainFigures(
+    "<tables>/{}.parquet".format,
+    {"provenance": STUDY.provenance, "sources": WORKLOADS},
+    {"fit": FITS if STUDY.fit else []},
+)
+
+
+pathvars:
+    experiment=RESULTS,
+    tables=f"{RESULTS}/{MAIN_SWEEP}",
+    logs=f"{RESULTS}/logs",
+
+
 include: "unknown.smk"
 
 
 wildcard_constraints:
     workload="|".join(WORKLOADS),
-    rate="|".join(f"{rate:03d}" for rate in STUDY.cache_rates_percent),
+    rate="|".join(RATES),
 
 
 rule simulate_accelerators:
     input:
-        library=library("simulate_accelerators"),
+        library=OPENING.library("simulate_accelerators"),
     output:
-        **({"fit": f"{FED}/{{workload}}/fit-{{rate}}.parquet"} if STUDY.fit else {}),
-        table=f"{FED}/{{workload}}/cache-{{rate}}.parquet",
+        **({"fit": f"{FED}/fit-{{rate}}.parquet"} if STUDY.fit else {}),
+        table=f"{FED}/cache-{{rate}}.parquet",
     log:
-        f"{LOGS}/simulate_accelerators/{{workload}}-{{rate}}.log",
+        "<logs>/simulate_accelerators/{workload}-{rate}.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -42,12 +66,14 @@ rule simulate_accelerators:
 
 rule collect_accelerators:
     input:
-        accelerators=fed_tables("cache"),
-        library=library("collect_tables"),
+        accelerators=expand(
+            f"{FED}/cache-{{rate}}.parquet", workload=WORKLOADS, rate=RATES
+        ),
+        library=OPENING.library("collect_tables"),
     output:
-        accelerators=table(f"{TABLES}/accelerators.parquet", "Accelerators"),
+        accelerators=table("<tables>/accelerators.parquet", "Accelerators"),
     log:
-        f"{LOGS}/collect_accelerators.log",
+        "<logs>/collect_accelerators.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -63,7 +89,7 @@ include: "draw.smk"
 rule accelerators:
     input:
         figure_files("accelerators"),
-        f"{RESULTS}/summary.txt",
+        "<experiment>/summary.txt",
 
 
 rule all:
@@ -72,13 +98,15 @@ rule all:
 
 
 onstart:
-    refuse_or(start_alone, SNAKEMAKE, Path(RESULTS), f"study {NAME}", logger.info)
+    with one_line():
+        start_alone(SNAKEMAKE, Path(RESULTS), f"study {OPENING.name}", logger.info)
 
 
 onsuccess:
     if (summary := Path(RESULTS, "summary.txt")).is_file():
         logger.info(summary.read_text().rstrip())
-    logger.info(f"Figure: {RESULTS}/figures  Table: {TABLES}/accelerators.parquet")
+    table_path = f"{RESULTS}/{MAIN_SWEEP}/accelerators.parquet"
+    logger.info(f"Figure: {RESULTS}/figures  Table: {table_path}")
 
 
 # A workflow that imports this one may call it, whatever the configuration is about.

@@ -4,15 +4,7 @@ Training and test do not depend on the runs, and nothing is timed. The figure is
 part of the report, which shows only the main sweep.
 """
 
-ACCURACY = f"{RESULTS}/accuracy"
 ACCURACY_STUDY = SETTINGS["studies"]["accuracy"]
-ACCURACY_SHUFFLES = ["global", "local", "biased"]
-# All settings that determine a training; the margin does not.
-TRAINING_STUDY = {
-    key: value
-    for key, value in ACCURACY_STUDY.items()
-    if key not in ("networks", "margin_points", "with_policies")
-}
 
 
 wildcard_constraints:
@@ -21,11 +13,11 @@ wildcard_constraints:
 
 rule generate_samples:
     input:
-        library=library("generate_samples"),
+        library=OPENING.library("generate_samples"),
     output:
-        samples=temp(directory(f"{ACCURACY}/samples")),
+        samples=temp(directory("<experiment>/accuracy/samples")),
     log:
-        f"{LOGS}/generate_samples.log",
+        "<logs>/generate_samples.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -41,18 +33,18 @@ rule generate_samples:
 
 rule train_network:
     input:
-        samples=f"{ACCURACY}/samples",
-        library=library("train_network"),
+        samples="<experiment>/accuracy/samples",
+        library=OPENING.library("train_network"),
     output:
-        accuracy=f"{ACCURACY}/trainings/{{network}}.parquet",
+        accuracy="<experiment>/accuracy/trainings/{network}.parquet",
     log:
-        f"{LOGS}/train_network/{{network}}.log",
+        "<logs>/train_network/{network}.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        study=TRAINING_STUDY,
-        shuffles=ACCURACY_SHUFFLES,
+        study=FIGURES.trained,
+        shuffles=["global", "local", "biased"],
         seed=SETTINGS["training"]["seed"],
     message:
         "Training network {wildcards.network}; progress in {log}."
@@ -63,15 +55,15 @@ rule train_network:
 rule compare_accuracy:
     input:
         accuracy=expand(
-            f"{ACCURACY}/trainings/{{network}}.parquet",
+            "<experiment>/accuracy/trainings/{network}.parquet",
             network=ACCURACY_STUDY["networks"],
         ),
-        library=library("compare_accuracy"),
+        library=OPENING.library("compare_accuracy"),
     output:
-        accuracy=f"{ACCURACY}/accuracy.parquet",
-        tests=f"{ACCURACY}/accuracy_tests.parquet",
+        accuracy="<experiment>/accuracy/accuracy.parquet",
+        tests="<experiment>/accuracy/accuracy_tests.parquet",
     log:
-        f"{LOGS}/compare_accuracy.log",
+        "<logs>/compare_accuracy.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -87,9 +79,9 @@ rule compare_accuracy:
 rule accuracy:
     input:
         figure_files("accuracy"),
-        text=f"{ACCURACY}/summary.txt",
+        text="<experiment>/accuracy/summary.txt",
     log:
-        f"{LOGS}/accuracy.log",
+        "<logs>/accuracy.log",
     localrule: True
     conda:
         "../../environment.yml"

@@ -12,16 +12,16 @@ if EXPERIMENT.launches_several:
             name:
                 f"audit_run_{number}"
             input:
-                logs=when_launched(of_runs(runs, LOG)),
-                epochs=when_launched(of_runs(runs, "epochs.parquet")),
-                runs=when_launched(of_runs(runs, "run.json")),
-                manifest=manifest_of(scenario),
-                tables=when_launched(tables_of_kind(scenario, runs)),
-                library=library("audit_run"),
+                logs=RUNS.of_launches(of_runs(runs, RUNS.log)),
+                epochs=RUNS.of_launches(of_runs(runs, "epochs.parquet")),
+                runs=RUNS.of_launches(of_runs(runs, "run.json")),
+                manifest=RUNS.manifest_of(scenario),
+                tables=RUNS.of_launches(RUNS.tables_of_kind(scenario, runs)),
+                library=OPENING.library("audit_run"),
             output:
-                **audited(runs),
+                **RUNS.audited(runs),
             log:
-                f"{LOGS}/audit_run/{number}-{scenario.name}.log",
+                f"<logs>/audit_run/{number}-{scenario.name}.log",
             # The longest begins first, as most jobs wait for the last one.
             priority: 1 - 1 / len(points)
             localrule: True
@@ -38,16 +38,16 @@ else:
 
     rule audit_run:
         input:
-            logs=lambda wildcards: [of_run(LOG)(wildcards)],
-            epochs=lambda wildcards: [of_run("epochs.parquet")(wildcards)],
-            runs=lambda wildcards: [of_run("run.json")(wildcards)],
-            manifest=manifest,
-            tables=run_tables,
-            library=library("audit_run"),
+            logs=lambda wildcards: [RUNS.of_run(RUNS.log)(wildcards)],
+            epochs=lambda wildcards: [RUNS.of_run("epochs.parquet")(wildcards)],
+            runs=lambda wildcards: [RUNS.of_run("run.json")(wildcards)],
+            manifest=RUNS.manifest,
+            tables=RUNS.run_tables,
+            library=OPENING.library("audit_run"),
         output:
-            **audited([RUN]),
+            **RUNS.audited([RUNS.folder]),
         log:
-            f"{LOGS}/audit_run/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+            "<logs>/audit_run/{scenario}/cache-{cache_rate}_rep-{repetition}.log",
         localrule: True
         conda:
             "../../environment.yml"
@@ -61,13 +61,13 @@ else:
 
 rule compare_run_facts:
     input:
-        runs=of_sweep("run.json"),
-        audits=of_sweep("audit.json"),  # only audited runs count
-        library=library("compare_run_facts"),
+        runs=RUNS.of_sweep("run.json"),
+        audits=RUNS.of_sweep("audit.json"),  # only audited runs count
+        library=OPENING.library("compare_run_facts"),
     output:
-        f"{RESULTS}/{{sweep}}/run_facts.parquet",
+        "<experiment>/{sweep}/run_facts.parquet",
     log:
-        f"{LOGS}/compare_run_facts/{{sweep}}.log",
+        "<logs>/compare_run_facts/{sweep}.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -81,16 +81,16 @@ rule compare_run_facts:
 
 rule collect_epochs:
     input:
-        epochs=of_sweep("epochs.parquet"),
-        runs=of_sweep("run.json"),
-        audits=if_measured(of_sweep("audit.json")),
-        run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
-        library=library("collect_epochs"),
+        epochs=RUNS.of_sweep("epochs.parquet"),
+        runs=RUNS.of_sweep("run.json"),
+        audits=RUNS.if_measured(RUNS.of_sweep("audit.json")),
+        run_facts=RUNS.if_measured("<experiment>/{sweep}/run_facts.parquet"),
+        library=OPENING.library("collect_epochs"),
     output:
-        epochs=f"{RESULTS}/{{sweep}}/epochs.parquet",
-        utilisation=f"{RESULTS}/{{sweep}}/utilisation.parquet",
+        epochs="<experiment>/{sweep}/epochs.parquet",
+        utilisation="<experiment>/{sweep}/utilisation.parquet",
     log:
-        f"{LOGS}/collect_epochs/{{sweep}}.log",
+        "<logs>/collect_epochs/{sweep}.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -102,14 +102,14 @@ rule collect_epochs:
 
 rule collect_verdicts:
     input:
-        epochs=of_sweep("epochs.parquet"),
-        runs=of_sweep("run.json"),
-        io_time=of_sweep("io_time.parquet"),
-        library=library("collect_verdicts"),
+        epochs=RUNS.of_sweep("epochs.parquet"),
+        runs=RUNS.of_sweep("run.json"),
+        io_time=RUNS.of_sweep("io_time.parquet"),
+        library=OPENING.library("collect_verdicts"),
     output:
-        f"{RESULTS}/{{sweep}}/verdicts.parquet",
+        "<experiment>/{sweep}/verdicts.parquet",
     log:
-        f"{LOGS}/collect_verdicts/{{sweep}}.log",
+        "<logs>/collect_verdicts/{sweep}.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -121,13 +121,13 @@ rule collect_verdicts:
 
 rule collect_certificate:
     input:
-        runs=of_sweep("run.json"),
-        verdicts=f"{RESULTS}/{{sweep}}/verdicts.parquet",
-        library=library("collect_certificate"),
+        runs=RUNS.of_sweep("run.json"),
+        verdicts="<experiment>/{sweep}/verdicts.parquet",
+        library=OPENING.library("collect_certificate"),
     output:
-        f"{RESULTS}/{{sweep}}/certificate.parquet",
+        "<experiment>/{sweep}/certificate.parquet",
     log:
-        f"{LOGS}/collect_certificate/{{sweep}}.log",
+        "<logs>/collect_certificate/{sweep}.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -139,12 +139,12 @@ rule collect_certificate:
 
 rule collect_drift:
     input:
-        runs=of_sweep("run.json"),
-        library=library("collect_drift"),
+        runs=RUNS.of_sweep("run.json"),
+        library=OPENING.library("collect_drift"),
     output:
-        f"{RESULTS}/{{sweep}}/drift.parquet",
+        "<experiment>/{sweep}/drift.parquet",
     log:
-        f"{LOGS}/collect_drift/{{sweep}}.log",
+        "<logs>/collect_drift/{sweep}.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -158,13 +158,13 @@ rule collect_drift:
 
 rule collect_io_time:
     input:
-        io_time=of_sweep("io_time.parquet"),
-        run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
-        library=library("collect_tables"),
+        io_time=RUNS.of_sweep("io_time.parquet"),
+        run_facts=RUNS.if_measured("<experiment>/{sweep}/run_facts.parquet"),
+        library=OPENING.library("collect_tables"),
     output:
-        io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
+        io_time="<experiment>/{sweep}/io_time.parquet",
     log:
-        f"{LOGS}/collect_io_time/{{sweep}}.log",
+        "<logs>/collect_io_time/{sweep}.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -176,52 +176,52 @@ rule collect_io_time:
 
 use rule collect_io_time as collect_background with:
     input:
-        background=of_sweep("background.parquet", leaves("background")),
-        run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
-        library=library("collect_tables"),
+        background=RUNS.of_sweep("background.parquet", "background"),
+        run_facts=RUNS.if_measured("<experiment>/{sweep}/run_facts.parquet"),
+        library=OPENING.library("collect_tables"),
     output:
-        background=f"{RESULTS}/{{sweep}}/background.parquet",
+        background="<experiment>/{sweep}/background.parquet",
     log:
-        f"{LOGS}/collect_background/{{sweep}}.log",
+        "<logs>/collect_background/{sweep}.log",
     message:
         "Collecting the copies of all runs ({wildcards.sweep})."
 
 
 use rule collect_io_time as collect_peers with:
     input:
-        stage_in=of_sweep("stage_in.parquet", leaves("stage_in")),
-        peers=of_sweep("peers.parquet", leaves("peers")),
-        run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
-        library=library("collect_tables"),
+        stage_in=RUNS.of_sweep("stage_in.parquet", "stage_in"),
+        peers=RUNS.of_sweep("peers.parquet", "peers"),
+        run_facts=RUNS.if_measured("<experiment>/{sweep}/run_facts.parquet"),
+        library=OPENING.library("collect_tables"),
     output:
-        stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",
-        peers=f"{RESULTS}/{{sweep}}/peers.parquet",
+        stage_in="<experiment>/{sweep}/stage_in.parquet",
+        peers="<experiment>/{sweep}/peers.parquet",
     log:
-        f"{LOGS}/collect_peers/{{sweep}}.log",
+        "<logs>/collect_peers/{sweep}.log",
     message:
         "Collecting stage-in and reads from peers of all runs ({wildcards.sweep})."
 
 
 use rule collect_io_time as collect_program with:
     input:
-        other_io=of_sweep("other_io.parquet", leaves("other_io")),
-        other_time=of_sweep("other_time.parquet", leaves("other_time")),
-        statements=of_sweep("statements.parquet", leaves("statements")),
-        run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
-        library=library("collect_tables"),
+        other_io=RUNS.of_sweep("other_io.parquet", "other_io"),
+        other_time=RUNS.of_sweep("other_time.parquet", "other_time"),
+        statements=RUNS.of_sweep("statements.parquet", "statements"),
+        run_facts=RUNS.if_measured("<experiment>/{sweep}/run_facts.parquet"),
+        library=OPENING.library("collect_tables"),
     output:
-        other_io=f"{RESULTS}/{{sweep}}/other_io.parquet",
-        other_time=f"{RESULTS}/{{sweep}}/other_time.parquet",
-        statements=f"{RESULTS}/{{sweep}}/statements.parquet",
+        other_io="<experiment>/{sweep}/other_io.parquet",
+        other_time="<experiment>/{sweep}/other_time.parquet",
+        statements="<experiment>/{sweep}/statements.parquet",
     log:
-        f"{LOGS}/collect_program/{{sweep}}.log",
+        "<logs>/collect_program/{sweep}.log",
     message:
         "Collecting what the program did in all runs ({wildcards.sweep})."
 
 
 rule audits:
     input:
-        audited_files(),
-        background_table(),
-        peer_tables(),
-        program_tables(),
+        RUNS.audits(),
+        RUNS.summed("background"),
+        RUNS.peer_tables(),
+        RUNS.program_tables(),

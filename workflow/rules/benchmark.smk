@@ -10,14 +10,14 @@ once for all.
 
 rule describe_scenario:
     output:
-        f"{RESULTS}/runs/{{scenario}}/scenario.json",
+        "<experiment>/runs/{scenario}/scenario.json",
     log:
-        f"{LOGS}/describe_scenario/{{scenario}}.log",
+        "<logs>/describe_scenario/{scenario}.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        description=description,
+        description=RUNS.description,
     message:
         "Writing down what the runs of {wildcards.scenario} depend on."
     script:
@@ -26,32 +26,32 @@ rule describe_scenario:
 
 checkpoint run_benchmark:
     input:
-        scenario=f"{RESULTS}/runs/{{scenario}}/scenario.json",
-        manifest=manifest,
+        scenario="<experiment>/runs/{scenario}/scenario.json",
+        manifest=RUNS.manifest,
     output:
-        marker=MARKER,
+        marker=JOBS.marker,
     log:
-        f"{BENCHMARK_LOG}.log",
-    priority: launch_priority
+        f"{JOBS.log}.log",
+    priority: JOBS.priority
     # Only for the submitting Snakemake: otherwise each job would also retry.
-    retries: 0 if IS_REMOTE_JOB else SYSTEM.job.retries
+    retries: 0 if OPENING.is_remote_job else SYSTEM.job.retries
     conda:
         "../../environment.yml"
-    threads: lambda wildcards: benchmark_job(wildcards).threads
+    threads: lambda wildcards: JOBS.benchmark(wildcards).threads
     resources:
-        **launch_resources(benchmark_job, BENCHMARK_LOG),
+        **JOBS.launch_resources(JOBS.benchmark, JOBS.log),
         launch=lambda wildcards: " ".join(
-            point.path for point in launched_points(wildcards)
+            point.path for point in JOBS.points(wildcards)
         ),
-        points=n_missing,
+        points=JOBS.n_missing,
     params:
-        staging=staging,
+        staging=JOBS.staging,
         runs=lambda wildcards: f"{RESULTS}/runs/{wildcards.scenario}",
     message:
-        MEASURING
+        JOBS.message
     shell:
-        f"{LAUNCH}{STARTS_RANKS}"
+        f"{JOBS.launch}{JOBS.starts_ranks}"
         " --staging {params.staging:q} --runs {params.runs:q}"
-        f" --marker {{output.marker:q}} -- {RANKS}"
+        f" --marker {{output.marker:q}} -- {JOBS.ranks}"
         " --staging {params.staging:q} --runs {params.runs:q}"
         " --native {resources.native:q} {resources.launch}"

@@ -3,12 +3,12 @@
 
 rule break_down_io_time:
     input:
-        io_time=f"{TABLES}/io_time.parquet",
-        library=library("break_down_io_time"),
+        io_time="<tables>/io_time.parquet",
+        library=OPENING.library("break_down_io_time"),
     output:
-        breakdown=table(f"{TABLES}/breakdown.parquet", "Breakdown by I/O class"),
+        breakdown=table("<tables>/breakdown.parquet", "Breakdown by I/O class"),
     log:
-        f"{LOGS}/break_down_io_time.log",
+        "<logs>/break_down_io_time.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -22,13 +22,13 @@ rule break_down_io_time:
 
 rule compare_repetitions:
     input:
-        io_time=f"{TABLES}/io_time.parquet",
-        epochs=f"{TABLES}/epochs.parquet",
-        library=library("compare_repetitions"),
+        io_time="<tables>/io_time.parquet",
+        epochs="<tables>/epochs.parquet",
+        library=OPENING.library("compare_repetitions"),
     output:
-        spread=table(f"{TABLES}/spread.parquet", "Spread of repetitions"),
+        spread=table("<tables>/spread.parquet", "Spread of repetitions"),
     log:
-        f"{LOGS}/compare_repetitions.log",
+        "<logs>/compare_repetitions.log",
     localrule: True
     conda:
         "../../environment.yml"

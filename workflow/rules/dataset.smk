@@ -3,21 +3,21 @@
 
 rule generate_dataset:
     output:
-        manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost.parquet",
+        manifest="<experiment>/datasets/{dataset}-{n_osts}ost.parquet",
     log:
-        f"{LOGS}/generate_dataset/{{dataset}}-{{n_osts}}ost.log",
-    priority: BEFORE_AUDITS
+        "<logs>/generate_dataset/{dataset}-{n_osts}ost.log",
+    priority: JOBS.before_audits
     conda:
         "../../environment.yml"
     threads: 4
     resources:
-        **generation_resources(),
+        **JOBS.generation_resources(),
         terminal="progress",
     params:
         dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
         tier=asdict(SYSTEM.gfs),
         n_osts=lambda wildcards: int(wildcards.n_osts),
-        n_object_servers=n_object_servers,
+        n_object_servers=RUNS.n_object_servers,
     message:
         "Generating dataset {wildcards.dataset} on the GFS, n_osts {wildcards.n_osts}."
     script:
@@ -26,22 +26,22 @@ rule generate_dataset:
 
 rule list_dataset:
     input:
-        what_to_list,
+        JOBS.what_to_list,
     output:
-        manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost-files.parquet",
+        manifest="<experiment>/datasets/{dataset}-{n_osts}ost-files.parquet",
     log:
-        f"{LOGS}/list_dataset/{{dataset}}-{{n_osts}}ost.log",
+        "<logs>/list_dataset/{dataset}-{n_osts}ost.log",
     localrule: True
     conda:
         "../../environment.yml"
     resources:
-        **ideal_memory(),
+        **JOBS.ideal_memory(),
         terminal="progress",
     params:
-        path=listed_folder,
-        rates=sorted({point.cache_rate_percent for point in POINTS}),
+        path=JOBS.listed_folder,
+        rates=sorted({point.cache_rate_percent for point in RUNS.points}),
         seed=SETTINGS["training"]["seed"],
-        repetitions=1 + max(point.repetition for point in POINTS),
+        repetitions=1 + max(point.repetition for point in RUNS.points),
     message:
         "Listing the files of dataset {wildcards.dataset}."
     script:
@@ -50,14 +50,14 @@ rule list_dataset:
 
 rule generate_database:
     output:
-        manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost-lmdb.parquet",
+        manifest="<experiment>/datasets/{dataset}-{n_osts}ost-lmdb.parquet",
     log:
-        f"{LOGS}/generate_database/{{dataset}}-{{n_osts}}ost.log",
-    priority: BEFORE_AUDITS
+        "<logs>/generate_database/{dataset}-{n_osts}ost.log",
+    priority: JOBS.before_audits
     conda:
         "../../environment.yml"
     resources:
-        **generation_resources(),
+        **JOBS.generation_resources(),
         terminal="progress",
     params:
         dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),

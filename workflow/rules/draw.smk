@@ -1,6 +1,6 @@
-"""A rule for each declared figure.
+"""A rule for each declared figure, which `FIGURES` knows.
 
-Who includes this says which are `DECLARED`, and gives their inputs and settings.
+Who includes this makes both.
 """
 
 for one in DECLARED:
@@ -9,18 +9,18 @@ for one in DECLARED:
         name:
             one.rule
         input:
-            **figure_inputs(one),
-            library=library("plot") + code(one.path),
+            **FIGURES.inputs(one),
+            library=OPENING.library("plot") + OPENING.code(one.path),
         output:
-            **figure(one),
+            **figure(one, FIGURES.titles(one), FIGURES.caption(one)),
             **figure_text(one),
         log:
-            f"{LOGS}/{one.log}.log",
+            f"<logs>/{one.log}.log",
         localrule: True
         conda:
             "../../environment.yml"
         params:
-            **figure_settings(one),
+            **FIGURES.settings(one),
             module=one.module,
         message:
             one.message

@@ -1,25 +1,21 @@
 """Rules that build the explorer, a page on which readers try improvements."""
 
-EXPLORER_COMPUTATION = (
-    "explorer_utilisation.vega.yaml" if BY_UTILISATION else "explorer.vega.yaml"
-)
-
 
 rule build_explorer:
     input:
-        io_time=f"{TABLES}/io_time.parquet",
-        epochs=f"{TABLES}/epochs.parquet",
-        estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
-        stalls=STALLS_OF_TRAINING,
-        limits=LIMITS,
-        page=from_here(WORKFLOW / "templates/explorer.html"),
-        computation=from_here(WORKFLOW / "templates" / EXPLORER_COMPUTATION),
-        observations=observations(),
-        library=library("build_explorer"),
+        io_time="<tables>/io_time.parquet",
+        epochs="<tables>/epochs.parquet",
+        estimates=MODELS.estimates_by_model,
+        stalls=MODELS.stalls_of_training,
+        limits="<tables>/limits.parquet",
+        page=OPENING.of_workflow("templates/explorer.html"),
+        computation=OPENING.of_workflow(f"templates/{MODELS.explorer}.vega.yaml"),
+        observations=RUNS.observations(),
+        library=OPENING.library("build_explorer"),
     output:
         explorer=page("explorer", "Explorer"),
     log:
-        f"{LOGS}/build_explorer.log",
+        "<logs>/build_explorer.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -28,13 +24,13 @@ rule build_explorer:
         epoch=SETTINGS["figures"]["epoch"],
         scenario=SETTINGS["figures"]["scenario"],
         pairs=SETTINGS["figures"]["pairs"],
-        method=METHODS[0],
-        model=MODEL_WORDS,
-        goal=TIME_GOAL,
-        percent=GOAL_PERCENT,
+        method=EXPERIMENT.methods[0],
+        model=MODELS.words,
+        goal=MODELS.time_goal,
+        percent=MODELS.goal_percent,
         search=SETTINGS["whatif"]["search"],
-        provenance=PROVENANCE,
-        dataset_titles=DATASET_TITLES,
+        provenance=FIGURES.provenance,
+        dataset_titles=FIGURES.dataset_titles,
     message:
         "Building the explorer."
     script:

@@ -2,7 +2,7 @@
 
 
 wildcard_constraints:
-    pair="|".join(PAIRS),
+    pair="|".join(FIGURES.pairs),
 
 
 include: "draw.smk"
@@ -16,4 +16,4 @@ for one in DECLARED:
             name:
                 one.target
             input:
-                figure_target(one),
+                refusing(figure_files(*FIGURES.titles(one)), FIGURES.refuse(one)),

@@ -3,14 +3,14 @@
 
 rule decide_limits:
     input:
-        breakdown=f"{TABLES}/breakdown.parquet",
+        breakdown="<tables>/breakdown.parquet",
         storage_time=STORAGE_TIME,
-        stalls=STALLS_OF_TRAINING,
-        library=library("decide_limits"),
+        stalls=MODELS.stalls_of_training,
+        library=OPENING.library("decide_limits"),
     output:
-        table(LIMITS, "What limits each point"),
+        table("<tables>/limits.parquet", "What limits each point"),
     log:
-        f"{LOGS}/decide_limits.log",
+        "<logs>/decide_limits.log",
     priority: 1  # figures wait for it
     localrule: True
     conda:

@@ -6,8 +6,36 @@ list: so Snakemake plans them again once it is there, and runs only what depends
 change.
 """
 
+import time
 
-include: "logs_common.smk"
+from tierscope.core.columns import logs as columns_of_logs
+from tierscope.experiment.planned.drawn import PlainFigures
+from tierscope.experiment.start import start_logs
+from tierscope.logs.chunks.plan import ChunkPlan
+from tierscope.logs.settings import CHUNKS, LISTING, READ_LOGS, read_settings
+
+with one_line():
+    config.update(OPENING.as_schema_says(config, "logs"))
+    ANALYSIS = read_settings(config, OPENING.defaults())
+    RESULTS = OPENING.begin(config["experiment"], "measured")
+IS_HERE = try_to(SNAKEMAKE.executor, logger.warning, "local") == "local"
+CHUNK = ChunkPlan(
+    RESULTS,
+    lambda: checkpoints.list_logs.get(),
+    workflow.cores if IS_HERE else None,
+)
+PROVENANCE = ANALYSIS.provenance(config["experiment"])
+DECLARED = declared_figures("logs")
+FIGURES = PlainFigures(CHUNK.gathered, {"provenance": PROVENANCE})
+
+
+pathvars:
+    experiment=RESULTS,
+    tables=f"{RESULTS}/{MAIN_SWEEP}",
+    logs=f"{RESULTS}/logs",
+
+
+include: "draw.smk"
 include: "logs_pages.smk"
 include: "unknown.smk"
 
@@ -18,11 +46,11 @@ wildcard_constraints:
 
 checkpoint list_logs:
     input:
-        library=library("list_logs"),
+        library=OPENING.library("list_logs"),
     output:
-        listed=LISTED,
+        listed=CHUNK.listed,
     log:
-        f"{LOGS}/list_logs.log",
+        "<logs>/list_logs.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -34,7 +62,7 @@ checkpoint list_logs:
         settings=ANALYSIS.of_chunks(),
         chunks=f"{RESULTS}/{CHUNKS}",
         # So that it runs at each start.
-        start=0 if IS_JOB else time.time(),
+        start=0 if OPENING.is_job else time.time(),
     message:
         "Listing Darshan logs."
     script:
@@ -43,20 +71,20 @@ checkpoint list_logs:
 
 rule read_chunk:
     input:
-        logs=f"{LISTS}/{{chunk}}.list",
-        library=library("read_chunk"),
+        logs=f"<experiment>/{LISTING}/{{chunk}}.list",
+        library=OPENING.library("read_chunk"),
     output:
-        tables=directory(f"{RESULTS}/{CHUNKS}/{{chunk}}"),
+        tables=directory(f"<experiment>/{CHUNKS}/{{chunk}}"),
     log:
-        f"{LOGS}/read_chunk/{{chunk}}.log",
+        "<logs>/read_chunk/{chunk}.log",
     conda:
         "../../environment.yml"
-    threads: chunk_threads
+    threads: CHUNK.threads
     resources:
-        mem_mb=chunk_memory,
+        mem_mb=CHUNK.memory_mib,
         runtime=lambda wildcards, attempt: 60 * attempt,
         nodes=1,
-        logs=n_logs,
+        logs=CHUNK.n_logs,
         terminal="progress",
         # No parameter, as tables do not depend on it. Snakemake has no fractions here.
         log_timeout_s=str(ANALYSIS.log_timeout_s),
@@ -71,16 +99,16 @@ rule read_chunk:
 
 rule gather_logs:
     input:
-        chunks=chunk_folders,
-        library=library("gather_logs"),
+        chunks=CHUNK.folders,
+        library=OPENING.library("gather_logs"),
     output:
         **{
-            name: directory(f"{TABLES}/{name}.parquet")
+            name: directory(f"<tables>/{name}.parquet")
             for name in columns_of_logs.TABLES
         },
-        summary=f"{RESULTS}/summary.txt",
+        summary="<experiment>/summary.txt",
     log:
-        f"{LOGS}/gather_logs.log",
+        "<logs>/gather_logs.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -96,7 +124,7 @@ rule gather_logs:
 rule analyse:
     input:
         rules.gather_logs.output,
-        rules.plot_fleet.output,
+        figure_files("fleet", "fleet_over_time"),
         rules.build_fleet_report.output,
         rules.build_job_pages.output,
 
@@ -110,12 +138,16 @@ onsuccess:
     if (summary := Path(RESULTS, "summary.txt")).is_file():
         logger.info(summary.read_text().rstrip())
     logger.info(
-        f"Report: {RESULTS}/fleet_report.html  Jobs: {RESULTS}/jobs  Tables: {TABLES}"
+        f"Report: {RESULTS}/fleet_report.html  Jobs: {RESULTS}/jobs  "
+        f"Tables: {RESULTS}/{MAIN_SWEEP}"
     )
 
 
 onstart:
-    refuse_or(start_logs, SNAKEMAKE, Path(RESULTS), f"analysis {NAME}", logger.info)
+    with one_line():
+        start_logs(
+            SNAKEMAKE, Path(RESULTS), f"analysis {OPENING.name}", logger.info
+        )
 
 
 # A workflow that imports this one may call it, whatever the configuration is about.

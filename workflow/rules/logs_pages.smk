@@ -1,32 +1,29 @@
 """Rules that show the analysis of Darshan logs: a figure, a page of all jobs, pages of jobs."""
 
 
-include: "draw.smk"
-
-
 rule build_fleet_report:
     input:
-        fleet=gathered("fleet"),
-        fleet_classes=gathered("fleet_classes"),
-        logs=gathered("logs"),
-        refusals=gathered("refusals"),
-        tier_prefixes=gathered("tier_prefixes"),
-        fleet_figure=f"{RESULTS}/figures/fleet.svg",
+        fleet=CHUNK.gathered("fleet"),
+        fleet_classes=CHUNK.gathered("fleet_classes"),
+        logs=CHUNK.gathered("logs"),
+        refusals=CHUNK.gathered("refusals"),
+        tier_prefixes=CHUNK.gathered("tier_prefixes"),
+        fleet_figure="<experiment>/figures/fleet.svg",
         fleet_caption=caption("fleet"),
-        fleet_over_time_figure=f"{RESULTS}/figures/fleet_over_time.svg",
+        fleet_over_time_figure="<experiment>/figures/fleet_over_time.svg",
         fleet_over_time_caption=caption("fleet_over_time"),
-        templates=templates("logs"),
-        library=library("build_fleet_report"),
+        templates=OPENING.templates("logs"),
+        library=OPENING.library("build_fleet_report"),
     output:
         report=page("fleet_report", "All jobs"),
     log:
-        f"{LOGS}/build_fleet_report.log",
+        "<logs>/build_fleet_report.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        experiment=NAME,
-        provenance=PROVENANCE_OF_LOGS,
+        experiment=OPENING.name,
+        provenance=PROVENANCE,
         pages=ANALYSIS.pages,
         processes_per_node=ANALYSIS.processes_per_node,
     message:
@@ -37,33 +34,33 @@ rule build_fleet_report:
 
 rule build_job_pages:
     input:
-        jobs=gathered("jobs"),
-        logs=gathered("logs"),
-        job_times=gathered("job_times"),
-        job_processes=gathered("job_processes"),
-        job_slowest=gathered("job_slowest"),
-        job_breakdown=gathered("job_breakdown"),
-        job_files=gathered("job_files"),
-        job_sizes=gathered("job_sizes"),
-        job_estimates=gathered("job_estimates"),
-        job_combinations=gathered("job_combinations"),
-        fleet=gathered("fleet"),
-        tier_prefixes=gathered("tier_prefixes"),
+        jobs=CHUNK.gathered("jobs"),
+        logs=CHUNK.gathered("logs"),
+        job_times=CHUNK.gathered("job_times"),
+        job_processes=CHUNK.gathered("job_processes"),
+        job_slowest=CHUNK.gathered("job_slowest"),
+        job_breakdown=CHUNK.gathered("job_breakdown"),
+        job_files=CHUNK.gathered("job_files"),
+        job_sizes=CHUNK.gathered("job_sizes"),
+        job_estimates=CHUNK.gathered("job_estimates"),
+        job_combinations=CHUNK.gathered("job_combinations"),
+        fleet=CHUNK.gathered("fleet"),
+        tier_prefixes=CHUNK.gathered("tier_prefixes"),
         breakdown_caption=caption("job_breakdown"),
         processes_caption=caption("job_processes"),
-        templates=templates("logs"),
-        explorer_page=from_here(WORKFLOW / "templates/explorer.html"),
-        explorer_computation=from_here(WORKFLOW / "templates/explorer.vega.yaml"),
-        library=library("build_job_pages"),
+        templates=OPENING.templates("logs"),
+        explorer_page=OPENING.of_workflow("templates/explorer.html"),
+        explorer_computation=OPENING.of_workflow("templates/explorer.vega.yaml"),
+        library=OPENING.library("build_job_pages"),
     output:
-        pages=directory(f"{RESULTS}/jobs"),
+        pages=directory("<experiment>/jobs"),
     log:
-        f"{LOGS}/build_job_pages.log",
+        "<logs>/build_job_pages.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        provenance=PROVENANCE_OF_LOGS,
+        provenance=PROVENANCE,
         pages=ANALYSIS.pages,
         processes_per_node=ANALYSIS.processes_per_node,
     message:

@@ -3,14 +3,14 @@
 
 rule describe_probes:
     output:
-        f"{PROBES}/description.json",
+        "<experiment>/probes/{dataset}-{n_osts}ost/description.json",
     log:
-        f"{LOGS}/describe_probes/{{dataset}}-{{n_osts}}ost.log",
+        "<logs>/describe_probes/{dataset}-{n_osts}ost.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        description=lambda wildcards: probe_description(wildcards).as_json(),
+        description=MODELS.probe_description,
     message:
         "Writing down what the probes of {wildcards.dataset}, n_osts {wildcards.n_osts}, depend on."
     script:
@@ -19,36 +19,36 @@ rule describe_probes:
 
 rule probe_storage:
     input:
-        description=f"{PROBES}/description.json",
-        manifest=probed_manifest,
+        description="<experiment>/probes/{dataset}-{n_osts}ost/description.json",
+        manifest=MODELS.probed_manifest,
     output:
-        probes=f"{PROBES}/probes.parquet",
-        summary=f"{PROBES}/probes.json",
+        probes="<experiment>/probes/{dataset}-{n_osts}ost/probes.parquet",
+        summary="<experiment>/probes/{dataset}-{n_osts}ost/probes.json",
     log:
-        f"{PROBES_LOG}.log",
-    priority: BEFORE_AUDITS
+        "<logs>/probe_storage/{dataset}-{n_osts}ost.log",
+    priority: JOBS.before_audits
     conda:
         "../../environment.yml"
     resources:
-        **launch_resources(probe_job, PROBES_LOG),
+        **JOBS.launch_resources(JOBS.probes, JOBS.probes_log),
         terminal="progress",
     params:
-        folder=lambda wildcards: PROBES.format(**wildcards),
+        folder=lambda wildcards, output: str(Path(output.probes).parent),
     message:
-        f"Probing the storage, n_osts {{wildcards.n_osts}}{JOB_SIZE}."
+        f"Probing the storage, n_osts {{wildcards.n_osts}}{JOBS.size_words}."
     shell:
-        f"{LAUNCH} -- run_probes {{input.description:q}} --manifest {{input.manifest:q}}"
+        f"{JOBS.launch} -- run_probes {{input.description:q}} --manifest {{input.manifest:q}}"
         " --output {params.folder:q} --native {resources.native:q}"
 
 
 use rule compare_run_facts as compare_calibration_facts with:
     input:
-        runs=calibration_facts,
-        library=library("compare_run_facts"),
+        runs=refusing(MODELS.fitted_facts),
+        library=OPENING.library("compare_run_facts"),
     output:
-        f"{CALIBRATION}/run_facts.parquet",
+        "<experiment>/model/{calibration}/run_facts.parquet",
     log:
-        f"{LOGS}/compare_calibration_facts/{{calibration}}.log",
+        "<logs>/compare_calibration_facts/{calibration}.log",
     message:
         "Comparing what runs and probes were measured with ({wildcards.calibration})."
 
@@ -56,14 +56,14 @@ use rule compare_run_facts as compare_calibration_facts with:
 # Of the runs of this start: those of the first one tell what would end a prediction.
 rule recognise_program:
     input:
-        runs=seen_runs("run.json"),
-        io_time=seen_runs("io_time.parquet"),  # only audited runs count
-        manifest=manifest,
-        library=library("recognise_program"),
+        runs=MODELS.seen_runs("run.json"),
+        io_time=MODELS.seen_runs("io_time.parquet"),  # only audited runs count
+        manifest=RUNS.manifest,
+        library=OPENING.library("recognise_program"),
     output:
-        f"{RESULTS}/refusals/{{scenario}}.txt",
+        "<experiment>/refusals/{scenario}.txt",
     log:
-        f"{LOGS}/recognise_program/{{scenario}}.log",
+        "<logs>/recognise_program/{scenario}.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -77,23 +77,23 @@ rule recognise_program:
 
 rule describe_program:
     input:
-        runs=seen_runs("run.json"),
-        io_time=seen_runs("io_time.parquet"),  # only audited runs count
-        ideal_runs=seen_runs("run.json", is_ideal=True),
-        ideal_io_time=seen_runs("io_time.parquet", is_ideal=True),
-        manifest=manifest,
-        library=library("describe_program"),
+        runs=MODELS.seen_runs("run.json"),
+        io_time=MODELS.seen_runs("io_time.parquet"),  # only audited runs count
+        ideal_runs=MODELS.seen_ideal_runs("run.json"),
+        ideal_io_time=MODELS.seen_ideal_runs("io_time.parquet"),
+        manifest=RUNS.manifest,
+        library=OPENING.library("describe_program"),
     output:
-        PROGRAM_MODEL,
+        "<experiment>/model/programs/{scenario}.json",
     log:
-        f"{LOGS}/describe_program/{{scenario}}.log",
+        "<logs>/describe_program/{scenario}.log",
     localrule: True
     conda:
         "../../environment.yml"
     resources:
         terminal="log",
     params:
-        description=lambda wildcards: model_description(
+        description=lambda wildcards: MODELS.description(
             EXPERIMENT.scenario(wildcards.scenario)
         ),
     message:
@@ -104,18 +104,18 @@ rule describe_program:
 
 rule calibrate_devices:
     input:
-        program=calibrated_program,
-        io_time=calibration_runs,
-        probes=calibration_probes,
-        manifest=lambda wildcards: model_manifest(calibration(wildcards).scenario),
-        run_facts=f"{CALIBRATION}/run_facts.parquet",
-        library=library("calibrate_devices"),
+        program=refusing(MODELS.fitted_program),
+        io_time=refusing(MODELS.fitted_runs),
+        probes=refusing(MODELS.fitted_probes),
+        manifest=refusing(MODELS.fitted_manifest),
+        run_facts="<experiment>/model/{calibration}/run_facts.parquet",
+        library=OPENING.library("calibrate_devices"),
     output:
-        calibration=f"{CALIBRATION}/calibration.parquet",
-        devices=f"{CALIBRATION}/devices.yaml",
-        uncertainty=f"{CALIBRATION}/uncertainty.json",
+        calibration="<experiment>/model/{calibration}/calibration.parquet",
+        devices="<experiment>/model/{calibration}/devices.yaml",
+        uncertainty="<experiment>/model/{calibration}/uncertainty.json",
     log:
-        f"{LOGS}/calibrate_devices/{{calibration}}.log",
+        "<logs>/calibrate_devices/{calibration}.log",
     priority: 1  # figures wait for it
     localrule: True
     conda:
@@ -123,9 +123,11 @@ rule calibrate_devices:
     resources:
         terminal="log",
     params:
-        description=lambda wildcards: model_description(calibration(wildcards).scenario),
-        parameters=lambda wildcards: calibration(wildcards).parameters,
-        tries_structures=lambda wildcards: calibration(wildcards).tries_structures,
+        description=refusing(MODELS.fitted_description),
+        parameters=lambda wildcards: MODELS.calibration(wildcards).parameters,
+        tries_structures=lambda wildcards: MODELS.calibration(
+            wildcards
+        ).tries_structures,
     message:
         f"Fitting the devices of {SYSTEM.name} to measurements: {{wildcards.calibration}}."
     script:
@@ -134,8 +136,4 @@ rule calibrate_devices:
 
 rule calibrate:
     input:
-        lambda wildcards: expand(
-            f"{CALIBRATION}/{{name}}",
-            calibration=usable_calibrations(),
-            name=("calibration.parquet", "devices.yaml", "uncertainty.json"),
-        ),
+        refusing(MODELS.fitted),

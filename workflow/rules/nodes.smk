@@ -3,26 +3,19 @@
 The study is part of an experiment whose configuration lists numbers of nodes.
 """
 
-NODES = f"{RESULTS}/nodes"
-NODE_WORDS = ", ".join(map(str, SETTINGS["studies"]["nodes"]["n_nodes"]))
-NODES_PROVENANCE = (
-    f"{EXPERIMENT.provenance}, system {SYSTEM.name} ({SYSTEM.description}), "
-    f"{SYSTEM.n_processes} processes on {NODE_WORDS} nodes"
-)
-
 
 rule compare_nodes:
     input:
-        io_time=f"{NODES}/io_time.parquet",
-        epochs=f"{NODES}/epochs.parquet",
-        background=f"{NODES}/background.parquet",
-        faults=when_launched(run_files("faults.parquet", "nodes", leaves("faults"))),
-        runs=when_launched(run_files("run.json", "nodes", leaves("faults"))),
-        library=library("compare_nodes"),
+        io_time="<experiment>/nodes/io_time.parquet",
+        epochs="<experiment>/nodes/epochs.parquet",
+        background="<experiment>/nodes/background.parquet",
+        faults=RUNS.of_launches(RUNS.of_table("faults.parquet", "faults", "nodes")),
+        runs=RUNS.of_launches(RUNS.of_table("run.json", "faults", "nodes")),
+        library=OPENING.library("compare_nodes"),
     output:
-        **{name: f"{NODES}/{name}.parquet" for name in NODE_TABLES},
+        **{name: f"<experiment>/nodes/{name}.parquet" for name in NODE_TABLES},
     log:
-        f"{LOGS}/compare_nodes.log",
+        "<logs>/compare_nodes.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -34,10 +27,12 @@ rule compare_nodes:
 
 rule nodes:
     input:
-        figure=if_nodes_vary(figure_files("nodes")),
-        text=if_nodes_vary(f"{NODES}/summary.txt"),
+        figure=refusing(figure_files("nodes"), COMPARISONS.refuse_without_nodes),
+        text=refusing(
+            "<experiment>/nodes/summary.txt", COMPARISONS.refuse_without_nodes
+        ),
     log:
-        f"{LOGS}/nodes.log",
+        "<logs>/nodes.log",
     localrule: True
     conda:
         "../../environment.yml"

@@ -4,34 +4,32 @@ If an experiment has several policies for the figures' dataset, OST count and lo
 LMDB loaders, the figures are part of its report.
 """
 
-COMPARISON = f"{RESULTS}/policies"
-# Other papers' claims are about loaders of ours, which read each sample once an epoch.
-SCORES_CLAIMS = bool(COMPARED) and not EXPERIMENT.runs_program
-
 
 rule compare_policies:
     input:
-        io_time=f"{TABLES}/io_time.parquet",
-        epochs=f"{TABLES}/epochs.parquet",
-        background=background_table(),
-        stage_in=peer_tables()[:1],
-        runs=when_launched(run_files("run.json")) if EXPERIMENT.runs_program else [],
-        observations=observations(),
-        library=library("compare_policies"),
+        io_time="<tables>/io_time.parquet",
+        epochs="<tables>/epochs.parquet",
+        background=RUNS.summed("background"),
+        stage_in=RUNS.peer_tables()[:1],
+        runs=RUNS.of_launches(RUNS.files("run.json")) if EXPERIMENT.runs_program else [],
+        observations=RUNS.observations(),
+        library=OPENING.library("compare_policies"),
     output:
-        epochs=f"{COMPARISON}/policy_epochs.parquet",
-        totals=table(f"{COMPARISON}/policy_totals.parquet", "Time of each policy"),
-        summary=table(
-            f"{COMPARISON}/policy_summary.parquet", "Time saved by each policy"
+        epochs="<experiment>/policies/policy_epochs.parquet",
+        totals=table(
+            "<experiment>/policies/policy_totals.parquet", "Time of each policy"
         ),
-        text=f"{COMPARISON}/summary.txt",
+        summary=table(
+            "<experiment>/policies/policy_summary.parquet", "Time saved by each policy"
+        ),
+        text="<experiment>/policies/summary.txt",
     log:
-        f"{LOGS}/compare_policies.log",
+        "<logs>/compare_policies.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        provenance=PROVENANCE,
+        provenance=FIGURES.provenance,
     message:
         "Comparing policies and loaders."
     script:
@@ -41,43 +39,41 @@ rule compare_policies:
 rule score_policy_claims:
     input:
         claims=POLICY_CLAIMS,
-        epochs=f"{COMPARISON}/policy_epochs.parquet",
-        totals=f"{COMPARISON}/policy_totals.parquet",
-        node_epochs=node_table("policy_epochs"),
-        node_totals=node_table("policy_totals"),
-        node_switches=node_table("node_switches"),
-        accuracy=accuracy_tests(),
-        observations=observations(),
-        library=library("score_policy_claims"),
+        epochs="<experiment>/policies/policy_epochs.parquet",
+        totals="<experiment>/policies/policy_totals.parquet",
+        node_epochs=COMPARISONS.node_table("policy_epochs"),
+        node_totals=COMPARISONS.node_table("policy_totals"),
+        node_switches=COMPARISONS.node_table("node_switches"),
+        accuracy=COMPARISONS.accuracy_tests(),
+        observations=RUNS.observations(),
+        library=OPENING.library("score_policy_claims"),
     output:
-        claims=f"{COMPARISON}/policy_claims.parquet",
-        markdown=f"{COMPARISON}/claims.md",
-        lines=f"{COMPARISON}/claims.txt",
+        claims="<experiment>/policies/policy_claims.parquet",
+        markdown="<experiment>/policies/claims.md",
+        lines="<experiment>/policies/claims.txt",
     log:
-        f"{LOGS}/score_policy_claims.log",
+        "<logs>/score_policy_claims.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        scene=FILES_AND_DATABASES,
-        loader=SCENE["loader"],
-        provenance=PROVENANCE,
+        scene=COMPARISONS.files_and_databases,
+        loader=COMPARISONS.scene["loader"],
+        provenance=FIGURES.provenance,
     message:
         "Comparing the results with the claims of other papers."
     script:
         "../scripts/score_policy_claims.py"
 
 
-COMPARISON_TEXTS = [f"{COMPARISON}/summary.txt"]
-COMPARISON_TEXTS += [f"{COMPARISON}/claims.txt"] * SCORES_CLAIMS
-
-
 rule policies:
     input:
-        figures=if_compared(figure_files(*COMPARED), COMPARED, LACKING),
-        text=if_compared(COMPARISON_TEXTS, COMPARED, LACKING),
+        figures=refusing(
+            figure_files(*COMPARISONS.possible), COMPARISONS.refuse_impossible
+        ),
+        text=refusing(COMPARISONS.texts, COMPARISONS.refuse_impossible),
     log:
-        f"{LOGS}/policies.log",
+        "<logs>/policies.log",
     localrule: True
     conda:
         "../../environment.yml"

@@ -4,28 +4,26 @@ Its figure is drawn on request (`snakemake --profile local predict`). It is not 
 the report, which shows only the main sweep.
 """
 
-PREDICT = f"{RESULTS}/predict"
-
 
 rule predict_io_time:
     input:
-        io_time=f"{PREDICT}/io_time.parquet",
-        epochs=f"{PREDICT}/epochs.parquet",
-        programs=predicted_programs,
-        devices=calibration_devices,
-        manifests=lambda wildcards: model_manifests(
-            scenario for _, scenario in prediction_studies(wildcards)
-        ),
-        judgements=calibration_judgements,
-        observations=observations("predict"),
-        library=library("predict_io_time"),
+        io_time="<experiment>/predict/io_time.parquet",
+        epochs="<experiment>/predict/epochs.parquet",
+        programs=refusing(MODELS.predicted_programs),
+        devices=refusing(MODELS.predicting_devices),
+        manifests=refusing(MODELS.predicted_manifests),
+        judgements=refusing(MODELS.predicting_judgements),
+        observations=RUNS.observations("predict"),
+        library=OPENING.library("predict_io_time"),
     output:
-        predictions=f"{PREDICT}/predictions.parquet",
-        epochs=f"{PREDICT}/predicted_epochs.parquet",
-        errors=table(f"{PREDICT}/prediction_errors.parquet", "Errors of the models"),
-        summary=f"{PREDICT}/summary.txt",
+        predictions="<experiment>/predict/predictions.parquet",
+        epochs="<experiment>/predict/predicted_epochs.parquet",
+        errors=table(
+            "<experiment>/predict/prediction_errors.parquet", "Errors of the models"
+        ),
+        summary="<experiment>/predict/summary.txt",
     log:
-        f"{LOGS}/predict_io_time.log",
+        "<logs>/predict_io_time.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -35,11 +33,8 @@ rule predict_io_time:
         calibrations=[] if EXPERIMENT.simulated else list(EXPERIMENT.calibrations),
         left_out={} if EXPERIMENT.simulated else EXPERIMENT.left_out_calibrations,
         simulated=EXPERIMENT.simulated,
-        studies=lambda wildcards: [
-            {"pair": asdict(pair), "description": model_description(scenario)}
-            for pair, scenario in prediction_studies(wildcards)
-        ],
-        provenance=PROVENANCE,
+        studies=refusing(MODELS.predicted_studies),
+        provenance=FIGURES.provenance,
     message:
         "Predicting the I/O time of all measured points."
     script:

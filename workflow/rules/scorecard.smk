@@ -1,10 +1,5 @@
 """Rules that check the paper's claims against the tables."""
 
-MODELLED_SYSTEM = (
-    SYSTEM.emulation["model_of"]
-    if SYSTEM.source == "emulated"
-    else SYSTEM.devices_of or SYSTEM.name
-)
 SCORECARD = Declared(
     file="scorecard",
     title="Scorecard: which claims of the paper hold",
@@ -14,22 +9,20 @@ SCORECARD = Declared(
 
 rule score_claims:
     input:
-        paper=of_our_loaders(
-            "scorecard", from_here(WORKFLOW.parent / "resources/paper/claims.yaml")
-        ),
-        io_time=f"{TABLES}/io_time.parquet",
-        breakdown=f"{TABLES}/breakdown.parquet",
-        epochs=f"{TABLES}/epochs.parquet",
-        observations=observations(),
-        templates=templates("scorecard"),
-        library=library("score_claims"),
+        paper=refusing(PAPER, COMPARISONS.refuse_programs("scorecard")),
+        io_time="<tables>/io_time.parquet",
+        breakdown="<tables>/breakdown.parquet",
+        epochs="<tables>/epochs.parquet",
+        observations=RUNS.observations(),
+        templates=OPENING.templates("scorecard"),
+        library=OPENING.library("score_claims"),
     output:
-        **figure(SCORECARD),
-        claims=table(f"{TABLES}/claims.parquet", "Claims of the paper"),
-        markdown=f"{RESULTS}/scorecard.md",
+        **figure(SCORECARD, {"scorecard": SCORECARD.title}, "scorecard"),
+        claims=table("<tables>/claims.parquet", "Claims of the paper"),
+        markdown="<experiment>/scorecard.md",
         html=page("scorecard", "Scorecard"),
     log:
-        f"{LOGS}/score_claims.log",
+        "<logs>/score_claims.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -37,10 +30,10 @@ rule score_claims:
         epoch=SETTINGS["figures"]["epoch"],
         policy=SETTINGS["figures"]["scenario"]["policy"],
         loader=SETTINGS["figures"]["scenario"]["loader"],
-        model=MODELLED_SYSTEM,
+        model=SYSTEM.modelled,
         computes=EXPERIMENT.computes,
-        provenance=PROVENANCE,
-        dataset_titles=DATASET_TITLES,
+        provenance=FIGURES.provenance,
+        dataset_titles=FIGURES.dataset_titles,
     message:
         "Checking the paper's claims."
     script:

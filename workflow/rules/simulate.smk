@@ -13,7 +13,7 @@ for number, (scenario, points) in enumerate(EXPERIMENT.launches, start=1):
         name:
             f"simulate_scenario_{number}"
         input:
-            library=library("simulate_scenario"),
+            library=OPENING.library("simulate_scenario"),
         output:
             **{
                 name: of_runs(runs, f"{name}.parquet")
@@ -21,7 +21,7 @@ for number, (scenario, points) in enumerate(EXPERIMENT.launches, start=1):
             },
             runs=of_runs(runs, "run.json"),
         log:
-            f"{LOGS}/simulate_scenario/{number}-{scenario.name}.log",
+            f"<logs>/simulate_scenario/{number}-{scenario.name}.log",
         localrule: True
         conda:
             "../../environment.yml"
@@ -39,9 +39,9 @@ for number, (scenario, points) in enumerate(EXPERIMENT.launches, start=1):
 
 rule describe_dataset:
     output:
-        manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost.parquet",
+        manifest="<experiment>/datasets/{dataset}-{n_osts}ost.parquet",
     log:
-        f"{LOGS}/describe_dataset/{{dataset}}-{{n_osts}}ost.log",
+        "<logs>/describe_dataset/{dataset}-{n_osts}ost.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -49,7 +49,7 @@ rule describe_dataset:
         dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
         n_osts=lambda wildcards: int(wildcards.n_osts),
         n_object_servers=lambda wildcards: (
-            n_object_servers(wildcards) or int(wildcards.n_osts)
+            RUNS.n_object_servers(wildcards) or int(wildcards.n_osts)
         ),
     message:
         "Listing the files of dataset {wildcards.dataset}."
@@ -59,17 +59,17 @@ rule describe_dataset:
 
 rule simulate_log:
     input:
-        manifest=logged_manifest,
-        library=library("simulate_log"),
+        manifest=refusing(RUNS.logged_manifest),
+        library=OPENING.library("simulate_log"),
     output:
-        log=f"{RUN}/log.darshan",
+        log="<experiment>/runs/{scenario}/cache-{cache_rate}/rep-{repetition}/log.darshan",
     log:
-        f"{LOGS}/simulate_log/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+        "<logs>/simulate_log/{scenario}/cache-{cache_rate}_rep-{repetition}.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        description=description,
+        description=RUNS.description,
         point=lambda wildcards: asdict(point_of(wildcards)),
     message:
         "Writing the log of a simulated run of {wildcards.scenario}, cache rate "

@@ -7,20 +7,20 @@ of the sweep.
 
 rule summarise_sweep:
     input:
-        runs=when_launched(run_files("run.json")),
-        epochs=when_launched(run_files("epochs.parquet")),
-        statements=when_launched(run_files("statements.parquet")),
-        other_time=when_launched(run_files("other_time.parquet")),
-        audits=when_launched(run_files("audit.json")),  # only audited runs count
-        ideal_runs=when_launched(ideal_files("run.json")),
-        ideal_epochs=when_launched(ideal_files("epochs.parquet")),
-        ideal_other_time=when_launched(ideal_files("other_time.parquet")),
-        ideal_audits=when_launched(ideal_files("audit.json")),
-        library=library("summarise_sweep"),
+        runs=RUNS.of_launches(RUNS.files("run.json")),
+        epochs=RUNS.of_launches(RUNS.files("epochs.parquet")),
+        statements=RUNS.of_launches(RUNS.files("statements.parquet")),
+        other_time=RUNS.of_launches(RUNS.files("other_time.parquet")),
+        audits=RUNS.of_launches(RUNS.files("audit.json")),  # only audited runs count
+        ideal_runs=RUNS.of_launches(RUNS.files("run.json", IDEAL_SWEEP)),
+        ideal_epochs=RUNS.of_launches(RUNS.files("epochs.parquet", IDEAL_SWEEP)),
+        ideal_other_time=RUNS.of_launches(RUNS.files("other_time.parquet", IDEAL_SWEEP)),
+        ideal_audits=RUNS.of_launches(RUNS.files("audit.json", IDEAL_SWEEP)),
+        library=OPENING.library("summarise_sweep"),
     output:
-        f"{RESULTS}/summary.txt",
+        "<experiment>/summary.txt",
     log:
-        f"{LOGS}/summarise_sweep.log",
+        "<logs>/summarise_sweep.log",
     priority: 2  # before all that can be made of the runs
     localrule: True
     conda:
@@ -30,7 +30,7 @@ rule summarise_sweep:
     params:
         allow_mixed=SETTINGS["allow_mixed"],
         epoch=SETTINGS["figures"]["epoch"],
-        dataset_titles=DATASET_TITLES,
+        dataset_titles=FIGURES.dataset_titles,
     message:
         "Summing up the sweep."
     script:

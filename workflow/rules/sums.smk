@@ -7,17 +7,17 @@ if not EXPERIMENT.runs_program:
 
     rule sum_background:
         input:
-            log=of_run("log.darshan"),
-            epochs=of_run("epochs.parquet"),
-            run=of_run("run.json"),
-            manifest=manifest,
-            decisions=of_run("decisions.parquet"),
-            audit=f"{RUN}/audit.json",
-            library=library("sum_background"),
+            log=RUNS.of_run("log.darshan"),
+            epochs=RUNS.of_run("epochs.parquet"),
+            run=RUNS.of_run("run.json"),
+            manifest=RUNS.manifest,
+            decisions=RUNS.of_run("decisions.parquet"),
+            audit="<experiment>/runs/{scenario}/cache-{cache_rate}/rep-{repetition}/audit.json",
+            library=OPENING.library("sum_background"),
         output:
-            f"{RUN}/background.parquet",
+            "<experiment>/runs/{scenario}/cache-{cache_rate}/rep-{repetition}/background.parquet",
         log:
-            f"{LOGS}/sum_background/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+            "<logs>/sum_background/{scenario}/cache-{cache_rate}_rep-{repetition}.log",
         localrule: True
         conda:
             "../../environment.yml"
@@ -29,18 +29,18 @@ if not EXPERIMENT.runs_program:
 
     rule sum_peers:
         input:
-            log=of_run("log.darshan"),
-            epochs=of_run("epochs.parquet"),
-            run=of_run("run.json"),
-            manifest=manifest,
-            peer_reads=of_run("peer_reads.parquet"),
-            audit=f"{RUN}/audit.json",
-            library=library("sum_peers"),
+            log=RUNS.of_run("log.darshan"),
+            epochs=RUNS.of_run("epochs.parquet"),
+            run=RUNS.of_run("run.json"),
+            manifest=RUNS.manifest,
+            peer_reads=RUNS.of_run("peer_reads.parquet"),
+            audit="<experiment>/runs/{scenario}/cache-{cache_rate}/rep-{repetition}/audit.json",
+            library=OPENING.library("sum_peers"),
         output:
-            stage_in=f"{RUN}/stage_in.parquet",
-            peers=f"{RUN}/peers.parquet",
+            stage_in="<experiment>/runs/{scenario}/cache-{cache_rate}/rep-{repetition}/stage_in.parquet",
+            peers="<experiment>/runs/{scenario}/cache-{cache_rate}/rep-{repetition}/peers.parquet",
         log:
-            f"{LOGS}/sum_peers/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+            "<logs>/sum_peers/{scenario}/cache-{cache_rate}_rep-{repetition}.log",
         localrule: True
         conda:
             "../../environment.yml"

@@ -5,37 +5,30 @@ devices and on faster ones. The figure is not part of the report, which shows on
 main sweep.
 """
 
-from tierscope.core.studies import AS_WRITTEN
-
-TRUTH = f"{RESULTS}/whatif-truth"
-TRUTH_SWEEP = EXPERIMENT.sweeps["whatif-truth"]
-TRUTH_POINTS = next(iter(TRUTH_SWEEP.values()), ())  # the same on all devices
-# Simulated runs and their model use the devices of the system file.
-TRUTH_CALIBRATION = None if EXPERIMENT.simulated else SETTINGS["model"]["calibration"]
-
 
 rule compare_whatif_truth:
     input:
-        io_time=of_improvable_devices(f"{TRUTH}/io_time.parquet"),
-        devices=(
-            f"{RESULTS}/model/{TRUTH_CALIBRATION}/devices.yaml"
-            if TRUTH_CALIBRATION
-            else []
+        io_time=refusing(
+            "<experiment>/whatif-truth/io_time.parquet", MODELS.refuse_real_devices
         ),
-        library=library("compare_whatif_truth"),
+        devices=MODELS.of_calibration("devices.yaml"),
+        library=OPENING.library("compare_whatif_truth"),
     output:
-        table=f"{TRUTH}/whatif_truth.parquet",
-        summary=table(f"{TRUTH}/whatif_truth_summary.parquet", "Errors of the what-if"),
+        table="<experiment>/whatif-truth/whatif_truth.parquet",
+        summary=table(
+            "<experiment>/whatif-truth/whatif_truth_summary.parquet",
+            "Errors of the what-if",
+        ),
     log:
-        f"{LOGS}/compare_whatif_truth.log",
+        "<logs>/compare_whatif_truth.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        descriptions=[EXPERIMENT.description(one).as_json() for one in TRUTH_SWEEP],
-        points=list(map(asdict, TRUTH_POINTS)),
+        descriptions=MODELS.improved_descriptions,
+        points=MODELS.improved_points,
         model=SETTINGS["model"]["whatif"],
-        calibration=TRUTH_CALIBRATION or AS_WRITTEN,
+        calibration=EXPERIMENT.used_calibration or AS_WRITTEN,
     message:
         "Comparing runs on faster devices with the estimates of rule and model."
     script:
@@ -47,9 +40,9 @@ rule whatif_truth:
         "whatif-truth"
     input:
         figure_files("whatif_truth"),
-        text=f"{TRUTH}/summary.txt",
+        text="<experiment>/whatif-truth/summary.txt",
     log:
-        f"{LOGS}/whatif_truth.log",
+        "<logs>/whatif_truth.log",
     localrule: True
     conda:
         "../../environment.yml"

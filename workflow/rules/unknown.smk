@@ -7,7 +7,7 @@ rule refuse_unknown_target:
     output:
         "{target}",
     log:
-        f"{LOGS}/refuse_unknown_target/{{target}}.log",
+        "<logs>/refuse_unknown_target/{target}.log",
     wildcard_constraints:
         target="[A-Za-z0-9_-]+",
     localrule: True

@@ -552,6 +552,11 @@ class Experiment:
         return runtime
 
     @property
+    def needs_native(self) -> bool:
+        """Return whether a launch needs what is compiled of our own sources."""
+        return self.runtime in (AUTO, "builtin") or self.source == "emulated"
+
+    @property
     def has_workers(self) -> bool:
         """Return whether workers of PyTorch read for a process."""
         return self.needs_pytorch and self.loader.workers > 0

@@ -108,6 +108,7 @@ class System(Machine):
     description: str
     points_per_launch: int | str
     devices_of: str | None = None
+
     network_interface: str | None = None
     ideal_root: str | None = None
     job: JobSettings = field(default_factory=JobSettings)
@@ -117,6 +118,13 @@ class System(Machine):
         """Return the settings that determine measurements on the system."""
         names = [one.name for one in fields(Machine)]
         return Machine(**{name: getattr(self, name) for name in names})
+
+    @property
+    def modelled(self) -> str:
+        """Name of the system whose devices this one has; its own if they are real."""
+        if self.source == "emulated":
+            return self.emulation["model_of"]
+        return self.devices_of or self.name
 
     def improved(self, improvements: Mapping[str, int]) -> "System":
         """Return the system with faster devices, named after them."""

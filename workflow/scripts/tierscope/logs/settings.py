@@ -62,6 +62,11 @@ class Settings:
             return f"filtered by {' and '.join(wanted)}" if wanted else ""
         return ", ".join(f"{key} {one} only" for key, one in wanted.items())
 
+    def provenance(self, name: str) -> str:
+        """Return where the numbers of an analysis of this name come from, in words."""
+        words = ["Darshan logs, measured", f"analysis {name}", self.filter_words()]
+        return "; ".join(filter(None, words))
+
     def of_chunks(self) -> dict[str, Any]:
         """Return what determines the tables of a chunk, as `as_json` does.
 
