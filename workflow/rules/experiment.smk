@@ -6,6 +6,7 @@ from dataclasses import asdict
 from snakemake.utils import update_config
 
 from tierscope.core.scenario import IDEAL_SWEEP
+from tierscope.core.studies import AS_WRITTEN
 from tierscope.core.words import count_words
 from tierscope.experiment.config import (
     changes,
