@@ -7,7 +7,6 @@ fewer, too. The words that ask are taken from the code, so renaming one does not
 
 import ast
 import re
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +23,7 @@ SAYING = (
     "core/provenance.py",
     "core/scenario.py",
     "experiment/experiment.py",
+    "experiment/sources.py",
     "experiment/system.py",
     "pages/explorer/data.py",
     "policies/kinds.py",

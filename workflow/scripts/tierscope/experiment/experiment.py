@@ -1,9 +1,8 @@
 """The experiment: a frozen object with scenarios and all their settings."""
 
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from tierscope.core.columns import MODEL
@@ -16,7 +15,6 @@ from tierscope.core.description import (
     Training,
     program_training,
 )
-from tierscope.core.machine import Machine
 from tierscope.core.scenario import (
     MAIN_SWEEP,
     CalibrationPlan,
@@ -29,9 +27,9 @@ from tierscope.core.scenario import (
 from tierscope.core.validation import ConfigError
 from tierscope.data.lmdb.settings import lmdb_settings
 from tierscope.experiment.job import BenchmarkJob, ProgramJob
+from tierscope.experiment.sources import SOURCES, Source
 from tierscope.experiment.system import System
 from tierscope.policies import FILES, PEERS, kind_of, of_kind, policy_options
-from tierscope.storage.emulated.library import DEVICES_VERSION
 from tierscope.storage.emulated.scale import not_emulated
 from tierscope.storage.probes import largest_probed, lfs_rate_percent
 from tierscope.storage.queueing_network import ModelError, network_of
@@ -76,7 +74,7 @@ class Experiment:
     def needs_pytorch(self) -> bool:
         """Return whether PyTorch itself reads, as it does on real tiers."""
         loaders = {scenario.loader for scenario in self.all_points}
-        return self.source == "measured" and PYTORCH in loaders
+        return self.origin.has_own_devices and PYTORCH in loaders
 
     @property
     def source(self) -> str:
@@ -84,12 +82,14 @@ class Experiment:
         return "simulated" if self.simulated else self.system.source
 
     @property
+    def origin(self) -> Source:
+        """Return what differs by the source of the numbers."""
+        return SOURCES[self.source]
+
+    @property
     def provenance(self) -> str:
         """Return the source of the numbers in words, for figures."""
-        if not self.simulated:
-            return self.source
-        origin = (self.system.devices or {}).get("origin", "of the emulated devices")
-        return f"simulated, parameters {origin}"
+        return self.origin.words(self.system.devices)
 
     @property
     def has_utilisation_goal(self) -> bool:
@@ -122,7 +122,7 @@ class Experiment:
     @property
     def used_calibration(self) -> str | None:
         """Return the calibration that estimates use; simulated devices need none."""
-        return None if self.simulated else self.settings["model"]["calibration"]
+        return self.origin.calibration(self.settings["model"]["calibration"])
 
     @property
     def why_no_model(self) -> str | None:
@@ -153,7 +153,7 @@ class Experiment:
     def _why_no_devices(self, n_osts: int) -> str | None:
         """Return why models know no devices, None if they know them."""
         try:
-            if not self.simulated:
+            if self.origin.is_launched:
                 if self.used_calibration is None:
                     return "config: model.calibration: got null"
                 self.calibration(self.used_calibration)
@@ -220,45 +220,12 @@ class Experiment:
             for launched, points in self.launches
             if launched == scenario and point in points
         )
-        if self.source != "measured":
-            return launch
-        return self._in_random_order(scenario, launch)
-
-    def _launches_of(self, points: Sequence[Point]) -> list[tuple[Point, ...]]:
-        """Return the points of each launch.
-
-        A cluster gives each point a job of its own.
-
-        On real tiers each repetition has a launch of its own, as repetitions of one
-        launch share its luck.
-        """
-        if not (self.simulated or self.launches_several):
-            return [(point,) for point in points]
-        if self.source != "measured":
-            return [tuple(points)]
-        return [
-            tuple(point for point in points if point.repetition == repetition)
-            for repetition in sorted({point.repetition for point in points})
-        ]
-
-    def _in_random_order(
-        self, scenario: Scenario, launch: tuple[Point, ...]
-    ) -> tuple[Point, ...]:
-        """Return the points of a launch in the order in which it runs them.
-
-        Drift of the machine then does not look like an effect of the cache rate.
-        """
-        import numpy as np
-
-        repetition = launch[0].repetition
-        seeds = (self.training.seed, repetition, zlib.crc32(scenario.name.encode()))
-        order = np.random.default_rng(seeds).permutation(len(launch))
-        return tuple(launch[i] for i in order)
+        return self.origin.in_order(scenario, launch, self.training.seed)
 
     @property
     def launches_several(self) -> bool:
         """Return whether one launch runs several points of a scenario."""
-        return not self.simulated and self.system.points_per_launch == "all"
+        return self.origin.is_launched and self.system.points_per_launch == "all"
 
     @property
     def launches(self) -> list[tuple[Scenario, tuple[Point, ...]]]:
@@ -268,7 +235,8 @@ class Experiment:
             for scenario, points in sweep.items():
                 new = [one for one in points if (scenario, one) not in known]
                 known.update((scenario, one) for one in new)
-                parts = self._launches_of(new) if new else []
+                several = self.launches_several
+                parts = self.origin.launches(new, several) if new else []
                 launches += [(scenario, part) for part in parts]
         return launches
 
@@ -304,7 +272,7 @@ class Experiment:
 
     def description(self, scenario: Scenario) -> RunDescription:
         """Return all settings that determine a scenario's measurements."""
-        system = self._machine(self.system_of(scenario))
+        system = self.origin.machine(self.system_of(scenario).machine)
         dataset = self.datasets[scenario.dataset]
         lmdb = None
         if scenario.reads_database:
@@ -330,16 +298,6 @@ class Experiment:
             **readers,
         )
 
-    def _machine(self, system: System) -> Machine:
-        """Return the settings of a system that determine measurements."""
-        machine = system.machine
-        if self.source == "measured":
-            return replace(machine, devices=None)  # no measurement depends on them
-        if self.source == "emulated":
-            emulation = {"devices_version": DEVICES_VERSION, **machine.emulation}
-            return replace(machine, emulation=emulation)
-        return machine
-
     def model_description(self, scenario: Scenario) -> RunDescription:
         """Return a scenario's description for models, always with the devices."""
         description = self.description(scenario)
@@ -364,7 +322,7 @@ class Experiment:
             found, buffer_bytes = self.listed_dataset(dataset, n_osts), 0
         return ProbeDescription(
             source=self.source,
-            system=self._machine(self.system),
+            system=self.origin.machine(self.system.machine),
             dataset=found,
             n_osts=n_osts,
             buffer_bytes=buffer_bytes,
@@ -397,11 +355,7 @@ class Experiment:
             the sweep lacks points that the calibration needs.
         """
         where = f"config: model.calibrations.{name}"
-        if self.simulated:
-            raise ConfigError(
-                f"{where}: got simulated runs, expected measured ones: the "
-                f"parameters of simulated runs are those of system {self.system.name}"
-            )
+        self.origin.refuse_calibration(where, self.system.name)
         if self.system.devices is None:
             raise ConfigError(
                 f"{where}: system {self.system.name} has no devices, expected them in "
@@ -479,15 +433,8 @@ class Experiment:
         if rates == AUTO:
             first = [one for one in self.sweep[scenario] if one.repetition == 0]
             rates = fitted_rates([one.cache_rate_percent for one in first])
-        fitted = [Point(rate, 0) for rate in sorted(rates)]
-        if self.source != "measured":
-            return tuple(fitted)
-        repeated = [
-            one
-            for one in self.sweep[scenario]
-            if one.cache_rate_percent in rates and one.repetition > 0
-        ]
-        return tuple(sorted([*fitted, *repeated], key=astuple))
+        first = [Point(rate, 0) for rate in sorted(rates)]
+        return self.origin.fitted(first, self.sweep[scenario])
 
     @property
     def _wanted_calibrations(self) -> Mapping[str, Mapping[str, Any]]:

@@ -18,7 +18,7 @@ from tierscope.experiment import slurm
 from tierscope.experiment.ending import Ending
 from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.launches import listed_bytes, missing_launches, run_folder
-from tierscope.experiment.plan import (
+from tierscope.experiment.planned.measurement import (
     check_ideal_memory,
     check_places,
     plan_lines,

@@ -13,7 +13,7 @@ from typing import Any
 from tierscope.core.io_class import IOClass
 from tierscope.core.validation import ConfigError
 from tierscope.core.words import size_words
-from tierscope.experiment.plan import LEAST_MEMORIES
+from tierscope.experiment.planned.measurement import LEAST_MEMORIES
 from tierscope.storage.room import FileSystem
 
 SYSTEM, DATASET = "laptop", "small"

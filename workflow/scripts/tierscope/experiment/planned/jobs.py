@@ -205,8 +205,8 @@ class Jobs:
     def ideal_memory(self) -> dict[str, str]:
         """Return the directory of ideal runs, as a resource, if it is here."""
         is_here = self._system.job.scheduler is None and not self._system.job.setup
-        is_measured = self._experiment.source == "measured"
-        if not (self._runs.has_ideal and is_here and is_measured):
+        has_disks = self._experiment.origin.has_own_devices
+        if not (self._runs.has_ideal and is_here and has_disks):
             return {}
         # Not a parameter: it must not repeat finished listings.
         return {"ideal_root": str(self._system.ideal().lfs.data_root().parent)}

@@ -108,7 +108,7 @@ class Models:
     def manifest(self, scenario: Scenario) -> str | list[str]:
         """Return the manifest that tells on which server each file lies, if it does."""
         reads_files = not (scenario.reads_database or scenario.runs_program)
-        if self._experiment.source != "measured" or not reads_files:
+        if not (self._experiment.origin.has_own_devices and reads_files):
             return []
         return self._runs.manifest_of(scenario)
 
@@ -233,7 +233,8 @@ class Models:
         return self._predicting("calibration.parquet", "uncertainty.json")
 
     def _predicting(self, *names: str) -> list[str]:
-        return [] if self._experiment.simulated else self.calibrated(*names)
+        is_needed = self._experiment.origin.is_launched
+        return self.calibrated(*names) if is_needed else []
 
     def predicted_pairs(self) -> list[tuple[Pair, Scenario]]:
         """Return the pairs of the study, each with its scenario.

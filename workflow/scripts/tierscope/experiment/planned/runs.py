@@ -93,7 +93,7 @@ class Runs:
 
     def if_measured(self, files: Any) -> Any:
         """Return files of which simulated runs have none: audits, and what follows."""
-        return [] if self.experiment.simulated else files
+        return files if self.experiment.origin.is_launched else []
 
     def tables_of_kind(self, scenario: Scenario, runs: Iterable[str]) -> list[str]:
         """Return the tables of a scenario's runs, besides those of every run."""
@@ -136,7 +136,8 @@ class Runs:
 
     def observations(self, sweep: str = MAIN_SWEEP) -> list[str]:
         """Return what real tiers did: where reads came from, and the drift."""
-        names = ("verdicts", "drift") if self.experiment.source == "measured" else ()
+        is_real = self.experiment.origin.has_own_devices
+        names = ("verdicts", "drift") if is_real else ()
         names += ("statements",) if self.experiment.runs_program else ()
         return [f"{self.results}/{sweep}/{name}.parquet" for name in names]
 
@@ -157,7 +158,7 @@ class Runs:
         return [
             f"{self.results}/runs/{scenario.name}/{points[0].path}/run.json"
             for scenario, points in self.experiment.sweep.items()
-            if self.experiment.simulated
+            if not self.experiment.origin.is_launched
         ]
 
     def description(self, wildcards: Any) -> dict[str, Any]:
@@ -197,7 +198,7 @@ class Runs:
 
     def _why_no_log(self, scenario: Scenario) -> str | None:
         kind = kind_of(scenario)
-        if not self.experiment.simulated or kind.why_no_simulated_log is None:
+        if self.experiment.origin.is_launched or kind.why_no_simulated_log is None:
             return None
         what = (
             f"loader {scenario.loader}"

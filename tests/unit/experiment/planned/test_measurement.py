@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tierscope.core.scenario import Dataset, UserDataset
 from tierscope.core.validation import read_yaml
-from tierscope.experiment import plan
 from tierscope.experiment.config import read_experiment
-from tierscope.experiment.plan import (
+from tierscope.experiment.planned import measurement
+from tierscope.experiment.planned.measurement import (
     Room,
     check_ideal_memory,
     check_places,
@@ -207,7 +207,7 @@ def test_memory_of_ideal_runs_must_hold_the_dataset_of_each_virtual_node(
     monkeypatch, tmp_path, n_nodes, left, listed, expected
 ):
     asked = []
-    monkeypatch.setattr(plan, "check_memory", lambda *words: asked.append(words))
+    monkeypatch.setattr(measurement, "check_memory", lambda *words: asked.append(words))
     if left:  # by a killed launch; the next one removes it and looks again
         (tmp_path / "data").mkdir()
     system = replace(
