@@ -5,12 +5,16 @@ the encoding of the locale.
 """
 
 import ast
+import sys
+import tomllib
 from collections import Counter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "workflow" / "scripts" / "tierscope"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "workflow" / "scripts" / "tierscope"
 MOST_MODULES = 15  # of one room, its sub-rooms apart
 _GROUND = {"core", "data"}
 _STORAGE = {*_GROUND, "policies", "storage"}
@@ -91,6 +95,36 @@ def test_no_room_is_crowded():
     )
     crowded = {room.name: n for room, n in rooms.items() if n > MOST_MODULES}
     assert crowded == {}
+
+
+def packages_imported():
+    """Return the packages of others that modules import, and where."""
+    found = {}
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                found[node.module.partition(".")[0]] = name
+            elif isinstance(node, ast.Import):
+                found |= {one.name.partition(".")[0]: name for one in node.names}
+    ours = {"tierscope", "epoch_hook", *sys.stdlib_module_names}
+    return {package: found[package] for package in found.keys() - ours}
+
+
+def test_package_imports_what_it_depends_on():
+    """Not what only tests depend on; torch is the user's."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = {one.partition("==")[0] for one in project["project"]["dependencies"]}
+    wanted |= {"torch"}
+    made_by = {
+        package: {one.lower().replace("_", "-") for one in distributions}
+        for package, distributions in packages_distributions().items()
+    }
+    others = [
+        f"{where} imports {package}"
+        for package, where in packages_imported().items()
+        if not wanted & made_by.get(package, {package})
+    ]
+    assert others == []
 
 
 # ---- Words

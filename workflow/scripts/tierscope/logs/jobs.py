@@ -164,7 +164,6 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
             facts = summary.facts
             kept = (
                 "digest",
-                "reader",
                 "log_format",
                 "exe",
                 "job_id",

@@ -172,7 +172,6 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
     no_name = len(log.names.ids)
     return {
         "digest": digest,
-        "reader": log.reader,
         "log_format": log.log_format,
         "uid": log.uid,
         "job_id": log.job_id,

@@ -89,7 +89,7 @@ def _of_logs(parts: Sequence[Summary]) -> list[str]:
         *_of_places(parts),
         *_of_span(parts),
         *_of_certificate([part.facts["metadata"] for part in parts]),
-        *_of_reading(parts),
+        *_uncounted(parts),
     ]
 
 
@@ -235,14 +235,11 @@ def _of_certificate(logs: Sequence[Mapping[str, str]]) -> list[str]:
     return remarks
 
 
-def _of_reading(parts: Sequence[Summary]) -> list[str]:
-    """Return what is not counted, and which reader was used."""
-    remarks = []
-    if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
-        remarks.append("MPI-IO makes POSIX calls, so its times are not counted.")
-    if any(part.facts["reader"] == "PyDarshan" for part in parts):
-        remarks.append("PyDarshan read logs that tierscope's own reader does not read.")
-    return remarks
+def _uncounted(parts: Sequence[Summary]) -> list[str]:
+    """Return that MPI-IO is not counted, if there are calls of it."""
+    if not any(cell[2] == MPI_IO for part in parts for cell in part.cells):
+        return []
+    return ["MPI-IO makes POSIX calls, so its times are not counted."]
 
 
 def _waiting(group: LogGroup, parts: Sequence[Summary], most_s: float) -> list[str]:
