@@ -153,8 +153,9 @@ $(VENV)/pyvenv.cfg: $(if $(STALE),stale)
 	  echo "$$(pwd -P): got a clone with : { } * ? or [ in its path; move it"; exit 1;; \
 	  *' '*[\"\$$\`\\]*|*[\"\$$\`\\]*' '*) echo "$$(pwd -P): got a clone with a blank and" \
 	  'one of " $$ ` \ in its path; move it'; exit 1;; esac
-	$(if $(STALE),@echo '$(VENV) is made anew: $(STALE)')
-	@python=$$($(ENVIRONMENT) find '$(PYTHON)') && "$$python" -m venv --clear $(VENV)
+	@python=$$($(ENVIRONMENT) find '$(PYTHON)') && \
+	  $(if $(STALE),echo '$(VENV) is made anew: $(STALE)' &&) \
+	  "$$python" -m venv --clear $(VENV)
 
 stale:
 

@@ -29,7 +29,7 @@ print(getattr(sys, "_base_executable", sys.executable))
 '
 
 fail() {
-  echo "tierscope: $*" >&2
+  echo "tierscope: $1" >&2
   exit 1
 }
 
@@ -68,8 +68,8 @@ search() {
     fits "$version" && return
     found="$found$python ($version), "
   done
-  fail "found ${found:-no python3 and no python3.11 to 3.13 in PATH, }expected $EXPECTED;" \
-    'name one: make setup PYTHON=...'
+  found=${found:-'no python3 and no python3.11 to 3.13 in PATH, '}
+  fail "found ${found}expected $EXPECTED; name one: make setup PYTHON=..."
 }
 
 find_python() {

@@ -1,0 +1,175 @@
+"""The Python that `make setup` takes, and when it makes an environment anew."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "workflow" / "scripts" / "environment.sh"
+EXPECTED = "expected Python 3.11, 3.12 or 3.13 with venv (Debian: apt-get install"
+
+
+def environment(*arguments, cwd=None, path=os.environ["PATH"], **variables):
+    return subprocess.run(
+        ["/bin/sh", SCRIPT, *arguments],
+        env={"PATH": path, **variables},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+    )
+
+
+def write_program(path, script):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+SHIM = "echo 'pyenv: command not found' >&2; exit 127"
+
+
+def answer(version):
+    """Return a program that answers as a Python of a version would."""
+    return f"echo {version}; echo /base/of/{version.split()[0]}"
+
+
+@pytest.fixture
+def search(tmp_path):
+    """Look for a Python among programs: {"folder/name": script}, in this order."""
+    for tool in ("awk", "head", "tr"):
+        (tmp_path / "tools").mkdir(exist_ok=True)
+        (tmp_path / "tools" / tool).symlink_to(shutil.which(tool))
+
+    def _search(programs, *named):
+        for name, script in programs.items():
+            write_program(tmp_path / name, script)
+        folders = dict.fromkeys(["tools", *(name.split("/")[0] for name in programs)])
+        path = ":".join(str(tmp_path / folder) for folder in folders)
+        done = environment("find", *named, path=path)
+        return done.stdout.strip(), done.stderr.replace(f"{tmp_path}/", "")
+
+    return _search
+
+
+@pytest.mark.parametrize(
+    ("programs", "base"),
+    [
+        ({"a/python3": answer("3.12.3"), "a/python3.13": answer("3.13.0")}, "3.12.3"),
+        ({"a/python3": answer("3.10.9"), "b b/python3.12": answer("3.12.1")}, "3.12.1"),
+        ({"a/python3": answer("3.14.0"), "b/python3.11": answer("3.11.2")}, "3.11.2"),
+        ({"a/python3.11": answer("3.11.2"), "b/python3.13": answer("3.13.1")}, "3.13.1"),
+        ({"a/python3.12": SHIM, "b/python3.12": answer("3.12.1")}, "3.12.1"),
+        (
+            {"a/python3": answer("3.12.3 without venv"), "b/python3.11": answer("3.11.7")},
+            "3.11.7",
+        ),
+        ({"a/python3": answer("3.11.9 of PyPy"), "a/python3.13": answer("3.13.0t")}, ""),
+    ],
+    ids=["default", "old", "new", "newest", "shim", "without venv", "other kinds"],
+)
+def test_python3_is_taken_or_the_newest_that_fits(search, programs, base):
+    found, line = search(programs)
+    assert found == (f"/base/of/{base}" if base else "")
+    said = f"tierscope: Python {base} of /base/of/{base}\n"
+    assert (line == said) is bool(base)
+
+
+def test_line_names_what_was_found_if_nothing_fits(search):
+    programs = {"a/python3": answer("3.10.9"), "a/python3.12": SHIM}
+    found, line = search(programs)
+    assert not found
+    start = "tierscope: found a/python3 (3.10.9), a/python3.12 (does not run), "
+    assert line.startswith(start + EXPECTED)
+    assert line.count("\n") == 1
+
+
+def test_line_says_that_nothing_is_there(search):
+    found, line = search({})
+    assert not found
+    start = "tierscope: found no python3 and no python3.11 to 3.13 in PATH, "
+    assert line.startswith(start + EXPECTED)
+
+
+def test_python_of_the_user_goes_before_all_others(search, tmp_path):
+    programs = {"a/python3": answer("3.12.3"), "my own/python": answer("3.11.4")}
+    found, _ = search(programs, str(tmp_path / "my own" / "python"))
+    assert found == "/base/of/3.11.4"
+
+
+@pytest.mark.parametrize(
+    ("named", "version"), [("python2.7", "2.7.18"), ("nothing", "does not run")]
+)
+def test_python_of_the_user_is_refused_if_it_does_not_fit(search, named, version):
+    programs = {"a/python3": answer("3.12.3"), "a/python2.7": answer("2.7.18")}
+    found, line = search(programs, named)
+    assert not found
+    assert line.startswith(f"tierscope: PYTHON: got {named} ({version}), {EXPECTED}")
+    assert line.count("\n") == 1
+
+
+def test_this_python_fits_and_its_environment_names_what_it_was_made_from():
+    done = environment("find", sys.executable)
+    assert done.stdout == f"{sys._base_executable}\n"
+
+
+def test_python_without_what_makes_environments_does_not_fit(tmp_path):
+    (tmp_path / "ensurepip.py").write_text("raise ImportError('as on Debian')\n")
+    done = environment("find", sys.executable, PYTHONPATH=str(tmp_path))
+    assert not done.stdout
+    assert f"({sys.version.split()[0]} without venv), {EXPECTED}" in done.stderr
+
+
+@pytest.fixture
+def made(tmp_path):
+    """An environment of Python 3.12 in its clone, as `python -m venv` leaves it."""
+    folder = tmp_path / ".venv"
+    write_program(folder / "bin" / "python", answer("3.12.3 without venv"))
+    write_program(folder / "bin" / "pip", "exit 1")
+    (folder / "lib" / "python3.12" / "site-packages").mkdir(parents=True)
+    command = f"command = /usr/bin/python3 -m venv --clear {tmp_path.resolve()}/.venv\n"
+    (folder / "pyvenv.cfg").write_text(command)
+    return folder
+
+
+def why_stale(made, *named):
+    done = environment("stale", ".venv", *named, cwd=made.parent)
+    assert not done.stderr
+    return done.stdout.rstrip()
+
+
+def test_environment_is_kept_while_it_can_be_used(made):
+    assert not why_stale(made)
+    write_program(made.parent / "same", answer("3.12.9"))
+    assert not why_stale(made, str(made.parent / "same"))
+
+
+def test_environment_is_stale_if_its_clone_was_moved(made):
+    moved = shutil.move(made.parent, f"{made.parent}-moved")
+    assert why_stale(Path(moved, ".venv")) == "the clone was moved or copied"
+
+
+def test_environment_is_stale_if_pip_is_not_there(made):
+    (made / "bin" / "pip").unlink()
+    assert why_stale(made) == "it has no pip"
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (SHIM, "its Python is of no use (does not run)"),
+        (answer("3.10.13"), "its Python is of no use (3.10.13)"),
+        (answer("3.13.5"), "its Python has become 3.13.5"),
+    ],
+)
+def test_environment_is_stale_if_the_system_has_another_python(made, script, why):
+    write_program(made / "bin" / "python", script)
+    assert why_stale(made) == why
+
+
+@pytest.mark.parametrize("version", ["3.13.0", "2.7.18"])
+def test_environment_is_stale_if_the_user_names_another_python(made, version):
+    write_program(named := made.parent / "named", answer(version))
+    assert why_stale(made, str(named)) == f"it has Python 3.12, PYTHON is {version}"
