@@ -35,7 +35,7 @@ STALE := $(shell test ! -e $(VENV)/pyvenv.cfg || \
   $(ENVIRONMENT) stale $(VENV) '$(PYTHON)')
 # Older versions of the project had a command of this name for pip to install.
 FOREIGN := $(shell test ! -e $(BIN)/tierscope || \
-  grep -qs tierscope_command $(BIN)/tierscope || echo moved)
+  grep -qs tierscope_command $(BIN)/tierscope || echo stale)
 # Hundreds of short processes follow: let them keep what they compile.
 unexport PYTHONDONTWRITEBYTECODE
 # Our scripts import what lies beside them.

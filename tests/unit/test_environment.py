@@ -28,25 +28,23 @@ def write_program(path, script):
     path.chmod(0o755)
 
 
-SHIM = "echo 'pyenv: command not found' >&2; exit 127"
-
-
-def answer(version):
-    """Return a program that answers as a Python of a version would."""
-    return f"echo {version}; echo /base/of/{version.split()[0]}"
+def write_python(path, version):
+    """Write a program that answers as a Python does, or without a version as a shim."""
+    answer = f"echo {version}; echo /base/of/{version}"
+    write_program(path, answer if version else "echo 'command not found' >&2; exit 127")
 
 
 @pytest.fixture
 def search(tmp_path):
-    """Look for a Python among programs: {"folder/name": script}, in this order."""
+    """Look for a Python where PATH has {"folder/name": version}, in this order."""
     for tool in ("awk", "head", "tr"):
         (tmp_path / "tools").mkdir(exist_ok=True)
         (tmp_path / "tools" / tool).symlink_to(shutil.which(tool))
 
-    def _search(programs, *named):
-        for name, script in programs.items():
-            write_program(tmp_path / name, script)
-        folders = dict.fromkeys(["tools", *(name.split("/")[0] for name in programs)])
+    def _search(versions, *named):
+        for name, version in versions.items():
+            write_python(tmp_path / name, version)
+        folders = dict.fromkeys(["tools", *(name.split("/")[0] for name in versions)])
         path = ":".join(str(tmp_path / folder) for folder in folders)
         done = environment("find", *named, path=path)
         return done.stdout.strip(), done.stderr.replace(f"{tmp_path}/", "")
@@ -55,47 +53,45 @@ def search(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("programs", "base"),
+    ("versions", "taken"),
     [
-        ({"a/python3": answer("3.12.3"), "a/python3.13": answer("3.13.0")}, "3.12.3"),
-        ({"a/python3": answer("3.10.9"), "b b/python3.12": answer("3.12.1")}, "3.12.1"),
-        ({"a/python3": answer("3.14.0"), "b/python3.11": answer("3.11.2")}, "3.11.2"),
-        ({"a/python3.11": answer("3.11.2"), "b/python3.13": answer("3.13.1")}, "3.13.1"),
-        ({"a/python3.12": SHIM, "b/python3.12": answer("3.12.1")}, "3.12.1"),
-        (
-            {"a/python3": answer("3.12.3 without venv"), "b/python3.11": answer("3.11.7")},
-            "3.11.7",
-        ),
-        ({"a/python3": answer("3.11.9 of PyPy"), "a/python3.13": answer("3.13.0t")}, ""),
+        ({"a/python3": "3.12.3", "a/python3.13": "3.13.0"}, "3.12.3"),
+        ({"a/python3": "3.10.9", "b b/python3.12": "3.12.1"}, "3.12.1"),
+        ({"a/python3": "3.14.0", "b/python3.11": "3.11.2"}, "3.11.2"),
+        ({"a/python3.11": "3.11.2", "b/python3.13": "3.13.1"}, "3.13.1"),
+        ({"a/python3.12": None, "b/python3.12": "3.12.1"}, "3.12.1"),
+        ({"a/python3": "3.12.3 without venv", "b/python3.11": "3.11.7"}, "3.11.7"),
     ],
-    ids=["default", "old", "new", "newest", "shim", "without venv", "other kinds"],
+    ids=["default", "old", "new", "newest", "shim", "without venv"],
 )
-def test_python3_is_taken_or_the_newest_that_fits(search, programs, base):
-    found, line = search(programs)
-    assert found == (f"/base/of/{base}" if base else "")
-    said = f"tierscope: Python {base} of /base/of/{base}\n"
-    assert (line == said) is bool(base)
+def test_python3_is_taken_or_the_newest_that_fits(search, versions, taken):
+    found, line = search(versions)
+    assert found == f"/base/of/{taken}"
+    assert line == f"tierscope: Python {taken} of {found}\n"
 
 
-def test_line_names_what_was_found_if_nothing_fits(search):
-    programs = {"a/python3": answer("3.10.9"), "a/python3.12": SHIM}
-    found, line = search(programs)
+@pytest.mark.parametrize(
+    ("versions", "words"),
+    [
+        (
+            {"a/python3": "3.10.9", "a/python3.12": None},
+            "a/python3 (3.10.9), a/python3.12 (does not run)",
+        ),
+        ({"a/python3": "3.11.9 of PyPy"}, "a/python3 (3.11.9 of PyPy)"),
+        ({"a/python3.13": "3.13.0t"}, "a/python3.13 (3.13.0t)"),
+        ({}, "no python3 and no python3.11 to 3.13 in PATH"),
+    ],
+)
+def test_line_names_what_was_found_if_nothing_fits(search, versions, words):
+    found, line = search(versions)
     assert not found
-    start = "tierscope: found a/python3 (3.10.9), a/python3.12 (does not run), "
-    assert line.startswith(start + EXPECTED)
+    assert line.startswith(f"tierscope: found {words}, {EXPECTED}")
     assert line.count("\n") == 1
 
 
-def test_line_says_that_nothing_is_there(search):
-    found, line = search({})
-    assert not found
-    start = "tierscope: found no python3 and no python3.11 to 3.13 in PATH, "
-    assert line.startswith(start + EXPECTED)
-
-
 def test_python_of_the_user_goes_before_all_others(search, tmp_path):
-    programs = {"a/python3": answer("3.12.3"), "my own/python": answer("3.11.4")}
-    found, _ = search(programs, str(tmp_path / "my own" / "python"))
+    versions = {"a/python3": "3.12.3", "my own/python": "3.11.4"}
+    found, _ = search(versions, str(tmp_path / "my own" / "python"))
     assert found == "/base/of/3.11.4"
 
 
@@ -103,8 +99,8 @@ def test_python_of_the_user_goes_before_all_others(search, tmp_path):
     ("named", "version"), [("python2.7", "2.7.18"), ("nothing", "does not run")]
 )
 def test_python_of_the_user_is_refused_if_it_does_not_fit(search, named, version):
-    programs = {"a/python3": answer("3.12.3"), "a/python2.7": answer("2.7.18")}
-    found, line = search(programs, named)
+    versions = {"a/python3": "3.12.3", "a/python2.7": "2.7.18"}
+    found, line = search(versions, named)
     assert not found
     assert line.startswith(f"tierscope: PYTHON: got {named} ({version}), {EXPECTED}")
     assert line.count("\n") == 1
@@ -126,7 +122,7 @@ def test_python_without_what_makes_environments_does_not_fit(tmp_path):
 def made(tmp_path):
     """An environment of Python 3.12 in its clone, as `python -m venv` leaves it."""
     folder = tmp_path / ".venv"
-    write_program(folder / "bin" / "python", answer("3.12.3 without venv"))
+    write_python(folder / "bin" / "python", "3.12.3 without venv")
     write_program(folder / "bin" / "pip", "exit 1")
     (folder / "lib" / "python3.12" / "site-packages").mkdir(parents=True)
     command = f"command = /usr/bin/python3 -m venv --clear {tmp_path.resolve()}/.venv\n"
@@ -142,7 +138,7 @@ def why_stale(made, *named):
 
 def test_environment_is_kept_while_it_can_be_used(made):
     assert not why_stale(made)
-    write_program(made.parent / "same", answer("3.12.9"))
+    write_python(made.parent / "same", "3.12.9")
     assert not why_stale(made, str(made.parent / "same"))
 
 
@@ -157,19 +153,19 @@ def test_environment_is_stale_if_pip_is_not_there(made):
 
 
 @pytest.mark.parametrize(
-    ("script", "why"),
+    ("version", "why"),
     [
-        (SHIM, "its Python is of no use (does not run)"),
-        (answer("3.10.13"), "its Python is of no use (3.10.13)"),
-        (answer("3.13.5"), "its Python has become 3.13.5"),
+        (None, "its Python is of no use (does not run)"),
+        ("3.10.13", "its Python is of no use (3.10.13)"),
+        ("3.13.5", "its Python has become 3.13.5"),
     ],
 )
-def test_environment_is_stale_if_the_system_has_another_python(made, script, why):
-    write_program(made / "bin" / "python", script)
+def test_environment_is_stale_if_the_system_has_another_python(made, version, why):
+    write_python(made / "bin" / "python", version)
     assert why_stale(made) == why
 
 
 @pytest.mark.parametrize("version", ["3.13.0", "2.7.18"])
 def test_environment_is_stale_if_the_user_names_another_python(made, version):
-    write_program(named := made.parent / "named", answer(version))
+    write_python(named := made.parent / "named", version)
     assert why_stale(made, str(named)) == f"it has Python 3.12, PYTHON is {version}"
