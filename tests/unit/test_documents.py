@@ -44,7 +44,7 @@ def lock_pins():
 
 def environment_pins():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    *conda, pip = environment["dependencies"]
+    _, *conda, pip = environment["dependencies"]
     return pins_of([one.replace("=", "==") for one in conda] + pip["pip"])
 
 
@@ -94,6 +94,9 @@ def test_all_places_name_the_same_pythons():
     allowed = SpecifierSet(project["project"]["requires-python"])
     found = [f"3.{minor}" for minor in range(20) if f"3.{minor}" in allowed]
     assert found == PYTHONS
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    python, *_ = environment["dependencies"]
+    assert python == f"python {project['project']['requires-python']}"
     named = [one.split(" :: ")[-1] for one in project["project"]["classifiers"]]
     assert [one for one in named if one.startswith("3.")] == PYTHONS
     assert project["tool"]["ruff"]["target-version"] == "py311"
@@ -140,9 +143,8 @@ def test_environment_of_compute_nodes_keeps_the_hashes(name):
 
 
 def test_environment_is_in_step_with_the_lock():
-    environment, lock = environment_pins(), lock_pins()
-    assert environment.pop("python") == PYTHONS[0]
-    assert environment == {name: lock[name] for name in pyproject_pins()}
+    lock = lock_pins()
+    assert environment_pins() == {name: lock[name] for name in pyproject_pins()}
 
 
 def test_least_snakemake_is_that_of_the_documents_and_below_the_pin():
