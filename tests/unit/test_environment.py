@@ -89,6 +89,12 @@ def test_line_names_what_was_found_if_nothing_fits(search, versions, words):
     assert line.count("\n") == 1
 
 
+def test_folder_of_the_name_is_none(search, tmp_path):
+    (tmp_path / "a" / "python3").mkdir(parents=True)
+    found, _ = search({"a/python3.11": "3.11.2", "b/python3": "3.12.3"})
+    assert found == "/base/of/3.12.3"
+
+
 def test_python_of_the_user_goes_before_all_others(search, tmp_path):
     versions = {"a/python3": "3.12.3", "my own/python": "3.11.4"}
     found, _ = search(versions, str(tmp_path / "my own" / "python"))

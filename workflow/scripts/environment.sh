@@ -51,7 +51,9 @@ fits() {
 # Print the files of a name in PATH, each once.
 in_path() {
   for folder in $(echo "$PATH" | tr : '\n'); do
-    test ! -x "$folder/$1" || (cd -P "$folder" && echo "$PWD/$1")
+    if test -f "$folder/$1" && test -x "$folder/$1"; then
+      (cd -P "$folder" && echo "$PWD/$1")
+    fi
   done | awk '!seen[$0]++'
 }
 
