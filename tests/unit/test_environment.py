@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "workflow" / "scripts" / "environment.sh"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "workflow" / "scripts" / "environment.sh"
 EXPECTED = "expected Python 3.11, 3.12 or 3.13 with venv (Debian: apt-get install"
 
 
@@ -175,3 +176,26 @@ def test_environment_is_stale_if_the_system_has_another_python(made, version, wh
 def test_environment_is_stale_if_the_user_names_another_python(made, version):
     write_python(named := made.parent / "named", version)
     assert why_stale(made, str(named)) == f"it has Python 3.12, PYTHON is {version}"
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        ("3.12.3", "make: '.venv/pyvenv.cfg' is up to date."),
+        ("3.10.13", "echo '.venv is made anew: its Python is of no use (3.10.13)'"),
+    ],
+)
+def test_make_keeps_an_environment_or_says_why_not(made, version, says):
+    write_python(made / "bin" / "python", version)
+    shutil.copy(ROOT / "Makefile", made.parent)
+    (made.parent / "workflow" / "scripts").mkdir(parents=True)
+    shutil.copy(SCRIPT, made.parent / "workflow" / "scripts")
+    done = subprocess.run(
+        ["make", "--no-print-directory", "-n", ".venv/pyvenv.cfg", "PYTHON="],
+        cwd=made.parent,
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+    )
+    assert not done.stderr
+    assert says in done.stdout
