@@ -30,7 +30,6 @@ _LOOK_S = 2.0  # between two looks whether the tests still run
 _WAKE_UPS = 4096  # read at once
 _IMPORTS = [
     "altair",
-    "darshan.backend.cffi_backend",
     "docutils.core",
     "duckdb",
     "jinja2",

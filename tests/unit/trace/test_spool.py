@@ -495,6 +495,8 @@ def test_forked_child_counts_for_itself(run):
 def test_fork_while_threads_read(run):
     traced = run(
         """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python, of such a fork
         begin()
         stop = threading.Event()
         def work():
