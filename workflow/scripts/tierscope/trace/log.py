@@ -10,7 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
+from operator import add
 from pathlib import Path
 from typing import NamedTuple
 
@@ -610,7 +611,7 @@ def _columns(
             values, n_below = zip(
                 *(_from_zero(records[name]) for name in counters), strict=True
             )
-            found[column] = sum(values)
+            found[column] = reduce(add, values, 0)
             n_negative += sum(n_below) if column in COUNTS else 0
         if column in _SHARED_COLUMNS:
             found[column][~shared] = 0
