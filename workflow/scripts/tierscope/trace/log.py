@@ -10,7 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
+from operator import add
 from pathlib import Path
 from typing import NamedTuple
 
@@ -586,7 +587,7 @@ def _columns(
             values, n_below = zip(
                 *(_from_zero(records[name]) for name in counters), strict=True
             )
-            found[column] = sum(values)
+            found[column] = reduce(add, values, 0)
             n_negative += sum(n_below) if column in COUNTS else 0
         if column in _SHARED_COLUMNS:
             found[column][~shared] = 0

@@ -1,5 +1,6 @@
 """Say in sentences what a reader must know of a job's logs."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -102,11 +103,11 @@ def _of_times(parts: Sequence[Summary]) -> list[str]:
         words = f"The runtime lost records of {', '.join(partial)}, {_AT_LEAST}"
         remarks.append(words)
     for fact, one, several, words in _COUNTED:
-        if number := sum(part.facts[fact] for part in parts):
+        if number := sum(int(part.facts[fact]) for part in parts):
             remarks.append(f"{count_words(number, one, several)} {words}")
     for flaw, one, several, words in _FLAWS:
         number = sum(
-            flaws.get(flaw, 0)
+            int(flaws.get(flaw, 0))
             for part in parts
             for interface, flaws in part.facts["flaws"].items()
             if interface != MPI_IO
@@ -244,7 +245,7 @@ def _uncounted(parts: Sequence[Summary]) -> list[str]:
 
 def _waiting(group: LogGroup, parts: Sequence[Summary], most_s: float) -> list[str]:
     """Return that MPI-IO calls took longer than the POSIX calls that they make."""
-    mean_s = sum(
+    mean_s = math.fsum(
         sum_s
         for part in parts
         for cell, sum_s in zip(part.cells, part.sums["sum_s"], strict=True)

@@ -271,7 +271,7 @@ def interference_of(
     preloaded = Counter(name for one in libraries for name in one.preloaded)
     unnamed = (one.n_preloaded - len(one.preloaded) for one in libraries)
     drops = [counted[one].drops for one in processes if one in counted]
-    made, failed, swallowed = (sum(calls[i] for calls in drops) for i in range(3))
+    made, failed, swallowed = (sum(int(calls[i]) for calls in drops) for i in range(3))
     return Interference(
         n_processes=len(processes),
         preloaded=dict(preloaded),
