@@ -37,6 +37,8 @@ def compile_libraries(folder: Path) -> None:
 class Project:
     """A working copy of the project and the commands a user types in it."""
 
+    _start = staticmethod(warm_python.start)
+
     def __init__(self, folder: Path, profile: str = "local"):
         self.folder, self.profile = folder, profile
         self.environment = warm_python.installed_environment()
@@ -114,7 +116,7 @@ class Project:
     def start(self, *arguments: str, **options: str) -> subprocess.Popen:
         """Start snakemake on the tiny experiment in a session of its own."""
         command = self.command(*arguments, **options)
-        return warm_python.start(command, self.folder, self.environment)
+        return self._start(command, self.folder, self.environment)
 
     def snakemake(self, *arguments: str, expect: int = 0, **options: str) -> str:
         """Run snakemake on the tiny experiment and return what it printed."""
