@@ -5,6 +5,7 @@ A start of Snakemake takes 0.6 s of processor time instead of 1.9 s, that of a s
 kills and starts call the command itself, and so do jobs on Slurm and PJM.
 """
 
+import ast
 import atexit
 import gc
 import importlib
@@ -26,6 +27,7 @@ import sessions
 import shared
 
 _COMMAND = Path(sys.executable).with_name("snakemake")
+_SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
 _CALLER = "impatient_snakemake.py"  # as the command, but for how often it asks Slurm
 _LOOK_S = 2.0  # between two looks whether the tests still run
 _WAKE_UPS = 4096  # read at once
@@ -223,6 +225,7 @@ def _serve(address) -> None:
     import snakemake.cli
 
     snakemake.cli.get_argument_parser()  # it imports all plugins
+    _remember_syntax()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)  # Snakemake makes many objects and ends
     server = socket.socket(socket.AF_UNIX)
@@ -240,6 +243,28 @@ def _serve(address) -> None:
             else:
                 woken.recv(_WAKE_UPS)
                 _tell_of_ends(running)
+
+
+def _remember_syntax() -> None:
+    """Let `ast.parse` know our files, of which each start of Snakemake parses all."""
+    parse, known = ast.parse, {}
+
+    def parse_unknown(source, *path, **options):
+        is_file = isinstance(source, str) and not options
+        return (is_file and known.get(source)) or parse(source, *path, **options)
+
+    def parse_and_remember(source, *path):
+        return known.setdefault(source, parse(source, *path))
+
+    ast.parse = parse_and_remember
+    sys.path.insert(0, str(_SCRIPTS))
+    imports = importlib.import_module("tierscope.core.imports")
+    for script in _SCRIPTS.glob("*.py"):
+        imports.imported_modules(script)
+    ast.parse = parse_unknown
+    del sys.path[0]
+    for name in [name for name in sys.modules if name.startswith("tierscope")]:
+        del sys.modules[name]  # a program imports those of its own copy
 
 
 def _wake_up_when_a_program_ends() -> socket.socket:
