@@ -29,7 +29,8 @@ TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver \
   glusterfs-server fuse3 attr
 PROFILES := $(notdir $(wildcard profiles/*))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-ENVIRONMENT := sh workflow/scripts/environment.sh
+# Looks for Pythons where the user does, not in an environment that may be half made.
+ENVIRONMENT := PATH='$(subst $(CURDIR)/$(BIN):,,$(PATH))' sh workflow/scripts/environment.sh
 # Why the environment is made anew: its programs hold its path, its packages are of one Python.
 STALE := $(shell test ! -e $(VENV)/pyvenv.cfg || \
   $(ENVIRONMENT) stale $(VENV) '$(PYTHON)')
@@ -98,7 +99,7 @@ $(PROGRAMS)/.ready: requirements-programs.in $(VENV)/pyvenv.cfg
 	$(PROGRAMS)/bin/pip install --quiet -r $< $(TORCH)
 	$(PROGRAMS)/bin/pip install --quiet --no-deps $(DLIO)
 	$(PROGRAMS)/bin/pip install --quiet --no-deps --target $(PROGRAMS)/mds $(MDS)
-	cd $(PROGRAMS)/lib/python3.*/site-packages && \
+	CDPATH= cd $(PROGRAMS)/lib/python3.*/site-packages && \
 	  echo '$(CURDIR)/$(VENV)'/$${PWD#*/$(PROGRAMS)/} > tierscope.pth
 	$(PROGRAMS)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
 	touch $@
@@ -158,6 +159,9 @@ $(VENV)/pyvenv.cfg: $(if $(STALE),stale)
 	  "$$python" -m venv --clear $(VENV)
 
 stale:
+
+# Half made, it has no pip, which is told; make would delete it at an interrupt.
+.PRECIOUS: $(VENV)/pyvenv.cfg
 
 # The command of this clone, though the project itself is not installed.
 $(BIN)/tierscope: $(READY) $(FOREIGN)

@@ -31,14 +31,34 @@ def write_program(path, script):
 
 def write_python(path, version):
     """Write a program that answers as a Python does, or without a version as a shim."""
-    answer = f"echo {version}; echo /base/of/{version}"
+    answer = (
+        f"echo hello from a site; echo tierscope:{version}; echo /base/of/{version}"
+    )
     write_program(path, answer if version else "echo 'command not found' >&2; exit 127")
+
+
+def copy_makefile(clone):
+    """Copy what makes an environment into a folder."""
+    (clone / "workflow" / "scripts").mkdir(parents=True)
+    shutil.copy(ROOT / "Makefile", clone)
+    shutil.copy(SCRIPT, clone / "workflow" / "scripts")
+
+
+def make(clone, *arguments):
+    """Call make in a clone, whose folder `path` comes first in PATH."""
+    return subprocess.run(
+        ["make", "--no-print-directory", *arguments],
+        cwd=clone,
+        env={"PATH": f"{clone}/path:{os.environ['PATH']}", "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.fixture
 def search(tmp_path):
     """Look for a Python where PATH has {"folder/name": version}, in this order."""
-    for tool in ("awk", "head", "tr"):
+    for tool in ("awk", "tr"):
         (tmp_path / "tools").mkdir(exist_ok=True)
         (tmp_path / "tools" / tool).symlink_to(shutil.which(tool))
 
@@ -172,10 +192,22 @@ def test_environment_is_stale_if_the_system_has_another_python(made, version, wh
     assert why_stale(made) == why
 
 
+def test_make_looks_for_python_where_the_user_does(made):
+    """Not in the environment that it makes, though its own commands come from there."""
+    copy_makefile(made.parent)
+    write_python(made / "bin" / "python3", "3.12.3")
+    write_python(made.parent / "path" / "python3", "3.13.0")
+    done = make(made.parent, ".venv/pyvenv.cfg", "PYTHON=python3")
+    assert "tierscope: Python 3.13.0 of /base/of/3.13.0\n" in done.stderr
+
+
 @pytest.mark.parametrize("version", ["3.13.0", "2.7.18"])
 def test_environment_is_stale_if_the_user_names_another_python(made, version):
     write_python(named := made.parent / "named", version)
-    assert why_stale(made, str(named)) == f"it has Python 3.12, PYTHON is {version}"
+    assert (
+        why_stale(made, str(named))
+        == f"it has Python 3.12, PYTHON is another one ({version})"
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,15 +219,7 @@ def test_environment_is_stale_if_the_user_names_another_python(made, version):
 )
 def test_make_keeps_an_environment_or_says_why_not(made, version, says):
     write_python(made / "bin" / "python", version)
-    shutil.copy(ROOT / "Makefile", made.parent)
-    (made.parent / "workflow" / "scripts").mkdir(parents=True)
-    shutil.copy(SCRIPT, made.parent / "workflow" / "scripts")
-    done = subprocess.run(
-        ["make", "--no-print-directory", "-n", ".venv/pyvenv.cfg", "PYTHON="],
-        cwd=made.parent,
-        env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
-        capture_output=True,
-        text=True,
-    )
+    copy_makefile(made.parent)
+    done = make(made.parent, "-n", ".venv/pyvenv.cfg", "PYTHON=")
     assert not done.stderr
     assert says in done.stdout

@@ -4,7 +4,7 @@
 #   environment.sh find [PYTHON]           print the path of the Python to make it with
 #   environment.sh stale FOLDER [PYTHON]   print why that of FOLDER is no good, if so
 #
-# PYTHON is what the user named. Else python3 of PATH is taken, or if it does not fit, the
+# PYTHON is what the user named. Else the first python3 of PATH that fits is taken, or the
 # newest one that does. A shim has the name of a Python, but may have none to run.
 set -euf
 IFS='
@@ -24,7 +24,7 @@ try:
     import ensurepip, venv
 except ImportError:
     words.append("without venv")
-print(" ".join(words))
+print("tierscope:" + " ".join(words))
 print(getattr(sys, "_base_executable", sys.executable))
 '
 
@@ -36,6 +36,7 @@ fail() {
 # Set `version` and `base` of a Python.
 probe() {
   answer=$("$1" -c "$PROBE" 2> /dev/null < /dev/null) || answer='does not run'
+  answer=${answer#*tierscope:}  # a site may print something before
   version=${answer%%"$IFS"*}
   base=${answer#*"$IFS"}
 }
@@ -52,13 +53,13 @@ fits() {
 in_path() {
   for folder in $(echo "$PATH" | tr : '\n'); do
     if test -f "$folder/$1" && test -x "$folder/$1"; then
-      (cd -P "$folder" && echo "$PWD/$1")
+      (CDPATH='' cd -P "$folder" && echo "$PWD/$1")
     fi
   done | awk '!seen[$0]++'
 }
 
 candidates() {
-  in_path python3 | head -n 1
+  in_path python3
   for minor in 13 12 11; do in_path "python3.$minor"; done
 }
 
@@ -101,7 +102,7 @@ say_why_stale() {
   elif test ! -d "$folder/lib/python$own/site-packages"; then
     echo "its Python has become $version"
   elif test -n "$given" && probe "$given" && test "${version%.*}" != "$own"; then
-    echo "it has Python $own, PYTHON is $version"
+    echo "it has Python $own, PYTHON is another one ($version)"
   fi
 }
 

@@ -565,7 +565,9 @@ def costs(
 ) -> list[float]:
     """Return the cost of improvements, to twelve digits: independent of the order."""
     weighted = combinations[IMPROVEMENTS] * [cost_per_percent[name] for name in CLASSES]
-    return [float(f"{cost:.12g}") for cost in weighted.sum(axis="columns")]
+    return [
+        float(f"{cost:.12g}") for cost in weighted.sum(axis="columns", skipna=False)
+    ]
 
 
 def select_improvements(

@@ -299,7 +299,7 @@ def _check_logs(evidence: ProgramEvidence) -> Iterator[Check]:
         0,
     )
     originals = evidence.records.originals
-    n_opens = sum(n for n in originals.values())
+    n_opens = sum(map(int, originals.values()))
     yield Check(
         "opens of dataset files by their real names",
         not originals,

@@ -32,7 +32,7 @@ from tierscope.logs.tiers import (
 from tierscope.trace.log import LANES, MPI_IO, SHARED, AnyLog, LogError, Records
 from tierscope.trace.placing import place_names
 
-FORM = 1  # of `Summary`: another one if its entries or their meaning change
+FORM = 1  # of `Summary`: another one if code that follows cannot read it
 NO_EPOCH = -1
 STILL_RUNNING = "still running"  # how a traced process ended, in metadata
 EACH_OTHER = -1  # rank of a row for each process that has no row of its own

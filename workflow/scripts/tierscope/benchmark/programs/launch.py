@@ -559,7 +559,9 @@ def _observed(
         "fetches": hook_times(nodes, "fetch"),
         "n_processes": sum(len(node.facts["processes"]) for node in nodes),
         "lost_events": sum(node.facts["n_lost"] for node in nodes),
-        "fell_back": sum(n for one in nodes for n in one.facts["fell_back"].values()),
+        "fell_back": sum(
+            int(n) for one in nodes for n in one.facts["fell_back"].values()
+        ),
         "reopened_after_drop": sum(node.facts["n_reopened"] for node in nodes),
         "marks_back": n_marks_back(nodes),
         "unmarked_opens": sum(map(n_unmarked_opens, nodes)),

@@ -51,7 +51,9 @@ class ProcessReads:
 
     def n_bytes_of(self, *tellers: str) -> int:
         """Return the bytes read on file systems of which these tell."""
-        return sum(n for (told, _), n in self.by_file_system.items() if told in tellers)
+        return sum(
+            int(n) for (told, _), n in self.by_file_system.items() if told in tellers
+        )
 
     def as_metadata(self) -> dict[str, str]:
         """Return what the log of the process says, as `reads_of_metadata` reads it."""

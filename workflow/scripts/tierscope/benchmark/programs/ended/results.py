@@ -538,7 +538,7 @@ def n_unmarked_opens(node: NodeNotes) -> int:
     marked = {mark["group"] for mark in node.facts["marks"]}
     group_of = {one["pid"]: one["group"] for one in node.facts["processes"]}
     return sum(
-        n
+        int(n)
         for pid, n in node.facts["late_opens"].items()
         if (group := group_of.get(int(pid), 0)) not in marked
         and groups[group]["rank"] == NO_RANK
