@@ -1,6 +1,7 @@
 # tierscope: make run measures and draws, make test checks. Both set up what they need.
 
-PYTHON ?= python3
+# Of the command line or the environment: the Python to use, if not one of PATH.
+PYTHON ?=
 VENV := .venv
 # PyTorch for loader pytorch and the tests of programs. pip installs it, as pip knows the builds of a site.
 PROGRAMS := .venv-programs
@@ -28,20 +29,21 @@ TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver \
   glusterfs-server fuse3 attr
 PROFILES := $(notdir $(wildcard profiles/*))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-# Programs of an environment hold its path. So a clone that was moved or copied needs one
-# of its own.
-MOVED := $(shell grep -qs "^command = " $(VENV)/pyvenv.cfg && \
-  ! grep -qF " $$(pwd -P)/$(VENV)" $(VENV)/pyvenv.cfg && echo moved)
+# Looks for Pythons where the user does, not in an environment that may be half made.
+ENVIRONMENT := PATH='$(subst $(CURDIR)/$(BIN):,,$(PATH))' sh workflow/scripts/environment.sh
+# Why the environment is made anew: its programs hold its path, its packages are of one Python.
+STALE := $(shell test ! -e $(VENV)/pyvenv.cfg || \
+  $(ENVIRONMENT) stale $(VENV) '$(PYTHON)')
 # Older versions of the project had a command of this name for pip to install.
 FOREIGN := $(shell test ! -e $(BIN)/tierscope || \
-  grep -qs tierscope_command $(BIN)/tierscope || echo moved)
+  grep -qs tierscope_command $(BIN)/tierscope || echo stale)
 # Hundreds of short processes follow: let them keep what they compile.
 unexport PYTHONDONTWRITEBYTECODE
 # Our scripts import what lies beside them.
 unexport PYTHONSAFEPATH
 
 .PHONY: setup run test check test-darshan test-programs test-pytorch programs-env coverage golden \
-  bench bench-small lint paper realfs-up realfs-down lock docs clean test-packages moved
+  bench bench-small lint paper realfs-up realfs-down lock docs clean test-packages stale
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
 # With GFS=DIRECTORY LFS=DIRECTORY it measures these, in results/laptop or results/NAME.
@@ -92,13 +94,13 @@ test-pytorch: setup programs-env
 programs-env: $(PROGRAMS)/.ready
 
 # What else programs need, such as TensorFlow and h5py, they have from $(VENV).
-$(PROGRAMS)/.ready: requirements-programs.in
-	$(PYTHON) -m venv --clear $(PROGRAMS)
+$(PROGRAMS)/.ready: requirements-programs.in $(VENV)/pyvenv.cfg
+	$(BIN)/python -m venv --clear $(PROGRAMS)
 	$(PROGRAMS)/bin/pip install --quiet -r $< $(TORCH)
 	$(PROGRAMS)/bin/pip install --quiet --no-deps $(DLIO)
 	$(PROGRAMS)/bin/pip install --quiet --no-deps --target $(PROGRAMS)/mds $(MDS)
-	echo '$(CURDIR)/$(VENV)/lib/python3.11/site-packages' > \
-	  $(PROGRAMS)/lib/python3.11/site-packages/tierscope.pth
+	CDPATH= cd $(PROGRAMS)/lib/python3.*/site-packages && \
+	  echo '$(CURDIR)/$(VENV)'/$${PWD#*/$(PROGRAMS)/} > tierscope.pth
 	$(PROGRAMS)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
 	touch $@
 
@@ -135,15 +137,7 @@ setup: $(READY) $(PROFILES) $(BIN)/tierscope
 
 # Compile once what else every rank would compile; the imports are a test, too.
 $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml) \
-    $(MOVED)
-	@case "$$(pwd -P)" in *[:{}*?[]*) \
-	  echo "$$(pwd -P): got a clone with : { } * ? or [ in its path; move it"; exit 1;; \
-	  *' '*[\"\$$\`\\]*|*[\"\$$\`\\]*' '*) echo "$$(pwd -P): got a clone with a blank and" \
-	  'one of " $$ ` \ in its path; move it'; exit 1;; esac
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
-	  { echo "tierscope needs Python 3.11; name it: make PYTHON=... $(MAKECMDGOALS)"; exit 1; }
-	@{ test -x $(BIN)/pip && test -z "$(MOVED)"; } || $(PYTHON) -m venv --clear $(VENV) || \
-	  { echo "cannot make $(VENV); on Debian: apt-get install python3-venv"; exit 1; }
+    $(VENV)/pyvenv.cfg
 	$(BIN)/pip install --quiet --require-hashes -r requirements-build.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation \
 	  --require-hashes -r $< || \
@@ -155,7 +149,19 @@ $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml
 	  2> $(VENV)/import.log || { cat $(VENV)/import.log; exit 1; }
 	touch $@
 
-moved:
+$(VENV)/pyvenv.cfg: $(if $(STALE),stale)
+	@case "$$(pwd -P)" in *[:{}*?[]*) \
+	  echo "$$(pwd -P): got a clone with : { } * ? or [ in its path; move it"; exit 1;; \
+	  *' '*[\"\$$\`\\]*|*[\"\$$\`\\]*' '*) echo "$$(pwd -P): got a clone with a blank and" \
+	  'one of " $$ ` \ in its path; move it'; exit 1;; esac
+	@python=$$($(ENVIRONMENT) find '$(PYTHON)') && \
+	  $(if $(STALE),echo '$(VENV) is made anew: $(STALE)' &&) \
+	  "$$python" -m venv --clear $(VENV)
+
+stale:
+
+# Half made, it has no pip, which is told; make would delete it at an interrupt.
+.PRECIOUS: $(VENV)/pyvenv.cfg
 
 # The command of this clone, though the project itself is not installed.
 $(BIN)/tierscope: $(READY) $(FOREIGN)
@@ -178,10 +184,10 @@ test-packages: setup
 	    > $(VENV)/packages.log 2>&1 < /dev/null || \
 	  echo "no $(TEST_PACKAGES), some tests skip: see $(VENV)/packages.log"
 
-# Solve the pins of pyproject.toml anew.
+# Solve the pins of pyproject.toml anew, one version of each package for all Pythons.
 lock: setup
-	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
-	  --group dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --generate-hashes \
+	  --no-header --no-annotate --group dev pyproject.toml -o requirements.lock
 	{ echo uv==$(UV_VERSION); grep -oE '^(packaging|setuptools|wheel)==\S+' requirements.lock; } | \
 	  $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate - \
 	  -o requirements-build.lock

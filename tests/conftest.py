@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 
 import hypothesis
 import pytest
@@ -78,6 +79,14 @@ def _nothing_goes_on():
     """End the commands that a test has started and not waited for."""
     yield
     sessions.end_all()
+
+
+@pytest.fixture(scope="session")
+def pydarshan():
+    """Return PyDarshan, which reads logs independently of us."""
+    reason = "PyDarshan has no wheel for this Python: they end at 3.12"
+    pytest.importorskip("darshan.report", reason=reason)  # tests/darshan is no wheel
+    return sys.modules["darshan"]
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Write Darshan logs byte by byte: other formats, byte orders and compressions.
 
-Independent of the package's reader, so that each checks the other. `write_any_log` of
-the package writes the current format only, with Darshan's own library.
+Independent of the package's reader, so that each checks the other. `write_log` of the
+package writes the current format only.
 """
 
 import bz2

@@ -258,7 +258,7 @@ def log_of(job, number):
     path = job.log or f"/logs/{job.user}/{job.name}.darshan"
     row = {name: "" for name, kind in TABLES["logs"].items() if kind == "str"}
     row |= {"log": path, "digest": f"{number:064x}", "job": job.name, "process": -1}
-    row |= {"reader": "tierscope", "log_format": "3.41", "darshan": "3.5.0"}
+    row |= {"log_format": "3.41", "darshan": "3.5.0"}
     row |= {
         "exe": job.exe,
         "user": job.user,

@@ -1,5 +1,6 @@
 """The preload libraries, compiled without a warning, once for all tests."""
 
+import platform
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -23,10 +24,24 @@ FLAGS = [
 ]
 
 
+def native_libraries() -> Path:
+    """Return the folder in which the preload libraries are, as launches have them."""
+    return made_once("native", compile_libraries)
+
+
+def compile_libraries(folder: Path) -> None:
+    """Compile them as the start of a launch does, without a warning."""
+    if not shutil.which("cc"):
+        pytest.skip("needs a C compiler")
+    flags = "CFLAGS=-O2 -Wall -Wextra -Werror"
+    output = f"OUTPUT={folder / platform.machine()}"
+    make = ["make", "--silent", "-C", NATIVE, flags, output]
+    subprocess.run(make, check=True, timeout=HANG_S)
+
+
 def compiled_library(name: str) -> Path:
     """Return the path of a compiled preload library."""
-    folder = made_once(f"warnings-{name}", partial(compile_library, name=name))
-    return folder / f"libtierscope_{name}.so"
+    return native_libraries() / platform.machine() / f"libtierscope_{name}.so"
 
 
 def advice_library(kind: str) -> Path:

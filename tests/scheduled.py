@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import sessions
+import warm_python
 from hold.sitecustomize import COMPUTE_S
 from integration.conftest import TINY_SYSTEM, Project
 
@@ -29,6 +30,8 @@ class ScheduledProject(Project):
     lfs : str
         Root of the LFS.
     """
+
+    _start = staticmethod(warm_python.fork)  # signals come once its jobs run
 
     def __init__(self, folder: Path, profile: str, job: dict, lfs: str):
         folder.mkdir(exist_ok=True)

@@ -20,6 +20,11 @@ def start(command, cwd, **options) -> subprocess.Popen:
         preexec_fn=receive_signals,
         **options,
     )
+    return begun(process, cwd)
+
+
+def begun(process, cwd):
+    """Return a process that has been started, which a test's end ends."""
     _started.append((process, str(cwd)))
     return process
 

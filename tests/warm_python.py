@@ -2,9 +2,10 @@
 
 A start of Snakemake takes 0.6 s of processor time instead of 1.9 s, that of a script
 0.1 s instead of 0.5 s, and the tests start both hundreds of times. Tests of signals,
-kills and starts call the command itself, and so do the tests on Slurm and PJM.
+kills and starts call the command itself, and so do jobs on Slurm and PJM.
 """
 
+import ast
 import atexit
 import gc
 import importlib
@@ -26,11 +27,12 @@ import sessions
 import shared
 
 _COMMAND = Path(sys.executable).with_name("snakemake")
+_SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
+_CALLER = "impatient_snakemake.py"  # as the command, but for how often it asks Slurm
 _LOOK_S = 2.0  # between two looks whether the tests still run
 _WAKE_UPS = 4096  # read at once
 _IMPORTS = [
     "altair",
-    "darshan.backend.cffi_backend",
     "docutils.core",
     "duckdb",
     "jinja2",
@@ -71,33 +73,92 @@ def start(command, folder, environment) -> subprocess.Popen:
     )
 
 
+class Fork:
+    """A program in a fork, with what of `subprocess.Popen` the tests use.
+
+    Parameters
+    ----------
+    arguments : list of str
+        Its `sys.argv`; Snakemake, or a script that calls it.
+    folder : Path
+        Where it runs.
+    environment : dict
+        Its environment.
+    """
+
+    def __init__(self, arguments, folder, environment):
+        self.returncode: int | None = None
+        self._output = tempfile.TemporaryFile("a+")
+        streams = self._output.fileno(), self._output.fileno()
+        words = arguments, folder, environment, streams
+        self._connection = _ask(_address(), *words, calls_snakemake=True)
+        self._answer = self._connection.makefile()
+        self.pid = int(self._answer.readline())
+
+    def poll(self) -> int | None:
+        """Return the exit status, if there is one."""
+        if self.returncode is None and self._has_ended(0):
+            self.returncode = _exit_code(self._answer)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit status."""
+        if self.returncode is None and not self._has_ended(timeout):
+            raise subprocess.TimeoutExpired(str(self.pid), timeout)
+        return self.poll()
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, None]:
+        """Wait for the end and return what was printed."""
+        self.wait(timeout)
+        self._output.seek(0)
+        return self._output.read(), None
+
+    def send_signal(self, signum: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, signum)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self.send_signal(signal.SIGKILL)
+
+    def _has_ended(self, timeout: float | None) -> bool:
+        """Wait for the end, which the server tells before it closes the connection."""
+        return bool(select.select([self._connection], [], [], timeout)[0])
+
+
+def fork(command, folder, environment) -> "Fork | subprocess.Popen":
+    """Start a command, in a fork if that is the same; what it prints can be read."""
+    if not (arguments := _forked(command, environment)):
+        return start(command, folder, environment)
+    return sessions.begun(Fork(arguments, folder, environment), folder)
+
+
 def run(command, folder, environment) -> tuple[int, str]:
     """Run a command, snakemake in a fork; return its exit status and output."""
-    if _can_fork(command, environment):
-        return _run_snakemake_in_fork(command, folder, environment)
-    process = start(command, folder, environment)
+    process = fork(command, folder, environment)
     output, _ = process.communicate(timeout=sessions.HANG_S)
+    if process.returncode < 0:  # of a hang, too: end what it has started
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     return process.returncode, output
 
 
-def _can_fork(command, environment) -> bool:
-    """Return whether a fork is the same as the command: nothing changes its Python."""
-    if "COVERAGE_RUN" in os.environ or command[0] != "snakemake":
-        return False
+def _forked(command, environment) -> list[str]:
+    """Return the arguments of a fork that is the same as a command; none: nothing is.
+
+    That is Snakemake, or a script that calls it, unless something changes its Python.
+    """
+    if "COVERAGE_RUN" in os.environ:
+        return []
     if shutil.which("snakemake", path=environment["PATH"]) != str(_COMMAND):
-        return False
+        return []
     names = {name for name in (*environment, *os.environ) if name.startswith("PYTHON")}
-    return all(environment.get(name) == os.environ.get(name) for name in names)
-
-
-def _run_snakemake_in_fork(command, folder, environment) -> tuple[int, str]:
-    """Run a command of Snakemake in a fork."""
-    arguments = [str(_COMMAND), *command[1:]]
-    with tempfile.TemporaryFile("w+") as output:
-        streams = output.fileno(), output.fileno()
-        code = _run(_address(), arguments, folder, environment, streams)
-        output.seek(0)
-        return code, output.read()
+    if any(environment.get(name) != os.environ.get(name) for name in names):
+        return []
+    if command[0] == sys.executable and Path(command[1]).name == _CALLER:
+        return command[1:]
+    return [str(_COMMAND), *command[1:]] if command[0] == "snakemake" else []
 
 
 def _address() -> str:
@@ -119,22 +180,39 @@ def _start_server(folder: Path) -> None:
     _STARTED.append(server)  # which goes on after this process
 
 
-def _run(address, arguments, folder, environment, streams) -> int:
-    """Have a program run and return its exit status; `streams` are two descriptors."""
+def _ask(address, *words, calls_snakemake) -> socket.socket:
+    """Ask for a program; return what tells its process id, and later its status.
+
+    `words` are its arguments, folder and environment, and two descriptors.
+    """
+    arguments, folder, environment, streams = words
     request = {
         "arguments": arguments,
         "folder": str(folder),
         "environment": dict(environment),
+        "calls_snakemake": calls_snakemake,
     }
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(address)
-        socket.send_fds(connection, [b"\n"], streams)
-        connection.sendall(json.dumps(request).encode() + b"\n")
-        pid, status = connection.makefile().read().split()
-    code = os.waitstatus_to_exitcode(int(status))
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(address)
+    socket.send_fds(connection, [b"\n"], streams)
+    connection.sendall(json.dumps(request).encode() + b"\n")
+    return connection
+
+
+def _exit_code(answer) -> int:
+    """Return the exit status of a program that is told to have ended."""
+    return os.waitstatus_to_exitcode(int(answer.readline()))
+
+
+def _run_script_in_fork(address, *words) -> int:
+    """Run a script and return its exit status."""
+    with _ask(address, *words, calls_snakemake=False) as connection:
+        answer = connection.makefile()
+        pid = int(answer.readline())
+        code = _exit_code(answer)
     if code < 0:  # of a hang, too: end what it has started
         with suppress(ProcessLookupError):
-            os.killpg(int(pid), signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)
     return code
 
 
@@ -146,6 +224,7 @@ def _serve(address) -> None:
     import snakemake.cli
 
     snakemake.cli.get_argument_parser()  # it imports all plugins
+    _remember_syntax()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)  # Snakemake makes many objects and ends
     server = socket.socket(socket.AF_UNIX)
@@ -165,6 +244,28 @@ def _serve(address) -> None:
                 _tell_of_ends(running)
 
 
+def _remember_syntax() -> None:
+    """Let `ast.parse` know our files, of which each start of Snakemake parses all."""
+    parse, known = ast.parse, {}
+
+    def parse_unknown(source, *path, **options):
+        is_file = isinstance(source, str) and not options
+        return (is_file and known.get(source)) or parse(source, *path, **options)
+
+    def parse_and_remember(source, *path):
+        return known.setdefault(source, parse(source, *path))
+
+    ast.parse = parse_and_remember
+    sys.path.insert(0, str(_SCRIPTS))
+    imports = importlib.import_module("tierscope.core.imports")
+    for script in _SCRIPTS.glob("*.py"):
+        imports.imported_modules(script)
+    ast.parse = parse_unknown
+    del sys.path[0]
+    for name in [name for name in sys.modules if name.startswith("tierscope")]:
+        del sys.modules[name]  # a program imports those of its own copy
+
+
 def _wake_up_when_a_program_ends() -> socket.socket:
     """Return what can be read once a program has ended."""
     woken, writable = socket.socketpair()
@@ -178,6 +279,8 @@ def _wake_up_when_a_program_ends() -> socket.socket:
 def _begin(others, connection, address) -> int:
     """Run a program in a fork, without the connections of others; return its id."""
     if pid := os.fork():
+        with suppress(BrokenPipeError):
+            connection.sendall(f"{pid}\n".encode())
         return pid
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -186,18 +289,18 @@ def _begin(others, connection, address) -> int:
     _, streams, _, _ = socket.recv_fds(connection, 1, 2)
     with connection, connection.makefile() as file:
         request = json.loads(file.readline())
+    calls_snakemake = request.pop("calls_snakemake")
     _become(**request, streams=streams)
-    is_snakemake = sys.argv[0] == str(_COMMAND)
-    _end(_run_snakemake if is_snakemake else _run_script, address)
+    _end(_run_snakemake if calls_snakemake else _run_script, address)
 
 
 def _tell_of_ends(running) -> None:
-    """Tell those who wait for a program its process id and its status."""
+    """Tell those who wait for a program its status."""
     with suppress(ChildProcessError):  # none runs
         while (end := os.waitpid(-1, os.WNOHANG))[0]:
             pid, status = end
             with running.pop(pid) as connection, suppress(BrokenPipeError):
-                connection.sendall(f"{pid} {status}".encode())
+                connection.sendall(f"{status}\n".encode())
 
 
 def _become(arguments, folder, environment, streams) -> None:
@@ -238,19 +341,23 @@ def _end(program, address) -> None:
 
 
 def _run_snakemake(address) -> None:
-    """Run Snakemake; its scripts run in forks, too."""
+    """Run Snakemake, or a script that calls it; its scripts run in forks, too."""
     import snakemake.cli
     from snakemake.script import PythonScript
 
     def execute_script(script, path, edit=False):
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         streams = sys.stdout.fileno(), sys.stderr.fileno()
-        code = _run(address, [path], os.getcwd(), os.environ | threads, streams)
+        environment = os.environ | threads
+        code = _run_script_in_fork(address, [path], os.getcwd(), environment, streams)
         if code:
             raise subprocess.CalledProcessError(code, [sys.executable, path])
 
     PythonScript.execute_script = execute_script
-    snakemake.cli.main()
+    if sys.argv[0] == str(_COMMAND):
+        snakemake.cli.main()
+    else:
+        _run_script(address)
 
 
 def _run_script(_address) -> None:

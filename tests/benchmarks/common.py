@@ -190,6 +190,14 @@ class Results:
         self.skipped.append(f"{what}: {reason}")
         progress(self.name, f"SKIPPED {what}: {reason}")
 
+    def has_peer(self, package: str, what: str) -> bool:
+        """Return whether the package of a peer is installed; if not, leave it out."""
+        try:
+            return bool(version(package))
+        except PackageNotFoundError:
+            self.skip(what, f"{package} is not installed")
+            return False
+
     def fail(self, case: str, what: str, error: object) -> None:
         """Record that something failed; the rest is measured all the same."""
         self._missing.add(what)

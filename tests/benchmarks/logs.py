@@ -51,8 +51,10 @@ def _measure_large(results: Results, log: Path, sizes: tuple[int, int]) -> None:
     progress("logs", f"writing the log of {sizes[0]} processes")
     written = run_python("parse_log.py", "write", log, *sizes)
     case = f"one log of {written['n_records']} records"
-    runs = [(OURS, "any_log")] * 2
-    for what, kind in [*runs, (PYDARSHAN, "pydarshan"), *runs]:
+    ours, peer = [(OURS, "any_log")] * 2, [(PYDARSHAN, "pydarshan")]
+    if not results.has_peer("darshan", PYDARSHAN):
+        peer = []
+    for what, kind in [*ours, *peer, *ours]:
         progress("logs", f"one log, {what}")
         try:
             sample = run_python("parse_log.py", kind, log)
@@ -89,6 +91,8 @@ def _measure_small(results: Results, folder: Path, n_logs: int, n_rounds: int) -
         POOL: partial(ours, "pool"),
         JOB_STATS: partial(_job_stats, folder),
     }
+    if not results.has_peer("darshan", JOB_STATS):
+        reads.pop(JOB_STATS)
     runs = {what: partial(counted, what, read) for what, read in reads.items()}
     results.interleave(case, n_rounds, runs, peers=[JOB_STATS])
     for what in runs:

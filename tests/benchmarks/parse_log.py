@@ -73,13 +73,13 @@ def write(path: str, n_processes: int, files_per_process: int) -> dict:
         records[counter] = generator.random(n_records) * 1e-3
     write_log(
         path,
-        records,
+        {"POSIX": records},
         names,
         n_processes=n_processes,
         exe="python run_benchmark.py scenario.json",
         mounts={"/": "ext4"},
-        start_time_s=1_600_000_000,
-        end_time_s=1_600_000_100,
+        started_s=1_600_000_000,
+        ended_s=1_600_000_100,
     )
     paths = [f"{dataset}/{number:07d}.tfrecord" for number in range(n_files)]
     manifest = pd.DataFrame({"file_id": range(n_files), "path": paths})

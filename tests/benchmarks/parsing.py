@@ -48,8 +48,10 @@ def _read(results: Results, log: Path, written: Mapping[str, Any]) -> None:
     run_python("parse_log.py", "tierscope", log)  # so that all find it in memory
     case = f"{written['n_records']} records"
     both = [(OURS, "tierscope"), (FLOOR, "floor")]
-    runs = [*both, *both, (PYDARSHAN, "pydarshan"), *both, *both]
-    for what, kind in runs:
+    peer = [(PYDARSHAN, "pydarshan")]
+    if not results.has_peer("darshan", PYDARSHAN):
+        peer = []
+    for what, kind in [*both, *both, *peer, *both, *both]:
         progress("parsing", f"{case}, {what}")
         try:
             sample = run_python("parse_log.py", kind, log)

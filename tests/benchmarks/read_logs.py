@@ -22,7 +22,7 @@ def write(folder: Path, n_logs: int) -> dict:
     Each has records of single ranks and shared ones, STDIO and MPI-IO.
     """
     from tierscope.trace.darshan.module_records import MPIIO_RECORD, STDIO_RECORD
-    from tierscope.trace.log_writer import write_any_log
+    from tierscope.trace.log_writer import write_log
     from tierscope.trace.posix_records import POSIX_RECORD
 
     generator, n_bytes = np.random.default_rng(1), 0
@@ -42,7 +42,7 @@ def write(folder: Path, n_logs: int) -> dict:
         mpi["id"], mpi["rank"], mpi["MPIIO_COLL_OPENS"] = ids[0], -1, 4
         paths = [f"/scratch/project/job-{job}/part-{i:05d}" for i in range(N_FILES)]
         paths += ["<STDOUT>", "<STDERR>"]
-        write_any_log(
+        write_log(
             folder / f"user_app_id{job}_1.darshan",
             {"POSIX": posix, "STDIO": stdio, "MPI-IO": mpi},
             dict(zip(ids.tolist(), paths, strict=True)),

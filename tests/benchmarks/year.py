@@ -45,8 +45,8 @@ def measure(small: bool = False) -> Results:
     for what in KINDS:
         if what == JOB_STATS and n_logs > MOST_OF_JOB_STATS:
             results.skip(what, f"it is measured up to {MOST_OF_JOB_STATS} logs.")
-            continue
-        _measure(results, case, what, folder, n_logs)
+        elif what != JOB_STATS or results.has_peer("darshan", what):
+            _measure(results, case, what, folder, n_logs)
     results.compare(case, ANALYSE, READ, at_most=1.5)
     of_processor = f"{PROCESSOR}, {ANALYSE}", f"{PROCESSOR}, {READ}"
     results.compare(case, *of_processor, at_most=1.5)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from tierscope.trace.darshan.module_records import MPIIO_RECORD, STDIO_RECORD
-from tierscope.trace.log_writer import write_any_log
+from tierscope.trace.log_writer import write_log
 from tierscope.trace.posix_records import POSIX_RECORD
 
 N_RECORDS = 40
@@ -119,7 +119,7 @@ def share(records: np.ndarray, n_processes: int, draw: np.random.Generator) -> N
         record["POSIX_F_VARIANCE_RANK_TIME"] = times_s.var()
 
 
-def write_log(folder: Path, job: Job, pid: int, draw: np.random.Generator) -> None:
+def write_job_log(folder: Path, job: Job, pid: int, draw: np.random.Generator) -> None:
     """Write a log of a job, or of one of its processes."""
     records = records_of(job, draw)
     place = PLACES[int(draw.integers(len(PLACES)))]
@@ -128,7 +128,7 @@ def write_log(folder: Path, job: Job, pid: int, draw: np.random.Generator) -> No
     names = {one: f"{parent}/part-{i:05d}" for i, one in enumerate(ids)}
     path = job.path(folder, pid)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_any_log(
+    write_log(
         path,
         records,
         names | {1: "<STDOUT>", 2: "<STDERR>"},
@@ -151,7 +151,7 @@ def write_some(folder: Path, first: int, n_logs: int) -> None:
     serial = make_job(first + N_PARALLEL, draw, is_serial=True)
     logs += [(serial, 4000 + one) for one in range(N_OWN)]
     for job, pid in logs[:n_logs]:
-        write_log(folder, job, pid, draw)
+        write_job_log(folder, job, pid, draw)
 
 
 def write_logs(folder: Path, n_logs: int, n_workers: int) -> int:

@@ -8,7 +8,6 @@ import os
 import re
 from pathlib import Path
 
-import darshan
 import pytest
 from darshan_sites import (
     CONFIG,
@@ -19,6 +18,7 @@ from darshan_sites import (
     run_folder,
     run_json,
 )
+from tierscope.trace.log import read_any_log
 
 LIBRARY = os.environ.get("TIERSCOPE_DARSHAN")
 
@@ -53,10 +53,9 @@ def test_runs_are_traced_by_it_and_audits_pass(real, scenario):
     assert re.fullmatch(r"3\.\d+\.\d+.*", tracer["version"])
     folder = run_folder(real, scenario)
     assert json.loads((folder / "audit.json").read_text())["passed"]
-    report = darshan.DarshanReport(str(folder / "log.darshan"), read_all=False)
-    job = report.metadata["job"]
-    assert job["nprocs"] == run_json(real, scenario)["n_processes"] == 2
-    assert re.fullmatch(r"3\.\d+\.\d+.*", job["metadata"]["lib_ver"])
+    log = read_any_log(folder / "log.darshan")
+    assert log.n_processes == run_json(real, scenario)["n_processes"] == 2
+    assert re.fullmatch(r"3\.\d+\.\d+.*", log.metadata["lib_ver"])
 
 
 @pytest.mark.parametrize("scenario", [POSIX, TENSORFLOW])

@@ -47,15 +47,15 @@ def main(spools: Path, n_processes: int, start_s: int) -> None:
         names |= dict(zip(parts[-1]["id"].tolist(), paths[:limit], strict=True))
     write_log(
         log,
-        merge_records(np.concatenate(parts), np.concatenate(origins)),
+        {"POSIX": merge_records(np.concatenate(parts), np.concatenate(origins))},
         names,
         n_processes=n_processes,
         exe="run_benchmark.py",
         mounts={"/": "ext4"},
-        start_time_s=start_s,
-        end_time_s=int(time.time()),
+        started_s=start_s,
+        ended_s=int(time.time()),
         metadata={"lib_ver": "stand-in"},
-        partial=partial,
+        partial=["POSIX"] if partial else [],
     )
     if fault == "truncated":
         log.write_bytes(log.read_bytes()[:-40])

@@ -3,7 +3,6 @@
 import copy
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 import warm_python
 import yaml
 from integration.launches import Launch
+from native import native_libraries
 from shared import made_once
 
 ROOT = Path(__file__).parents[2]
@@ -27,15 +27,10 @@ COMPILED_LOOPS = [
 PARTS = ("Snakefile", "workflow", "config", "profiles", "resources", "environment.yml")
 
 
-def compile_libraries(folder: Path) -> None:
-    """Compile the libraries as the start of a launch does."""
-    output = f"OUTPUT={folder / platform.machine()}"
-    make = ["make", "--silent", "-C", ROOT / "workflow" / "native", output]
-    subprocess.run(make, check=True)
-
-
 class Project:
     """A working copy of the project and the commands a user types in it."""
+
+    _start = staticmethod(warm_python.start)
 
     def __init__(self, folder: Path, profile: str = "local"):
         self.folder, self.profile = folder, profile
@@ -58,8 +53,7 @@ class Project:
             (folder / part).symlink_to(ROOT / part)
         for profile in (folder / "profiles").iterdir():
             (folder / profile.name).symlink_to(f"profiles/{profile.name}")
-        native = made_once("native", compile_libraries)
-        shutil.copytree(native, folder / "results" / "native")
+        shutil.copytree(native_libraries(), folder / "results" / "native")
         shutil.copy(DATA / "tiny.yaml", folder / "config")
         shutil.copy(DATA / "tiny-system.yaml", folder / TINY_SYSTEM)
 
@@ -114,7 +108,7 @@ class Project:
     def start(self, *arguments: str, **options: str) -> subprocess.Popen:
         """Start snakemake on the tiny experiment in a session of its own."""
         command = self.command(*arguments, **options)
-        return warm_python.start(command, self.folder, self.environment)
+        return self._start(command, self.folder, self.environment)
 
     def snakemake(self, *arguments: str, expect: int = 0, **options: str) -> str:
         """Run snakemake on the tiny experiment and return what it printed."""

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import sessions
+import warm_python
 from sessions import HANG_S, processes_in
 
 FAULTS = Path(__file__).parents[1] / "faults"
@@ -155,8 +156,9 @@ def hold(project, rank: int, cache_rate_percent: int) -> None:
 
 
 def let_go(project) -> None:
-    """Let the rank go on that was held."""
+    """Let the rank go on that was held, and start others without the fault."""
     (project.folder / "hold").unlink()
+    project.environment = warm_python.installed_environment()
 
 
 def wait_for_text(stream, text: str) -> list[str]:

@@ -19,11 +19,11 @@ import pandas as pd
 import sessions
 from audit_run import read_program_evidence
 from descriptions import describe_scenario
-from integration.conftest import ROOT, compile_libraries
+from integration.conftest import ROOT
 from integration.launches import wait_until_idle
 from list_dataset import list_dataset
+from native import native_libraries
 from sessions import HANG_S
-from shared import made_once
 from tierscope.audit.program import ProgramEvidence, audit_program, statements
 from tierscope.core.description import Run
 from tierscope.policies import kind_of
@@ -156,7 +156,6 @@ class Programs:
 
     def command(self, command: list[str], *points: str, minutes: int = 2) -> list[str]:
         """Return what launches a command at points, as rule `run_benchmark` does."""
-        native = made_once("native", compile_libraries)
         mpi = self.launcher or str(Path(sys.executable).with_name("mpiexec"))
         if not self.launcher and self.n_nodes * self.per_node == 1:
             mpi = ONE_PROCESS
@@ -173,7 +172,7 @@ class Programs:
             "--minutes": minutes,
             "--staging": self.staging,
             "--runs": self.runs,
-            "--native": native,
+            "--native": native_libraries(),
         }
         words = [sys.executable, SCRIPTS / "launch.py"]
         words += itertools.chain(*launch.items())

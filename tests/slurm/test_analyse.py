@@ -17,7 +17,7 @@ from tierscope.logs.jobs import JOB_TABLES
 
 HERE = Path(__file__).parent
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
-YEARS = range(2020, 2025)
+YEARS = range(2020, 2023)
 YEAR_S = 365.25 * 86_400
 TIERS = {"gfs": "/gfs"}
 
@@ -30,8 +30,7 @@ class AnalysisProject(Project):
         super().__init__(folder, "slurm")
         self.cluster = cluster
         path = f"{Path(sys.executable).parent}{os.pathsep}{cluster.environment['PATH']}"
-        own = {"PATH": path} | holding_readers(folder)
-        self.environment = cluster.environment | own
+        self.environment = cluster.environment | {"PATH": path}
 
     def command(self, *arguments, **options):
         """Return the command line, with frequent status checks."""
@@ -45,7 +44,7 @@ class AnalysisProject(Project):
 
 
 def write_logs(folder):
-    """Write logs of five years: a job each, and one that goes over a new year."""
+    """Write logs of three years: a job each, and one that goes over a new year."""
     for year in YEARS:
         started_s = (year - 1970) * YEAR_S
         name = f"anna_train_id{year}_7-1-10-1_1.darshan"
@@ -75,7 +74,10 @@ def test_chunks_are_jobs_and_survive_a_lost_node_and_a_killed_start(
     config["log_timeout_s"] = 30.5
     (project.folder / "years.yaml").write_text(yaml.safe_dump(config))
     (project.folder / "hold").touch()
+    given = project.environment
+    project.environment = given | holding_readers(project.folder)
     running = project.start("analyse", config="years.yaml")
+    project.environment = given
     try:
         assert wait_until(lambda: len(project.nodes_in_use()) >= 2)
         node = project.nodes_in_use()[0]
@@ -91,7 +93,7 @@ def test_chunks_are_jobs_and_survive_a_lost_node_and_a_killed_start(
         sessions.end_all()
         left = [job.id for job in slurm_cluster.jobs() if job.state not in ENDED]
         slurm_cluster.cancel(*left)
-    assert "7 of 7 logs can be used. Jobs: 6." in output
+    assert "5 of 5 logs can be used. Jobs: 4." in output
     assert sum("read_chunk" in job.comment for job in slurm_cluster.jobs()) >= len(
         YEARS
     )

@@ -14,9 +14,10 @@ from slurm.cluster import MARK, free_ports
 from slurm.test_sweep import SlurmProject
 
 N_FILES, N_NODES, N_RANKS, RATES = 48, 3, 6, [50, 100]
-N_EPOCHS = 2 * len(RATES)  # of all runs
 POLICIES = ["pinning", "monarch"]
-# Where there is a file `hold`, the second run stops in the middle of its second epoch.
+N_RUNS = len(RATES) * len(POLICIES)
+N_EPOCHS = 2 * N_RUNS  # of all runs
+# A file `hold` names the run that stops in the middle of its second epoch.
 PROGRAM = """\
 import os, random, sys, time
 root = sys.argv[1]
@@ -24,7 +25,8 @@ rank, size = (int(os.environ[n]) for n in ("SLURM_PROCID", "SLURM_NTASKS"))
 names = sorted(os.listdir(root))
 with open(f"began-{rank}", "a") as began:
     began.write(".")
-holds = os.path.exists("hold") and os.path.getsize(f"began-{rank}") == 2
+n_begun = os.path.getsize(f"began-{rank}")
+holds = os.path.exists("hold") and open("hold").read() == str(n_begun)
 for epoch in range(2):
     try:
         open(f"{root}/.tierscope-epoch-{epoch}")
@@ -40,11 +42,10 @@ for epoch in range(2):
 
 
 class SweptProgram(SlurmProject):
-    """A project that sweeps the program over two cache rates."""
+    """A project that sweeps the program over policies and cache rates."""
 
-    def __init__(self, folder: Path, cluster, policy: str, **job):
+    def __init__(self, folder: Path, cluster, *policies: str, rates=RATES, **job):
         super().__init__(folder, cluster)
-        self.policy = policy
         self.change(TINY_SYSTEM, {"n_nodes": N_NODES, "processes_per_node": 2})
         self.change_job(**job)
         (folder / "data").mkdir()
@@ -54,7 +55,7 @@ class SweptProgram(SlurmProject):
         (folder / "program.py").write_text(PROGRAM)
         scenario = {"dataset": "mine", "n_osts": 0, "loader": "program"}
         swept = {name: [scenario[name[:-1]]] for name in ("datasets", "loaders")}
-        swept |= {"n_osts": [0], "policies": [policy], "repetitions": 1}
+        swept |= {"n_osts": [0], "policies": [*policies], "repetitions": 1}
         loader = {
             "command": ["python", "program.py", "{dataset}"],
             "minutes": 5,
@@ -63,8 +64,11 @@ class SweptProgram(SlurmProject):
         sections = {
             "loader": loader,
             "datasets": {"mine": {"path": "data"}},
-            "sweep": swept | {"cache_rates_percent": RATES},
-            "figures": {"scenario": scenario | {"policy": policy}, "methods": ["rule"]},
+            "sweep": swept | {"cache_rates_percent": rates},
+            "figures": {
+                "scenario": scenario | {"policy": policies[0]},
+                "methods": ["rule"],
+            },
         }
         self.change("config/tiny.yaml", sections)
 
@@ -72,13 +76,14 @@ class SweptProgram(SlurmProject):
         """Return a table of all runs."""
         return pd.read_parquet(self.path("tables", f"{name}.parquet"))
 
-    def opens(self, rate: int) -> dict[tuple, int]:
+    def opens(self, policy: str, rate: int) -> dict[tuple, int]:
         """Return how often ranks opened files in the run at a cache rate.
 
         With a policy that copies while the program runs, tiers differ from run to run.
         """
-        (path,) = self.path("runs").glob(f"*/cache-{rate:03d}/*/opens.parquet")
-        keys = ["tier"] * (self.policy == "pinning") + ["rank", "epoch", "file_id"]
+        pattern = f"*-{policy}-*/cache-{rate:03d}/*/opens.parquet"
+        (path,) = self.path("runs").glob(pattern)
+        keys = ["tier"] * (policy == "pinning") + ["rank", "epoch", "file_id"]
         return pd.read_parquet(path).groupby(keys)["opens"].sum().to_dict()
 
     def nodes_in_memory(self) -> list[str]:
@@ -92,11 +97,11 @@ class SweptProgram(SlurmProject):
         assert not [*self.path("staging").rglob("*")]
 
 
-@pytest.fixture(scope="module", params=POLICIES)
-def swept(request, tmp_path_factory, slurm_cluster):
-    """Return a project with runs of the program at two cache rates."""
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory, slurm_cluster):
+    """Return a project with runs of the program, two by each policy."""
     folder = tmp_path_factory.mktemp("program")
-    project = SweptProgram(folder, slurm_cluster, request.param)
+    project = SweptProgram(folder, slurm_cluster, *POLICIES)
     names = ("io_time", "statements", "epochs")
     project.snakemake(*(f"results/tiny/tables/{name}.parquet" for name in names))
     return project
@@ -104,7 +109,7 @@ def swept(request, tmp_path_factory, slurm_cluster):
 
 def test_each_node_has_an_lfs_a_table_and_a_keeper_of_its_own(swept):
     runs = swept.runs()
-    assert len({run["scheduler_job"] for run in runs}) == len(RATES)
+    assert len({run["scheduler_job"] for run in runs}) == len(runs) == N_RUNS
     for run in runs:
         assert len(set(run["hosts"])) == N_NODES
         assert len(run["tier_roots"]["lfs"]) == N_NODES
@@ -117,15 +122,17 @@ def test_every_epoch_reads_every_file_once_from_the_decided_tier(swept):
     statements = swept.table("statements")
     wanted = ("tier", "seen", "epochs", "cover", "once", "whole")
     answers = statements[statements["statement"].isin(wanted)]["answer"]
-    assert len(answers) == 3 * len(RATES) + 3 * N_EPOCHS
+    assert len(answers) == 3 * N_RUNS + 3 * N_EPOCHS
     assert set(answers) == {"yes"}
-    if swept.policy == "pinning":
-        (run,) = (
-            run for run in swept.runs() if run["point"]["cache_rate_percent"] < 99
-        )
-        held = set(run["observed"]["lfs_files"])
-        opens = [tier for tier, _, epoch, _ in swept.opens(50) if epoch == 1]
-        assert held == {opens.count("lfs")} == {N_FILES - opens.count("gfs")}
+    (run,) = (
+        run
+        for run in swept.runs()
+        if run["point"]["cache_rate_percent"] == 50
+        and run["scenario"]["policy"] == "pinning"
+    )
+    held = set(run["observed"]["lfs_files"])
+    opens = [tier for tier, _, epoch, _ in swept.opens("pinning", 50) if epoch == 1]
+    assert held == {opens.count("lfs")} == {N_FILES - opens.count("gfs")}
 
 
 def test_io_time_has_every_rank_and_epoch(swept):
@@ -173,35 +180,34 @@ def run_again_by_the_cluster(project, running, job, ranks):
 
 
 @pytest.mark.parametrize(
-    ("swept", "run_again", "retries"),
-    [
-        ("monarch", run_again_by_the_next_start, 0),
-        ("monarch", run_again_by_the_cluster, 1),
-    ],
+    ("run_again", "retries", "rates"),
+    [(run_again_by_the_next_start, 0, RATES), (run_again_by_the_cluster, 1, [50])],
     ids=["next start", "requeue"],
-    indirect=["swept"],
 )
 def test_sweep_of_which_a_node_goes_down_ends_with_equal_counts(
-    swept, tmp_path, run_again, retries
+    swept, tmp_path, run_again, retries, rates
 ):
+    """The last run is the one that loses a node."""
     folder, cluster = tmp_path / "project", swept.cluster
-    project = SweptProgram(folder, cluster, swept.policy, retries=retries)
-    (folder / "hold").touch()
+    project = SweptProgram(folder, cluster, "monarch", rates=rates, retries=retries)
+    (folder / "hold").write_text(str(len(rates)))
     running = project.start("audits")
     project.wait_until(lambda: len([*folder.glob("reached-*")]) == N_RANKS, running)
     (job,) = (job for job in project.active_jobs() if job.state == "RUNNING")
     nodes = cluster.run("scontrol", "show", "hostnames", job.nodes).split()
     assert project.nodes_in_memory() == nodes
     assert len([*folder.glob("scratch/lfs-*/*/node-*")]) == N_NODES
-    (first,), ranks = project.runs(), set(project.ranks())
+    before, ranks = project.runs(), set(project.ranks())
+    assert len(before) == len(rates) - 1
     cluster.set_down(nodes[-1])  # another one than that of the job's script
     try:
         run_again(project, running, job, ranks)
     finally:
         cluster.resume(nodes[-1])
-    assert first in project.runs()
-    assert project.rates() == RATES
-    assert [project.opens(rate) for rate in RATES] == [*map(swept.opens, RATES)]
+    assert [run for run in project.runs() if run in before] == before
+    assert project.rates() == rates
+    for rate in rates:
+        assert project.opens("monarch", rate) == swept.opens("monarch", rate)
     project.assert_nothing_left()
 
 

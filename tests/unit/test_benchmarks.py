@@ -119,6 +119,13 @@ def test_no_samples_are_refused():
         measured().add(CASE, FLOOR, [])
 
 
+def test_peer_that_is_not_installed_is_left_out():
+    results = measured(tierscope=[1])
+    assert results.has_peer("numpy", "numpy")
+    assert not results.has_peer("no-such-package", PEER)
+    assert results.skipped == [f"{PEER}: no-such-package is not installed"]
+
+
 def test_goal_with_a_peer_left_out_is_said_to_be_not_measured():
     results = measured(tierscope=[1])
     results.skip(PEER, "not installed")

@@ -1,16 +1,21 @@
 """The laws of the package: rooms of few modules, imports that go down, no circles.
 
 And what is said is said by one function, which no broken stream disturbs. No text is in
-the encoding of the locale.
+the encoding of the locale, and no sum of floats depends on the version of Python.
 """
 
 import ast
+import re
+import sys
+import tomllib
 from collections import Counter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "workflow" / "scripts" / "tierscope"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "workflow" / "scripts" / "tierscope"
 MOST_MODULES = 15  # of one room, its sub-rooms apart
 _GROUND = {"core", "data"}
 _STORAGE = {*_GROUND, "policies", "storage"}
@@ -91,6 +96,36 @@ def test_no_room_is_crowded():
     )
     crowded = {room.name: n for room, n in rooms.items() if n > MOST_MODULES}
     assert crowded == {}
+
+
+def packages_imported():
+    """Return the packages of others that modules import, and where."""
+    found = {}
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                found[node.module.partition(".")[0]] = name
+            elif isinstance(node, ast.Import):
+                found |= {one.name.partition(".")[0]: name for one in node.names}
+    ours = {"tierscope", "epoch_hook", *sys.stdlib_module_names}
+    return {package: found[package] for package in found.keys() - ours}
+
+
+def test_package_imports_what_it_depends_on():
+    """Not what only tests depend on; torch is the user's."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = {one.partition("==")[0] for one in project["project"]["dependencies"]}
+    wanted |= {"torch"}
+    made_by = {
+        package: {one.lower().replace("_", "-") for one in distributions}
+        for package, distributions in packages_distributions().items()
+    }
+    others = [
+        f"{where} imports {package}"
+        for package, where in packages_imported().items()
+        if not wanted & made_by.get(package, {package})
+    ]
+    assert others == []
 
 
 # ---- Words
@@ -247,5 +282,98 @@ def test_no_text_is_in_the_encoding_of_the_locale():
         f"{path.relative_to(workflow)}:{line}"
         for path in sorted(paths)
         for line in texts_of_the_locale(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert found == []
+
+
+# ---- Sums
+
+_WHOLE = re.compile(
+    r"_?(n_\w+(?<!_s)|is_\w+|(\w+_)?(bytes|sizes?|ns)|len|int|bool|count)"
+)
+
+
+def sums_of_floats(tree):
+    """Yield the lines at which `sum` may add floats, unless it plainly does not.
+
+    From Python 3.12 on it compensates, so they are for `math.fsum` and numpy.
+    """
+    nodes = list(ast.walk(tree))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    given = {id(one.func): [*one.args, *one.keywords] for one in calls}
+    for node in nodes:
+        if not isinstance(node, ast.Name) or node.id != "sum":
+            continue
+        if not all(map(is_whole, given.get(id(node), [node]))):
+            yield node.lineno
+
+
+def is_whole(node):
+    """Return whether form and names of an expression say whole numbers, or a bool."""
+    match node:
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.BinOp(op=ast.LShift()):
+            return True
+        case ast.BinOp(op=ast.Div() | ast.Pow()):
+            return False
+        case ast.BinOp(left=one, right=other) | ast.BoolOp(values=[one, other]):
+            return is_whole(one) and is_whole(other)
+        case ast.GeneratorExp(elt=inner) | ast.ListComp(elt=inner):
+            return is_whole(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr="tolist")):
+            return is_whole(inner)
+        case ast.Call(func=ast.Name("map") | ast.Attribute(attr="map"), args=args):
+            return is_whole(args[0])
+        case ast.Call(func=inner):
+            return is_whole(inner)
+        case ast.Subscript(value=holder, slice=key):
+            return is_whole(key if isinstance(key, ast.Constant) else holder)
+        case ast.Name(name) | ast.Attribute(attr=name) | ast.Constant(str(name)):
+            return _WHOLE.fullmatch(name) is not None
+        case ast.Constant(value):
+            return isinstance(value, int)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("code", "is_found"),
+    [
+        ("sum(times_s)", True),
+        ("sum(numbers)", True),
+        ("sum(one for one in rows)", True),
+        ("sum(n / 2 for n in rows)", True),
+        ("sum(n_files * time_s for time_s in rows)", True),
+        ("sum(n_bytes_per_s)", True),
+        ("sum(row['time_s'] for row in sizes)", True),
+        ("sum(n_files, 0.0)", True),
+        ("sum((one.n_bytes for one in rows), start=0.5)", True),
+        ("sorted(rows, key=sum)", True),
+        ("add_up = sum", True),
+        ("math.fsum(times_s)", False),
+        ("times_s.sum()", False),
+        ("sum(one.n_bytes for one in rows)", False),
+        ("sum(row['size_bytes'] or 0 for row in rows)", False),
+        ("sum(n_files * file_size_bytes + 1 for n_files in rows)", False),
+        ("sum(map(len, rows))", False),
+        ("sum(one is None for one in rows)", False),
+        ("sum(int(one) for one in rows)", False),
+    ],
+)
+def test_sum_of_what_is_not_plainly_whole_is_found(code, is_found):
+    assert bool(list(sums_of_floats(ast.parse(code)))) == is_found
+
+
+def test_no_sum_of_floats_depends_on_the_version_of_python():
+    """Rules add up nothing: they are no Python that can be parsed."""
+    workflow = SCRIPTS.parent
+    found = [
+        f"{path.relative_to(workflow)}:{line}"
+        for path in [*SCRIPTS.rglob("*.py"), *workflow.glob("plugins/*/src/**/*.py")]
+        for line in sums_of_floats(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    rules = [workflow / "Snakefile", *workflow.glob("rules/*.smk")]
+    found += [
+        one.name
+        for one in rules
+        if re.search(r"(?<!\.)\bsum[(,)]", one.read_text("utf-8"))
     ]
     assert found == []

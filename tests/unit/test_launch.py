@@ -13,6 +13,7 @@ from pathlib import Path
 
 import launch
 import pytest
+import sessions
 from launch import move_finished
 from sessions import HANG_S
 
@@ -65,11 +66,10 @@ class Site:
 
     def start(self, command, **environment):
         """Start a launch."""
-        child = subprocess.Popen(
+        child = sessions.start(
             command,
-            cwd=self.folder,
+            self.folder,
             env={**os.environ, **environment},
-            start_new_session=True,
             stdout=subprocess.PIPE,
             text=True,
         )

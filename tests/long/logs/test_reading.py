@@ -115,7 +115,6 @@ def test_a_worker_that_dies_costs_one_log(tmp_path, monkeypatch):
 
 
 def test_names_of_thousands_of_bytes_are_read(tmp_path):
-    """libdarshan-util has room for 4,096."""
     records = np.zeros(20, POSIX_RECORD)
     records["id"] = np.arange(20)
     records["POSIX_READS"] = records["POSIX_F_READ_TIME"] = 1

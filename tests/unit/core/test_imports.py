@@ -1,6 +1,7 @@
 """What a script imports is what Python would import."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -117,8 +118,10 @@ def test_circles_end(package):
     assert found[1:] == ["tierscope/one.py", "tierscope/two.py"]
 
 
+@cache
 def parsed_imports(path):
-    """Yield the files of ours that a file imports, by all nodes of its syntax."""
+    """Return the files of ours that a file imports, by all nodes of its syntax."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.Import):
@@ -134,7 +137,8 @@ def parsed_imports(path):
                 path = SCRIPTS.joinpath(*parts[:end])
                 for file in (path.with_suffix(".py"), path / "__init__.py"):
                     if file.is_file():
-                        yield file
+                        found.append(file)
+    return found
 
 
 @pytest.mark.parametrize(

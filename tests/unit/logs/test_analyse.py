@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from job_logs import write_job_log
 from tierscope.core.validation import ConfigError
 from tierscope.logs.analyse import analyse
 
@@ -25,3 +26,12 @@ def test_folder_to_keep_must_be_a_path(tmp_path):
     (tmp_path / "a.darshan").write_text("")
     with pytest.raises(ConfigError, match="keep: got 5, expected a path"):
         analyse(tmp_path, keep=5)
+
+
+def test_bytes_of_mapped_files_are_missing_where_no_log_tells_them(tmp_path):
+    """Darshan itself counts mappings only."""
+    rows = [("POSIX", 0, "/gfs/a", {"opens": 1, "MMAPS": 3})]
+    write_job_log(tmp_path / "anna_train_id7.darshan", rows)
+    logs = analyse(tmp_path, {"gfs": "/gfs"})["logs"]
+    assert logs["n_mappings"].tolist() == [3]
+    assert logs["mapped_bytes"].isna().tolist() == [True]

@@ -286,7 +286,6 @@ def test_another_form_of_summaries_has_another_number(tmp_path):
         "n_shared_records",
         "other_folders",
         "partial",
-        "reader",
         "root_folders",
         "started_s",
         "uid",

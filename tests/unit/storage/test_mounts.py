@@ -2,7 +2,9 @@ import os
 import shutil
 
 import pytest
-from tierscope.storage.mounts import Mount, mount_of
+from tierscope.core.words import as_bytes
+from tierscope.storage import mounts
+from tierscope.storage.mounts import Mount, mount_of, mount_table
 
 TEXT = r"""
 22 1 254:0 / / rw,relatime - ext4 /dev/vda rw,errors=remount-ro
@@ -59,3 +61,12 @@ def test_kernels_own_list_is_read():
     status = os.stat("/proc")
     assert found.device == (os.major(status.st_dev), os.minor(status.st_dev))
     assert shutil.disk_usage(mount_of(__file__).point).total > 0
+
+
+def test_mount_points_are_bytes_that_only_blanks_separate(monkeypatch):
+    """Python takes a space of Unicode for a blank, too."""
+    points = [b"/\xe9t\xe9", b"/a\xc2\xa0b", b"/\xe2\x80\xa8", b"/my\\040disk"]
+    lines = b"".join(b"none %b xfs rw 0 0\n" % point for point in points)
+    monkeypatch.setattr(mounts.Path, "read_bytes", lambda path: lines)
+    assert [as_bytes(point) for point in mount_table()] == points
+    assert set(mount_table().values()) == {"xfs"}

@@ -231,6 +231,12 @@ def test_row_holds_the_slowest_client_and_the_mean_call(one_clock, time_s):
     assert (checked["operations"], checked["bytes"], checked["n_clients"]) == (2, 20, 2)
 
 
+def test_mean_call_is_exact_on_every_version_of_python():
+    timings = [Timing(0.0, 0.1, 0.1, 1, 10)] * 10
+    row = probe_row(Probe("gfs_open", "gfs", "open", 10, 1), 1, timings, False)
+    assert row["mean_call_s"] == 0.1  # with sum it is 0.09999999999999999 on 3.11
+
+
 class TestModel:
     """Twelve files of two read calls, four processes; nothing is scaled."""
 

@@ -1,138 +1,174 @@
-"""Writing logs of any job: PyDarshan reads what was written."""
+"""Written logs hold what Darshan's own library wrote; PyDarshan reads them."""
 
-import importlib.util
-from pathlib import Path
+import tracemalloc
 
-import darshan
 import numpy as np
 import pytest
-from darshan.backend import cffi_backend
-from tierscope.core.validation import ConfigError
-from tierscope.trace.darshan.module_records import (
-    MPIIO_RECORD,
-    RECORD_TYPES,
-    STDIO_RECORD,
-)
-from tierscope.trace.log_writer import libdarshan_util, write_any_log
+from golden_logs import FOLDER, GOLDEN, job, records
+from hypothesis import given
+from hypothesis import strategies as st
+from tierscope.core.words import as_bytes, as_text
+from tierscope.trace.darshan.container import open_container
+from tierscope.trace.darshan.module_records import RECORD_TYPES, STDIO_RECORD
+from tierscope.trace.darshan.names import read_names
+from tierscope.trace.log_writer import write_log
 from tierscope.trace.posix_records import POSIX_RECORD
-from tierscope.trace.tracer import BuiltinTracer
 
-RECORD_OF = {"POSIX": POSIX_RECORD, "STDIO": STDIO_RECORD, "MPI-IO": MPIIO_RECORD}
+CURRENT = {name: versions[max(versions)] for name, versions in RECORD_TYPES.items()}
 
 
 @pytest.fixture
 def write(tmp_path):
-    """Return a function that writes a log of two processes."""
+    """Return a function that writes a log."""
 
-    def write_records(records, names, **options):
+    def write_records(of_modules, names, **facts):
         path = tmp_path / "job.darshan"
-        write_any_log(
-            path,
-            records,
-            names,
-            n_processes=2,
-            exe="./simulate in.nml",
-            mounts={"/scratch": "lustre"},
-            started_s=1_700_000_000.25,
-            ended_s=1_700_000_060.5,
-            uid=1001,
-            job_id=4242,
-            **options,
-        )
+        write_log(path, of_modules, names, **job(**facts))
         return path
 
     return write_records
 
 
-def records_of(interface, ids, ranks, **columns):
-    """Return records of an interface with these columns."""
-    records = np.zeros(len(ids), RECORD_OF[interface])
-    records["id"], records["rank"] = ids, ranks
-    for name, values in columns.items():
-        records[name] = values
-    return records
+def content(path):
+    """Return all that a log holds; how it is packed may differ."""
+    log = open_container(path)
+    regions = [log.job_region, log.names_region, *log.regions]
+    parts = [b"".join(log.pieces(of, "")) if of.length else b"" for of in regions]
+    return (log.version, log.order, log.partial_flags, log.versions, *parts)
 
 
-def test_records_of_all_modules_are_read_by_pydarshan(write):
-    path = write(
-        {
-            "STDIO": records_of("STDIO", [3], [0], STDIO_FDOPENS=1, STDIO_OPENS=2),
-            "POSIX": records_of(
-                "POSIX",
-                [1, 2],
-                [0, -1],
-                POSIX_SLOWEST_RANK=[0, 1],
-                POSIX_F_VARIANCE_RANK_TIME=[0.0, 0.25],
-            ),
-            "MPI-IO": records_of("MPI-IO", [2], [-1], MPIIO_COLL_OPENS=2),
-        },
-        {1: "/scratch/a", 2: "/scratch/b", 3: "<STDIN>"},
+def records_of_pydarshan(backend, log, interface):
+    """Return the records that PyDarshan reads, as tuples of our layout."""
+    found = []
+    while record := backend.log_get_record(log, interface, "numpy"):
+        numbers = record["counters"].tolist(), record["fcounters"].tolist()
+        found.append((record["id"], record["rank"], *numbers[0], *numbers[1]))
+    return found
+
+
+# As Darshan
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_log_holds_byte_for_byte_what_darshan_wrote(write, name):
+    of_modules, names, facts = GOLDEN[name]
+    assert content(write(of_modules, names, **facts)) == content(
+        FOLDER / f"{name}.darshan"
     )
-    report = darshan.DarshanReport(str(path), read_all=True)
-    posix = report.records["POSIX"].to_df()
-    assert posix["counters"]["rank"].tolist() == [0, -1]
-    assert posix["counters"]["POSIX_SLOWEST_RANK"].tolist() == [0, 1]
-    assert posix["fcounters"]["POSIX_F_VARIANCE_RANK_TIME"].tolist() == [0, 0.25]
-    stdio = report.records["STDIO"].to_df()["counters"]
-    assert stdio[["STDIO_OPENS", "STDIO_FDOPENS"]].values.tolist() == [[2, 1]]
-    assert report.records["MPI-IO"].to_df()["counters"]["MPIIO_COLL_OPENS"][0] == 2
-    assert report.name_records == {1: "/scratch/a", 2: "/scratch/b", 3: "<STDIN>"}
 
 
-def test_job_is_the_one_given(write):
-    path = write({"STDIO": records_of("STDIO", [3], [0])}, {3: "<STDIN>"})
-    report = darshan.DarshanReport(str(path), read_all=False)
-    job = report.metadata["job"]
-    assert (job["uid"], job["jobid"], job["nprocs"]) == (1001, 4242, 2)
-    assert job["run_time"] == pytest.approx(60.25)
-    assert list(report.modules) == ["STDIO"]
+@pytest.mark.parametrize("name", sorted(GOLDEN.keys() - {"old-records"}))
+def test_pydarshan_reads_what_was_written(pydarshan, write, name):
+    of_modules, names, facts = GOLDEN[name]
+    path = write(of_modules, names, **facts)
+    backend = pydarshan.backend.cffi_backend
+    log = backend.log_open(str(path))
+    modules = backend.log_get_modules(log)
+    assert modules.keys() == {one for one, of in of_modules.items() if len(of)}
+    partial = {one for one, of in modules.items() if of["partial_flag"]}
+    assert partial == modules.keys() & facts.get("partial", [])
+    for interface in modules:
+        found = records_of_pydarshan(backend, log, interface)
+        assert found == of_modules[interface].tolist()
+    found = backend.log_get_job(log)
+    assert (found["uid"], found["jobid"]) == (1001, 4242)
+    assert found["nprocs"] == facts["n_processes"]
+    assert found["end_time_nsec"] == 500_000_000
 
 
-def test_modules_are_marked_as_partial_one_by_one(write):
-    records = {name: records_of(name, [1], [0]) for name in RECORD_OF}
-    path = write(records, {1: "/scratch/a"}, partial=["STDIO"])
-    modules = darshan.DarshanReport(str(path), read_all=False).modules
-    assert {name: bool(of["partial_flag"]) for name, of in modules.items()} == {
-        "POSIX": False,
-        "MPI-IO": False,
-        "STDIO": True,
-    }
+@pytest.mark.parametrize("n_bytes", [5003, 70_000])
+def test_name_of_any_length_is_read_by_pydarshan_and_by_us(pydarshan, write, n_bytes):
+    names = {1: "/a", 2: "/" + "x" * (n_bytes - 1), 3: "/b/" + "\u30c7" * n_bytes}
+    path = write({"POSIX": records("POSIX", [1, 2, 3])}, names)
+    report = pydarshan.DarshanReport(str(path), read_all=True)
+    assert report.name_records == names
+    assert report.metadata["exe"] == "python train.py"
+    assert report.mounts == [("/gfs", "lustre"), ("/", "ext4")]
+    assert report.records["POSIX"].to_df()["counters"]["id"].tolist() == [1, 2, 3]
+    found = read_names(open_container(path))
+    assert [found.path(i) for i in range(3)] == list(names.values())
 
 
-def test_record_without_a_name_is_written(write):
-    path = write({"POSIX": records_of("POSIX", [1, 2], [0, 0])}, {1: "/scratch/a"})
-    log = cffi_backend.log_open(str(path))  # a DarshanReport would omit it
-    ids = [cffi_backend.log_get_record(log, "POSIX")["id"] for _ in range(2)]
-    assert ids == [1, 2]
-    assert cffi_backend.log_get_record(log, "POSIX") is None
-    assert cffi_backend.log_get_name_records(log) == {1: "/scratch/a"}
+# Bytes
+
+PATHS = st.binary(min_size=1, max_size=6000).filter(lambda path: b"\0" not in path)
 
 
-def test_records_of_an_older_version_say_so(write):
-    old = np.zeros(1, RECORD_TYPES["POSIX"][3])
-    old["id"], old["POSIX_READS"] = 1, 7
-    path = write({"POSIX": old}, {1: "/scratch/a"})
-    report = darshan.DarshanReport(str(path), read_all=True)
-    assert report.modules["POSIX"]["ver"] == 3
-    assert report.records["POSIX"].to_df()["counters"]["POSIX_READS"].tolist() == [7]
+@given(
+    st.dictionaries(st.integers(0, (1 << 64) - 1), PATHS, min_size=1, max_size=50),
+    st.binary(max_size=3000),
+)
+def test_any_bytes_are_names_and_command_lines(tmp_path_factory, names, exe):
+    log = tmp_path_factory.getbasetemp() / "bytes.darshan"
+    as_texts = {id_: as_text(path) for id_, path in names.items()}
+    made = {"POSIX": records("POSIX", list(names))}
+    for given_names in (names, as_texts):
+        write_log(log, made, given_names, **job(exe=as_text(exe)))
+        container = open_container(log)
+        found = read_names(container)
+        paths = [found.raw_path(i) for i in range(len(found.ids))]
+        assert dict(zip(found.ids.tolist(), paths, strict=True)) == names
+        of_job = container.read_job()
+        cut = exe.replace(b"\n", b" ").replace(b"\0", b" ")[:2048].rstrip()
+        assert of_job.exe == cut.decode("utf-8", "backslashreplace")
+        assert of_job.mounts == {"/": "ext4", "/gfs": "lustre"}
+
+
+def test_mounts_are_bytes(write):
+    points = {b"/\xc3\xa9t\xc3\xa9", b"/\xe9", b"/a b", b"/\xc2\xa0"}
+    log = write({}, {}, mounts=dict.fromkeys(map(as_text, points), "xfs"))
+    found = open_container(log).read_job().mounts
+    assert set(map(as_bytes, found)) == points
+
+
+# Sizes
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_records_are_packed_a_few_at_a_time(write, step):
+    """Also those that are not one behind the other in memory."""
+    made = np.zeros(30_000, POSIX_RECORD)
+    made["id"] = np.arange(1, 30_001)
+    tracemalloc.start()
+    try:
+        path = write({"POSIX": made[::step]}, {})
+        assert tracemalloc.get_traced_memory()[1] < made.nbytes / 4
+    finally:
+        tracemalloc.stop()
+    parts = list(open_container(path).records("POSIX", POSIX_RECORD))
+    assert np.array_equal(np.concatenate(parts), made[::step])
+
+
+# Refusals
 
 
 @pytest.mark.parametrize(
-    ("records", "options", "reason"),
+    ("of_modules", "names", "facts", "reason"),
     [
-        ({"HDF5": np.zeros(1, STDIO_RECORD)}, {}, r"interfaces \['HDF5'\]"),
-        ({}, {"partial": ["LUSTRE"]}, r"interfaces \['LUSTRE'\]"),
-        ({"POSIX": np.zeros(1, STDIO_RECORD)}, {}, "for POSIX"),
+        ({"HDF5": np.zeros(1, STDIO_RECORD)}, {}, {}, r"interfaces \['HDF5'\]"),
+        ({}, {}, {"partial": ["LUSTRE"]}, r"interfaces \['LUSTRE'\]"),
+        ({"POSIX": np.zeros(1, STDIO_RECORD)}, {}, {}, "for POSIX"),
+        ({}, {1: b"/a\0b"}, {}, r"names: got b'/a\\x00b', expected a path without"),
+        ({}, {}, {"metadata": {"a": 1021 * "x"}}, "got 1024 bytes, expected fewer"),
     ],
 )
-def test_unknown_modules_are_refused(write, tmp_path, records, options, reason):
+def test_what_a_log_cannot_hold_is_refused(
+    write, tmp_path, of_modules, names, facts, reason
+):
     with pytest.raises(ValueError, match=reason):
-        write(records, {}, **options)
+        write(of_modules, names, **facts)
     assert not any(tmp_path.iterdir())
 
 
-def test_wheel_that_is_missing_is_named_before_the_ranks_start(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    libdarshan_util.cache_clear()
-    with pytest.raises(ConfigError, match=r"^darshan: got no such package in .*wheel"):
-        BuiltinTracer(Path("libtierscope_trace.so"), []).preload()
+def test_disk_without_room_is_an_error_that_names_the_log(write, tmp_path):
+    full = tmp_path / "full.darshan"
+    full.symlink_to("/dev/full")
+    older = write({}, {1: "/older"})
+    content_before = older.read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tierscope.core.files.secrets.token_hex", lambda _: "x")
+        full.rename(tmp_path / ".job.darshan.x")  # the temporary name
+        with pytest.raises(OSError, match=r"No space left on device: '.*/job.darshan'"):
+            write({}, {1: "/newer"})
+    assert list(tmp_path.iterdir()) == [older]
+    assert older.read_bytes() == content_before

@@ -298,13 +298,13 @@ def test_records_of_all_processes_together_are_refused(tmp_path):
     log = tmp_path / "log.darshan"
     write_log(
         log,
-        records,
+        {"POSIX": records},
         {1: "/gfs/data.ep0/a", 2: "/gfs/data.ep0/b"},
         n_processes=4,
         exe="python",
         mounts={},
-        start_time_s=1,
-        end_time_s=9,
+        started_s=1,
+        ended_s=9,
     )
     with pytest.raises(LogError, match="has 1 records shared by all processes"):
         check(log)

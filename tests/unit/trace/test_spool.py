@@ -10,7 +10,6 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-import darshan
 import numpy as np
 import pandas as pd
 import pytest
@@ -114,8 +113,8 @@ def write_log(traced, log, **changes):
         "n_processes": 1,
         "exe": "python",
         "mounts": {"/": "ext4"},
-        "start_time_s": 0,
-        "end_time_s": 1,
+        "started_s": 0,
+        "ended_s": 1,
     }
     write_log_from_spools(traced.spools, log, **arguments | changes)
     return log
@@ -496,6 +495,8 @@ def test_forked_child_counts_for_itself(run):
 def test_fork_while_threads_read(run):
     traced = run(
         """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python, of such a fork
         begin()
         stop = threading.Event()
         def work():
@@ -731,8 +732,6 @@ def test_log_of_two_ranks_is_read_back(run, tmp_path):
         [1, 1, 2, 1, 3, 1000],
         [1, 1, 3, 1, 3, 1000],
     ]
-    report = darshan.DarshanReport(str(log), read_all=True)
-    assert len(report.records["POSIX"].to_df()["counters"]) == 8
 
 
 def test_processes_of_one_rank_are_merged(run, tmp_path):

@@ -23,7 +23,7 @@ from tierscope.logs.traced.processes import (
 )
 from tierscope.storage.mounts import mount_of
 from tierscope.trace.log import read_posix
-from tierscope.trace.log_writer import write_any_log
+from tierscope.trace.log_writer import write_log
 from tierscope.trace.posix_records import START_TIMES
 from tierscope.trace.spool import read_spool
 
@@ -552,9 +552,9 @@ open(sys.argv[1]).read()
     def fill_the_disk(path, *arguments, **more):
         if f"-{processes[1].pid}_" in path.name:
             raise OSError(28, "No space left on device")
-        write_any_log(path, *arguments, **more)
+        write_log(path, *arguments, **more)
 
-    monkeypatch.setattr(f"{MODULE}.write_any_log", fill_the_disk)
+    monkeypatch.setattr(f"{MODULE}.write_log", fill_the_disk)
     written = write_process_logs(processes, tmp_path / "logs", CALL)
     (log,), (loss,), may_succeed, _ = written
     assert f"-{processes[0].pid}_" in log.name
@@ -562,20 +562,6 @@ open(sys.argv[1]).read()
     assert "No space left on device" in loss
     assert may_succeed
     assert list((tmp_path / "logs").iterdir()) == [log]
-
-
-def test_truncated_log_does_not_get_its_name(run, tmp_path, monkeypatch):
-    processes = read_processes(run("open(sys.argv[1]).read()"))
-
-    def write_half(path, *arguments, **more):
-        write_any_log(path, *arguments, **more)
-        os.truncate(path, path.stat().st_size // 2)
-
-    monkeypatch.setattr(f"{MODULE}.write_any_log", write_half)
-    logs, (loss,), *_ = write_process_logs(processes, tmp_path / "logs", CALL)
-    assert logs == []
-    assert "the log was not written completely" in loss
-    assert list((tmp_path / "logs").iterdir()) == []
 
 
 def test_run_of_a_benchmark_inside_is_its_own(run, tmp_path):

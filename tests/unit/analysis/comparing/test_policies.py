@@ -109,8 +109,8 @@ def _seconds():
     }
 
 
-@pytest.fixture
-def compared():
+@pytest.fixture(scope="module")
+def made():
     """Return the tables of none, pinning and monarch, two epochs and repetitions."""
     parts, copies = [], []
     for repetition in (0, 1):
@@ -140,6 +140,12 @@ def compared():
         check_table(totals, "policy_totals"),
         check_table(summarise(totals), "policy_summary"),
     )
+
+
+@pytest.fixture
+def compared(made):
+    """Return the tables for a test of its own, which may change them."""
+    return tuple(table.copy() for table in made)
 
 
 def of(table, policy, **keys):

@@ -216,4 +216,3 @@ def test_logs_say_who_read_them_and_what_they_lost():
     assert unknown["Mapped, not measured"].item() == "3 mappings (size unknown)"
     table = logs_table(tables_of(job_tables.exact_job())["logs"])
     assert table["Lost records of"].tolist() == ["none"]
-    assert table["Read by"].tolist() == ["tierscope"]

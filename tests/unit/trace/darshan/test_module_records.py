@@ -1,15 +1,15 @@
 """Layouts of module records are those of Darshan."""
 
 import pytest
-from darshan.backend import cffi_backend
 from tierscope.trace.darshan.module_records import RECORD_TYPES
 from tierscope.trace.posix_records import POSIX_RECORD
 
 
 @pytest.mark.parametrize("interface", ["POSIX", "STDIO", "MPI-IO"])
-def test_current_layout_has_the_counters_of_pydarshan(interface):
-    counters = cffi_backend.counter_names(interface)
-    timers = cffi_backend.fcounter_names(interface)
+def test_current_layout_has_the_counters_of_pydarshan(pydarshan, interface):
+    backend = pydarshan.backend.cffi_backend
+    counters = backend.counter_names(interface)
+    timers = backend.fcounter_names(interface)
     layout = RECORD_TYPES[interface][max(RECORD_TYPES[interface])]
     assert list(layout.names) == ["id", "rank", *counters, *timers]
     assert all(layout[timer] == "<f8" for timer in timers)

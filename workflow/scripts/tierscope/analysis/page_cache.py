@@ -206,8 +206,8 @@ def certificate_of(run: Run, verdicts: pd.DataFrame) -> pd.DataFrame:
 def _missing(observed: Mapping[str, Any]) -> str:
     """Return why not all calls of a program are known; empty if they are."""
     counts = [Counter(one) for one in observed["counts"]]
-    n_escapes = sum(one["escapes"] for one in counts)
-    n_unknown = sum(one["unknown_processes"] for one in counts)
+    n_escapes = sum(int(one["escapes"]) for one in counts)
+    n_unknown = sum(int(one["unknown_processes"]) for one in counts)
     n_running = observed.get("still_running", 0)
     reasons = []
     if n_escapes:

@@ -564,11 +564,10 @@ def costs(
     combinations: pd.DataFrame, cost_per_percent: Mapping[str, float]
 ) -> list[float]:
     """Return the cost of improvements, to twelve digits: independent of the order."""
-    sums = sum(
-        cost_per_percent[name] * combinations[column]
-        for column, name in zip(IMPROVEMENTS, CLASSES, strict=True)
-    )
-    return [float(f"{cost:.12g}") for cost in sums]
+    weighted = combinations[IMPROVEMENTS] * [cost_per_percent[name] for name in CLASSES]
+    return [
+        float(f"{cost:.12g}") for cost in weighted.sum(axis="columns", skipna=False)
+    ]
 
 
 def select_improvements(

@@ -161,7 +161,7 @@ def audit_program(evidence: ProgramEvidence) -> list[Check]:
         equal("events of opens that were lost", observed["lost_events"], 0),
         equal(
             "opens of dataset files that the library left as they were",
-            sum(counts["undirected"] for counts in observed["counts"]),
+            sum(int(counts["undirected"]) for counts in observed["counts"]),
             0,
         ),
         equal("logs that are whole", observed["logs_are_whole"], True),
@@ -216,7 +216,7 @@ def _check_marks(evidence: ProgramEvidence) -> Iterator[Check]:
     yield Check(name, not such, f"{(n_nodes > 1).sum()}{such}", "0")
     yield equal(
         "begins of an epoch that failed",
-        sum(counts["failed_marks"] for counts in observed["counts"]),
+        sum(int(counts["failed_marks"]) for counts in observed["counts"]),
         0,
     )
     yield equal(
@@ -281,7 +281,7 @@ def _check_logs(evidence: ProgramEvidence) -> Iterator[Check]:
     libc opens in a child of posix_spawn.
     """
     counts = evidence.run.observed["counts"]
-    n_spawned = sum(one.get("spawned", 0) for one in counts)
+    n_spawned = sum(int(one.get("spawned", 0)) for one in counts)
     asked = evidence.opens[~evidence.opens["file_id"].isin(evidence.written)]
     asked = asked.groupby(_KEYS)["opens"].sum()
     seen = evidence.records.file_records.groupby(_KEYS)["opens"].sum()
@@ -299,10 +299,11 @@ def _check_logs(evidence: ProgramEvidence) -> Iterator[Check]:
         0,
     )
     originals = evidence.records.originals
+    n_opens = sum(map(int, originals.values()))
     yield Check(
         "opens of dataset files by their real names",
         not originals,
-        f"{sum(originals.values())}{_such_as(originals)}"
+        f"{n_opens}{_such_as(originals)}"
         f"{_still_running(evidence.run) if originals else ''}",
         "0",
     )

@@ -315,7 +315,7 @@ def _check_devices(tables: Iterable[pd.DataFrame | None], run: Run) -> Iterator[
         for name in ("opens", "bytes"):
             yield equal(
                 f"{name} that the emulated {tier.upper()} counted",
-                sum(device[f"n_{name}"] for device in devices),
+                sum(int(device[f"n_{name}"]) for device in devices),
                 int(of_tier[name].sum()),
             )
 

@@ -78,7 +78,7 @@ def why_no_room(claims: Iterable[tuple[tuple[str, int], int, int]]) -> str | Non
     for place, n_bytes, n_free in claims:
         by_place.setdefault(place, []).append((n_bytes, n_free))
     for (machine, _), nodes in by_place.items():
-        needed, free = sum(n for n, _ in nodes), min(n for _, n in nodes)
+        needed, free = sum(int(n) for n, _ in nodes), min(n for _, n in nodes)
         if needed > free:
             whose = f"{len(nodes)} nodes" if len(nodes) > 1 else "a node"
             return (

@@ -49,9 +49,9 @@ def write_decisions(
     reports = [report for report in reports if report]
     parts = [report.pop("decisions") for report in reports]
     write_columns(joined(parts), folder / "decisions.parquet", "decisions")
-    if n_failed := sum(report["failed"] for report in reports):
+    if n_failed := sum(int(report["failed"]) for report in reports):
         say(f"  {n_failed} copies failed; their files were read from the GFS")
-    if n_left := sum(report["not_removed"] for report in reports):
+    if n_left := sum(int(report["not_removed"]) for report in reports):
         say(f"  {n_left} evicted files could not be removed; they still take up space")
     return {"background_roots": background_roots(tier_roots), "placement": reports}
 

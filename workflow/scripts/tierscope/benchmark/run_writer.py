@@ -1,5 +1,6 @@
 """Rank 0 writes the files of a run once the processes have measured it."""
 
+import math
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -71,7 +72,7 @@ class RunWriter:
         write_epochs(folder, [row | filled for rows in measured.rows for row in rows])
         duration_s = None
         if self._emulation:
-            duration_s = sum(row["execution_time_s"] for row in measured.rows[0])
+            duration_s = math.fsum(row["execution_time_s"] for row in measured.rows[0])
         self._tracer.write_log(folder / "log.darshan", duration_s)
         run = {
             "hash": self._description.hash,

@@ -5,6 +5,8 @@ member of `IOClass`, so code that enumerates `IOClass` gets the paper's classes 
 """
 
 from enum import StrEnum
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,7 +79,8 @@ def io_class_of(name: str) -> IOClass | NetClass:
 
 def total_s(times_s: "np.ndarray") -> "np.ndarray":
     """Return the sum of the classes (last axis), always added in their order."""
-    return sum(times_s[..., column] for column in range(times_s.shape[-1]))
+    columns = (times_s[..., column] for column in range(times_s.shape[-1]))
+    return reduce(add, columns, 0)
 
 
 _COLOURS = {

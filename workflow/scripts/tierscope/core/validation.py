@@ -95,6 +95,7 @@ def parse_fast(text: str) -> Any:
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
+@cache
 def read_schema(name: str) -> dict[str, Any]:
     """Return the schema of this name (see `check`), its references filled in."""
     schema = parse_fast((SCHEMAS / f"{name}.schema.yaml").read_text(encoding="utf-8"))

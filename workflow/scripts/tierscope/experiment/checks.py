@@ -381,12 +381,13 @@ def _longest_s(experiment: Experiment, dataset: Dataset) -> float:
     ]
     numbers = [(key, one) for part in parts for key, one in part.items()]
     rates = [one for key, one in numbers if key.endswith("bytes_per_s")]
-    call_s = sum(
+    call_s = math.fsum(
         one for key, one in numbers if key.endswith("_s") and not key.endswith("per_s")
     )
     least = min(one for key, one in numbers if key == "request_bytes")
     n_calls = 1 + math.ceil(dataset.file_size_bytes / least)
-    read_s = n_calls * call_s + dataset.file_size_bytes * sum(1 / one for one in rates)
+    byte_s = math.fsum(1 / one for one in rates)
+    read_s = n_calls * call_s + dataset.file_size_bytes * byte_s
     n_files = math.ceil(dataset.n_files / experiment.system.n_processes)
     steps_s = math.ceil(n_files / dataset.batch_size)
     steps_s *= experiment.training.compute_time.mean_s

@@ -144,7 +144,7 @@ class BenchmarkJob:
             n_bytes / slowest.lfs_fill_bytes_per_s
             + n_files / slowest.lfs_fill_files_per_s
         )
-        time_s = slowest.start_s + sum(
+        time_s = slowest.start_s + math.fsum(
             fill_s * point.cache_rate_percent / 100 + self.training.epochs * epoch_s
             for point in self.points
         )

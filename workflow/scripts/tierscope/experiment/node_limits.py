@@ -64,7 +64,7 @@ def database_bytes(dataset: Dataset, lmdb: Mapping[str, Any], rate: int) -> int:
         lmdb["records_per_commit"],
     )
     n_first = Pinning(dataset.n_files, rate, seed=0).n_on_lfs
-    return sum(end - start for start, end in page_ranges(provenance, n_first))
+    return sum(len(range(*one)) for one in page_ranges(provenance, n_first))
 
 
 @lru_cache

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Self
 
@@ -339,8 +341,9 @@ class _Bounded:
         descending = np.take_along_axis(factors, order, axis=1)
         steps = descending - np.column_stack([descending[:, 1:], np.zeros(len(order))])
         sets = np.cumsum(1 << order, axis=1)
-        times_s = sum(
-            steps[:, [i]] * self.of_sets_s[sets[:, i]] for i in range(sets.shape[1])
+        times_s = reduce(
+            add,
+            (steps[:, [i]] * self.of_sets_s[sets[:, i]] for i in range(sets.shape[1])),
         )
         slowest_s = times_s.max(axis=1, initial=0.0)
         # Sums in another order must not make more improvement look worse.

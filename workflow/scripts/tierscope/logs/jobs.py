@@ -143,7 +143,7 @@ def _frame(name: str, columns: Columns, n_rows: int) -> pd.DataFrame:
                 else pd.Series(values, dtype="str")
             )
             continue
-        values = np.asarray(values)
+        values = np.asarray(values, float if kind == "float64" else None)
         if values.dtype.kind == "f":
             values = np.where(np.isposinf(values), np.nan, values)  # no upper bound
         series[column] = pd.Series(values)
@@ -164,7 +164,6 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
             facts = summary.facts
             kept = (
                 "digest",
-                "reader",
                 "log_format",
                 "exe",
                 "job_id",

@@ -32,7 +32,7 @@ from tierscope.logs.tiers import (
 from tierscope.trace.log import LANES, MPI_IO, SHARED, AnyLog, LogError, Records
 from tierscope.trace.placing import place_names
 
-FORM = 1  # of `Summary`: another one if its entries or their meaning change
+FORM = 1  # of `Summary`: another one if code that follows cannot read it
 NO_EPOCH = -1
 STILL_RUNNING = "still running"  # how a traced process ended, in metadata
 EACH_OTHER = -1  # rank of a row for each process that has no row of its own
@@ -172,7 +172,6 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
     no_name = len(log.names.ids)
     return {
         "digest": digest,
-        "reader": log.reader,
         "log_format": log.log_format,
         "uid": log.uid,
         "job_id": log.job_id,
@@ -486,7 +485,7 @@ def _hides_calls(log: AnyLog) -> bool:
     if MPI_IO not in log.records:
         return False
     records = log.records[MPI_IO]
-    works = sum(records.columns[name] for name in ("reads", "writes")) > 0
+    works = (records.columns["reads"] > 0) | (records.columns["writes"] > 0)
     posix = log.records["POSIX"].ids if "POSIX" in log.records else []
     return not np.isin(records.ids[works], posix).all()
 

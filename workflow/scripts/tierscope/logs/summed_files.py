@@ -1,5 +1,6 @@
 """Sum up a log by file and by folder."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -103,7 +104,7 @@ def costly_folders(folders: Mapping[str, Sequence], wanted: str) -> list[str]:
         if tier == wanted:
             top = "/" + path.split("/")[1] if path.count("/") else path
             times_s[top] = times_s.get(top, 0.0) + time_s
-    least_s = _LEAST_PART * sum(folders["time_s"])
+    least_s = _LEAST_PART * math.fsum(folders["time_s"])
     return [top for top, time_s in times_s.items() if time_s > least_s]
 
 

@@ -11,6 +11,7 @@ A tier's object servers share its reads evenly. Where files lie unequally, the f
 server has more to do, so times are too short.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,7 +90,7 @@ class FileDemand:
     def _with_latencies(self, station_s: list[float]) -> np.ndarray:
         """Return latencies plus times at the stations, by ``read`` and ``meta``."""
         metadata_s, *read_s = station_s
-        return np.add(self.latency_s, [sum(read_s), metadata_s])
+        return np.add(self.latency_s, [math.fsum(read_s), metadata_s])
 
 
 def file_demand(tier: TierModel, workload: Workload) -> FileDemand:

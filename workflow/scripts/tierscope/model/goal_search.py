@@ -355,7 +355,7 @@ def lowered(
     places = [tuple(one) for one in np.searchsorted(percents, on_grid.to_numpy())]
     least = {_lowered(place, edges) for place in places[:_MOST_LOWERED]}
     kept: list[tuple[int, ...]] = []
-    for place in sorted(least | set(places[_MOST_LOWERED:]), key=sum):
+    for place in sorted(least | set(places[_MOST_LOWERED:]), key=np.sum):
         if not any(all(a <= b for a, b in zip(k, place, strict=True)) for k in kept):
             kept.append(place)
     rows = np.array(percents)[np.array(kept, dtype=int).reshape(-1, len(CLASSES))]

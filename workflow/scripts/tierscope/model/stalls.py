@@ -8,6 +8,7 @@ is the stall of the class, and of all. Classes that hide each other leave a rest
 goes only with several of them.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -45,7 +46,7 @@ def divide_stall(
     """
     stall_s = max(execution_s - without_all_s, 0.0)
     parts_s = {name: max(execution_s - one, 0.0) for name, one in without_s.items()}
-    rest_s = stall_s - (sum_s := sum(parts_s.values()))
+    rest_s = stall_s - (sum_s := math.fsum(parts_s.values()))
     if rest_s < 0:
         parts_s = {name: one * stall_s / sum_s for name, one in parts_s.items()}
     return parts_s | {TOGETHER: max(rest_s, 0.0)}

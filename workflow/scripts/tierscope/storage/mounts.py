@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierscope.core.words import as_text
+
 _ESCAPED = re.compile(r"\\([0-7]{3})")  # blanks, tabs, new lines and backslashes
 
 
@@ -35,8 +37,9 @@ class Mount:
 
 def mount_table() -> dict[str, str]:
     """Return the file system type of every mount point, as the kernel writes it."""
-    lines = os.fsdecode(Path("/proc/mounts").read_bytes()).splitlines()
-    return {point: kind for _, point, kind, *_ in map(str.split, lines)}
+    *lines, _ = as_text(Path("/proc/mounts").read_bytes()).split("\n")
+    rows = (line.split(" ") for line in lines)
+    return {point: kind for _, point, kind, *_ in rows}
 
 
 def mount_of(path: str | Path, mountinfo_text: str | None = None) -> Mount:

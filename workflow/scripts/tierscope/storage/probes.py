@@ -15,6 +15,7 @@ An emulated device charges every call, cached or not.
 Of a user's dataset some files are probed, and the same number of bytes of each.
 """
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -336,5 +337,5 @@ def probe_row(
         "operations": n_operations,
         "bytes": sum(timing.n_bytes for timing in timings),
         "time_s": time_s,
-        "mean_call_s": sum(timing.call_s for timing in timings) / n_operations,
+        "mean_call_s": math.fsum(timing.call_s for timing in timings) / n_operations,
     }

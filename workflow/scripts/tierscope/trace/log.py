@@ -8,18 +8,17 @@ of ours and refuses what a run cannot have.
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
+from operator import add
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from tierscope.trace.darshan import pydarshan_route
 from tierscope.trace.darshan.container import (
     BIG,
-    LITTLE,
     ZLIB,
     Container,
     JobRecord,
@@ -128,8 +127,6 @@ class AnyLog:
     Parameters
     ----------
     path : Path
-    reader : {"tierscope", "PyDarshan"}
-        PyDarshan read records of a version that this module does not know.
     log_format : str
         Version of the log's format, such as ``3.41``.
     uid, job_id, n_processes : int
@@ -162,7 +159,6 @@ class AnyLog:
     """
 
     path: Path
-    reader: str
     log_format: str
     uid: int
     job_id: int
@@ -301,9 +297,8 @@ def read_any_log(path: str | Path, *, may_be_empty: bool = False) -> AnyLog:
     Raises
     ------
     LogError
-        If the log is truncated or corrupt, if neither this module nor PyDarshan knows
-        its versions, or if it has records of none of the interfaces, unless it may be
-        empty.
+        If the log is truncated or corrupt, if a version of it is not known, or if it
+        has records of none of the interfaces, unless it may be empty.
     """
     log = open_container(path)
     job = log.read_job()
@@ -320,10 +315,8 @@ def read_any_log(path: str | Path, *, may_be_empty: bool = False) -> AnyLog:
     if "tracer" in job.metadata and "POSIX" in records:
         records["POSIX"], names, sums = _without_sums(records["POSIX"], names)
     omitted = [name for name, of in found.items() if of.n_omitted]
-    is_ours = all(_is_known(log, name) for name in records)
     return AnyLog(
         path=log.path,
-        reader="tierscope" if is_ours else "PyDarshan",
         log_format=log.version,
         uid=job.uid,
         job_id=job.job_id,
@@ -429,13 +422,9 @@ def _layout_of_ours(log: Container) -> np.dtype:
         raise log.error(f"has no POSIX module, it has {log.modules or 'none'}.")
     if "POSIX" in log.partial:
         raise log.error("is partial: Darshan ran out of memory for POSIX records.")
-    version, layouts = _version(log, "POSIX"), RECORD_TYPES["POSIX"]
+    layouts = RECORD_TYPES["POSIX"]
     known = [of for of in layouts if FOPENS not in layouts[of].names]
-    if version not in known:
-        raise log.error(
-            f"has POSIX records of version {version}, expected one of {known}."
-        )
-    return layouts[version]
+    return layouts[_version(log, "POSIX", known)]
 
 
 def _counters(
@@ -465,7 +454,9 @@ def _read_interface(log: Container, interface: str, n_processes: int) -> _Interf
         return _Interface()
     growing: dict[str, _Column] = defaultdict(_Column)
     n_records = n_omitted = n_negative = 0
-    for found, selection in _selected(log, interface):
+    version = _version(log, interface, [*RECORD_TYPES[interface]])
+    selection = _selection(interface, version, log.order)
+    for found in log.records(interface, selection.layout):
         if FOPENS in selection.layout.names:
             # Calls of POSIX and STDIO are not told apart; PyDarshan omits it as well.
             is_posix = found[FOPENS] <= 0
@@ -561,28 +552,14 @@ def _has_data(log: Container, interface: str) -> bool:
     return log.regions[log.position(interface)].length > 0
 
 
-def _version(log: Container, interface: str) -> int:
-    """Return the version of an interface's records."""
-    return log.versions[log.position(interface)]
-
-
-def _is_known(log: Container, interface: str) -> bool:
-    """Return whether this module knows the layout of an interface's records."""
-    return _version(log, interface) in RECORD_TYPES[interface]
-
-
-def _selected(
-    log: Container, interface: str
-) -> Iterator[tuple[np.ndarray, _Selection]]:
-    """Yield a few records of an interface at a time, and what is read of them."""
-    if _is_known(log, interface):
-        selection = _selection(interface, _version(log, interface), log.order)
-        for records in log.records(interface, selection.layout):
-            yield records, selection
-        return
-    selection = _selection(interface, max(RECORD_TYPES[interface]), LITTLE)
-    records = pydarshan_route.read_records(log, interface)
-    yield records.view(selection.layout), selection
+def _version(log: Container, interface: str, known: Sequence[int]) -> int:
+    """Return the version of an interface's records, which must be a known one."""
+    version = log.versions[log.position(interface)]
+    if version not in known:
+        raise log.error(
+            f"has {interface} records of version {version}, expected one of {known}."
+        )
+    return version
 
 
 def _columns(
@@ -610,7 +587,7 @@ def _columns(
             values, n_below = zip(
                 *(_from_zero(records[name]) for name in counters), strict=True
             )
-            found[column] = sum(values)
+            found[column] = reduce(add, values, 0)
             n_negative += sum(n_below) if column in COUNTS else 0
         if column in _SHARED_COLUMNS:
             found[column][~shared] = 0

@@ -1,12 +1,10 @@
 """The records of Darshan's POSIX module, version 4, in logs and spools.
 
 The names are PyDarshan's ``counter_names("POSIX")`` and ``fcounter_names("POSIX")``; a
-test compares them. Importing PyDarshan for the names would take more than a second.
+test compares them.
 """
 
 import numpy as np
-
-POSIX_MODULE = 1
 
 SIZES = [
     "0_100",

@@ -103,8 +103,8 @@ def write_log_from_spools(
     n_processes: int,
     exe: str,
     mounts: Mapping[str, str],
-    start_time_s: int,
-    end_time_s: int,
+    started_s: float,
+    ended_s: float,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write one log of all spools in a folder, and keep the spools.
@@ -122,7 +122,7 @@ def write_log_from_spools(
         The log.
     n_processes : int
         Number of ranks.
-    exe, mounts, start_time_s, end_time_s, metadata
+    exe, mounts, started_s, ended_s, metadata
         As for `write_log`.
 
     Raises
@@ -141,13 +141,13 @@ def write_log_from_spools(
         raise LogError(spool_dir, "has no record: nothing was traced.")
     write_log(
         path,
-        records,
+        {"POSIX": records},
         names,
         n_processes=n_processes,
         exe=exe,
         mounts=mounts,
-        start_time_s=start_time_s,
-        end_time_s=end_time_s,
+        started_s=started_s,
+        ended_s=ended_s,
         metadata=metadata,
     )
 

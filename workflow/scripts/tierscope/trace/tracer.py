@@ -20,6 +20,7 @@ from tierscope.core.description import RunDescription
 from tierscope.core.files import write_text
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
+from tierscope.core.words import as_text
 from tierscope.policies import PEERS, kind_of
 from tierscope.storage.mounts import mount_table
 from tierscope.storage.preloaded import refuse_unless_loaded
@@ -43,13 +44,7 @@ class BuiltinTracer:
         self.library, self._prefixes = library, prefixes
 
     def preload(self) -> list[Path]:
-        """Return the libraries that the rank's interpreter must preload.
-
-        A ConfigError says that no log could be written at the end.
-        """
-        from tierscope.trace.log_writer import libdarshan_util  # rank 0 only
-
-        libdarshan_util()
+        """Return the libraries that the rank's interpreter must preload."""
         return [self.library]
 
     def environment(self) -> dict[str, str]:
@@ -94,10 +89,10 @@ class BuiltinTracer:
             self._spool,
             path,
             n_processes=self._size,
-            exe=" ".join(sys.orig_argv),
+            exe=as_text(b" ".join(map(os.fsencode, sys.orig_argv))),
             mounts=mount_table(),
-            start_time_s=self._started_s,
-            end_time_s=self._end_s(duration_s),
+            started_s=self._started_s,
+            ended_s=self._end_s(duration_s),
             metadata={"tracer": "tierscope builtin"},
         )
         shutil.rmtree(self._spool)

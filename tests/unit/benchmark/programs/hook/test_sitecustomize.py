@@ -1,3 +1,4 @@
+import ast
 import os
 import subprocess
 import sys
@@ -33,6 +34,15 @@ def own(tmp_path):
     """Return a folder with a site's own module."""
     (tmp_path / "sitecustomize.py").write_text("import os; os.environ['OWN'] = '1'\n")
     return tmp_path
+
+
+@pytest.mark.parametrize("path", [*HOOK.rglob("*.py")], ids=lambda path: path.name)
+def test_hook_can_be_read_by_the_pythons_of_users(path):
+    """From 3.7 on: the one that reads annotations which it does not evaluate."""
+    text = path.read_text()
+    assert ast.parse(text, feature_version=(3, 7))
+    annotated = " -> " in text
+    assert ("from __future__ import annotations" in text) is annotated
 
 
 def test_hook_is_loaded_only_where_opens_are_redirected(tmp_path):

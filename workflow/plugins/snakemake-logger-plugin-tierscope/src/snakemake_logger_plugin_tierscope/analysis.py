@@ -1,5 +1,6 @@
 """How many logs are read and joined to jobs, and how long the rest will take."""
 
+import math
 import time
 from collections.abc import Iterable
 
@@ -61,8 +62,10 @@ class AnalysisProgress:
         total = max(self._n_listed, n_ended + sum(job.n_logs for job in chunks))
         if not total:
             return ""
-        read = n_ended + sum(job.n_logs * job.part_of("reading") for job in chunks)
-        joined = n_ended + sum(job.n_logs * job.part_of("joining") for job in chunks)
+        read, joined = (
+            n_ended + math.fsum(job.n_logs * job.part_of(step) for job in chunks)
+            for step in ("reading", "joining")
+        )
         parts = [f"{int(read)} of {plural(total, 'log')} read"]
         if joined >= 1:
             parts.append(f"{int(joined)} joined to jobs")

@@ -73,7 +73,7 @@ def launch_lines(jobs: Sequence[logging.LogRecord]) -> Iterator[str]:
             size = "minutes" in (job.rule_msg or "")  # it is submitted
             scenarios.setdefault(name, []).append(resources | {"size": size})
     for name, launches in scenarios.items():
-        n_points = sum(launch.get("points", 1) for launch in launches)
+        n_points = sum(int(launch.get("points", 1)) for launch in launches)
         words = f"{plural(n_points, 'point')} in {_launches(len(launches))}"
         yield f"{name}: {words}{_size(launches)}"
 

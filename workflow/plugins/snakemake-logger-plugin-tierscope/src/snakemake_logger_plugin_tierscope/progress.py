@@ -1,5 +1,6 @@
 """How many points and jobs are finished, and how long the rest will take."""
 
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -45,7 +46,7 @@ class Progress:
 
     def to_do(self) -> str:
         """Return the numbers of points and jobs to do."""
-        jobs = plural(sum(self._counts.values()), "job")
+        jobs = plural(self._counts.total(), "job")
         if not self._n_points:
             return f"{jobs} to do."
         return f"{plural(self._n_points, 'point')} to measure, and {jobs} more."
@@ -76,14 +77,14 @@ class Progress:
     def so_far(self, running: Iterable[SnakemakeJob] = ()) -> str:
         """Return the finished points and jobs, including points of running launches."""
         launches = [job for job in running if job.points_done]
-        points = self._points_done + sum(job.points_done for job in launches)
+        points = self._points_done + sum(int(job.points_done) for job in launches)
         parts = []
         if self._n_points:
             done = min(points, self._n_points)
             parts.append(f"{done} of {plural(self._n_points, 'point')}")
-        if total := sum(self._counts.values()):
-            parts.append(f"{sum(self._done.values())} of {plural(total, 'job')}")
-        spent_s = self._launches_s + sum(job.seconds for job in launches)
+        if total := self._counts.total():
+            parts.append(f"{self._done.total()} of {plural(total, 'job')}")
+        spent_s = self._launches_s + math.fsum(job.seconds for job in launches)
         if left := self._left(points, spent_s):
             parts.append(f"{left} left")
         text = ", ".join(parts)
@@ -92,16 +93,16 @@ class Progress:
 
     def _left(self, points: int, launches_s: float) -> str:
         """Return about how long the rest takes, if an estimate is possible."""
-        done, remaining = sum(self._done.values()), self._counts - self._done
+        done, remaining = self._done.total(), self._counts - self._done
         points_left = max(self._n_points - points, 0)
         if done < _ENOUGH or (points_left and not points):
             return ""
         if not points_left and not remaining:
             return ""
-        busy_s = sum(self._took_s.values())
+        busy_s = math.fsum(self._took_s.values())
         usual_s = self._lasted_s / self._n_lasting if self._n_lasting else busy_s / done
         elapsed_s = self._now() - self._start_s - launches_s
-        rest_s = sum(
+        rest_s = math.fsum(
             n * (self._took_s[rule] / self._done[rule] if self._done[rule] else usual_s)
             for rule, n in remaining.items()
         )

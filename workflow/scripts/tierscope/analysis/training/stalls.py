@@ -150,8 +150,8 @@ def parts_besides_storage(points: pd.DataFrame) -> dict[str, pd.Series]:
         of it. Where computation is only a least, it is `NOT_KNOWN_APART`.
     """
     other_s, warmup_s = (_where_both(points, one) for one in ("other_s", "warmup_s"))
-    others_s = [other_s, warmup_s, points["loader_end_s"].fillna(0.0)]
-    ideal_s = points["execution_time_s"] - points["storage_s"] - sum(others_s)
+    others_s = other_s + warmup_s + points["loader_end_s"].fillna(0.0)
+    ideal_s = points["execution_time_s"] - points["storage_s"] - others_s
     compute_s = points["compute_time_s"]  # a loop may write in between
     compute_s = compute_s.where(~(other_s > 0), compute_s.clip(upper=ideal_s))
     rest_s = ideal_s - compute_s.fillna(0.0)

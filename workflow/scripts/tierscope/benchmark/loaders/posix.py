@@ -80,7 +80,7 @@ class PosixLoader:
     def _batches(self, sizes: Iterator[int]) -> Iterator[tuple[int, int]]:
         """Return an iterator over (samples, bytes) of each batch of files."""
         batches = iter(lambda: list(islice(sizes, self._batch_size)), [])
-        counted = ((len(batch), sum(batch)) for batch in batches)
+        counted = ((len(batch_sizes), sum(batch_sizes)) for batch_sizes in batches)
         return self._ahead(counted) if self._prefetch_batches else counted
 
     def _ahead(self, batches: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:

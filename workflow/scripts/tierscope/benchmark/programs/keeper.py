@@ -252,7 +252,7 @@ class NodeKeeper:
                 is_marking = is_meant & (processes["pid"] == mark["pid"])
                 processes["read_bytes"][is_marking] = mark["device_bytes"]
         read = processes["read_bytes"][is_meant]
-        return -1 if not len(read) or min(read) < 0 else int(sum(read))
+        return -1 if not len(read) or read.min() < 0 else int(read.sum())
 
     def _processes(self) -> np.ndarray:
         """Return the processes with their own counts; of killed ones the last seen."""

@@ -559,7 +559,9 @@ def _observed(
         "fetches": hook_times(nodes, "fetch"),
         "n_processes": sum(len(node.facts["processes"]) for node in nodes),
         "lost_events": sum(node.facts["n_lost"] for node in nodes),
-        "fell_back": sum(sum(node.facts["fell_back"].values()) for node in nodes),
+        "fell_back": sum(
+            int(n) for one in nodes for n in one.facts["fell_back"].values()
+        ),
         "reopened_after_drop": sum(node.facts["n_reopened"] for node in nodes),
         "marks_back": n_marks_back(nodes),
         "unmarked_opens": sum(map(n_unmarked_opens, nodes)),
@@ -570,7 +572,7 @@ def _observed(
         "n_bytes": int(manifest["size_bytes"].sum()),
         "written": written,
         "altered": sorted({names[i] for n in nodes for i in n.facts["altered"]}),
-        "renamed_folders": sum(node.facts["renamed_folders"] for node in nodes),
+        "renamed_folders": sum(int(node.facts["renamed_folders"]) for node in nodes),
         "changed": changed,
         "filled": [node.facts["filled"] for node in nodes],
         "lfs_files": [node.facts["held"]["files"] for node in nodes],

@@ -180,7 +180,8 @@ class Meeting:
         def have_come() -> bool:
             # A listing makes a shared file system ask again.
             names = os.listdir(self.shared)
-            return sum(name.startswith(f"{what}-") for name in names) >= self.n_nodes
+            come = [name for name in names if name.startswith(f"{what}-")]
+            return len(come) >= self.n_nodes
 
         self._wait(have_come, "the other nodes", most_s, _SHARED_POLL_S)
         paths = sorted(self.shared.glob(f"{what}-*"))

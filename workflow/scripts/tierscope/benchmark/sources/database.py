@@ -151,7 +151,7 @@ class DatabaseSource(FileSource):
         if not n_held:
             return 1, 0
         ranges = page_ranges(self.database.provenance, n_held)
-        return 1, sum(end - start for start, end in ranges)
+        return 1, sum(len(range(*one)) for one in ranges)
 
     def hold(self, on_lfs: np.ndarray) -> float:
         """Fill the LFS again for each point with a part of the file."""

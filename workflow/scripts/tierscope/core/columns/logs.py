@@ -87,10 +87,6 @@ _LOGS: Columns = {
         "processes or of a helper.",
         least=-1,
     ),
-    "reader": text(
-        "What read the log; PyDarshan reads what tierscope's own reader does not.",
-        words=("tierscope", "PyDarshan"),
-    ),
     "log_format": text("Version of the log's format."),
     "darshan": text("Version of the Darshan library; empty if the log lacks it."),
     "exe": text("Command line, as far as the log has it."),

@@ -148,7 +148,7 @@ def _content(text: str, path: str | Path, loader_type: type) -> Any:
     try:
         if (node := loader.get_single_node()) is None:
             return None
-        _check(node, path, loader, {})
+        _n_checked(node, path, loader, {})
         return loader.construct_document(node)
     finally:
         loader.dispose()
@@ -159,7 +159,7 @@ def _place(path: str | Path, node: yaml.Node | yaml.Event) -> str:
     return f"{path}, line {node.start_mark.line + 1}"
 
 
-def _check(node: yaml.Node, path: str | Path, loader: Any, sizes: dict) -> int:
+def _n_checked(node: yaml.Node, path: str | Path, loader: Any, sizes: dict) -> int:
     """Check a node and what it holds; return how many values it stands for."""
     if id(node) in sizes:  # an alias
         if sizes[id(node)] is None:
@@ -175,9 +175,9 @@ def _check(node: yaml.Node, path: str | Path, loader: Any, sizes: dict) -> int:
     elif isinstance(node, yaml.MappingNode):
         _check_keys(node, path, loader)
         parts = [part for pair in node.value for part in pair]
-        size += sum(_check(part, path, loader, sizes) for part in parts)
+        size += sum(_n_checked(part, path, loader, sizes) for part in parts)
     else:
-        size += sum(_check(part, path, loader, sizes) for part in node.value)
+        size += sum(_n_checked(part, path, loader, sizes) for part in node.value)
     if size > MOST_VALUES:
         raise UnreadableError(
             f"{_place(path, node)}: got aliases that stand for {size} values, expected "

@@ -362,4 +362,4 @@ def make_hollow(path: Path, n_bytes: int) -> None:
 
 def n_pieces(ranges: list[tuple[int, int]]) -> int:
     """Return the number of pieces into which `copy_ranges` cuts the parts."""
-    return sum(-(-(end - start) // _COPY_BYTES) for start, end in ranges)
+    return sum(len(range(*one, _COPY_BYTES)) for one in ranges)

@@ -206,7 +206,7 @@ def _new_figure(
     n_rows = math.ceil(n_panels / n_columns)
     heights = _HEIGHTS[: 1 + has_utilisation]
     width = {1: 7.4, 2: 10.2, 3: 13.6}[n_columns]
-    size = (width, 0.9 + sum(heights) * n_rows)
+    size = (width, 0.9 + math.fsum(heights) * n_rows)
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(
         n_rows * len(heights), n_columns, squeeze=False, height_ratios=heights * n_rows

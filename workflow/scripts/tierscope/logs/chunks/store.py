@@ -85,7 +85,7 @@ class ReadLogs:
 
     def n_bytes_of(self, group: LogGroup) -> int:
         """Return the length of the summaries of a job's logs."""
-        return sum(self._places[str(path)][1] for path in group.logs)
+        return sum(int(n) for _, n in (self._places[str(path)] for path in group.logs))
 
     def text(self, path: str) -> str:
         """Return the summary of a log as text."""

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from operator import add
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def _top(tables: Sequence[dict[str, list]], most_files: int) -> dict[str, list]:
         keys = zip(table["path"], table["tier"], strict=True)
         for key, one in zip(keys, values, strict=True):
             before = found.get(key)
-            summed = one if before is None else map(sum, zip(before, one, strict=True))
+            summed = one if before is None else map(add, before, one)
             found[key] = list(summed)
     columns = [*zip(*found, strict=True)] or [(), ()]
     columns += [*zip(*found.values(), strict=True)] or [()] * len(_COUNTS)

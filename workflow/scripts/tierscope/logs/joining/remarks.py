@@ -1,5 +1,6 @@
 """Say in sentences what a reader must know of a job's logs."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -89,7 +90,7 @@ def _of_logs(parts: Sequence[Summary]) -> list[str]:
         *_of_places(parts),
         *_of_span(parts),
         *_of_certificate([part.facts["metadata"] for part in parts]),
-        *_of_reading(parts),
+        *_uncounted(parts),
     ]
 
 
@@ -102,11 +103,11 @@ def _of_times(parts: Sequence[Summary]) -> list[str]:
         words = f"The runtime lost records of {', '.join(partial)}, {_AT_LEAST}"
         remarks.append(words)
     for fact, one, several, words in _COUNTED:
-        if number := sum(part.facts[fact] for part in parts):
+        if number := sum(int(part.facts[fact]) for part in parts):
             remarks.append(f"{count_words(number, one, several)} {words}")
     for flaw, one, several, words in _FLAWS:
         number = sum(
-            flaws.get(flaw, 0)
+            int(flaws.get(flaw, 0))
             for part in parts
             for interface, flaws in part.facts["flaws"].items()
             if interface != MPI_IO
@@ -235,19 +236,16 @@ def _of_certificate(logs: Sequence[Mapping[str, str]]) -> list[str]:
     return remarks
 
 
-def _of_reading(parts: Sequence[Summary]) -> list[str]:
-    """Return what is not counted, and which reader was used."""
-    remarks = []
-    if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
-        remarks.append("MPI-IO makes POSIX calls, so its times are not counted.")
-    if any(part.facts["reader"] == "PyDarshan" for part in parts):
-        remarks.append("PyDarshan read logs that tierscope's own reader does not read.")
-    return remarks
+def _uncounted(parts: Sequence[Summary]) -> list[str]:
+    """Return that MPI-IO is not counted, if there are calls of it."""
+    if not any(cell[2] == MPI_IO for part in parts for cell in part.cells):
+        return []
+    return ["MPI-IO makes POSIX calls, so its times are not counted."]
 
 
 def _waiting(group: LogGroup, parts: Sequence[Summary], most_s: float) -> list[str]:
     """Return that MPI-IO calls took longer than the POSIX calls that they make."""
-    mean_s = sum(
+    mean_s = math.fsum(
         sum_s
         for part in parts
         for cell, sum_s in zip(part.cells, part.sums["sum_s"], strict=True)

@@ -128,7 +128,7 @@ def bottleneck(
         others = " or others" if len(labels) > _MOST_LABELS else ""
         return " or ".join(labels[:_MOST_LABELS]) + others, "the largest part of it"
     (one,) = possible
-    others_s = sum(most for i, most in enumerate(most_s) if i != one)
+    others_s = math.fsum(most for i, most in enumerate(most_s) if i != one)
     least_percent = 100 * least_s[one] / (least_s[one] + others_s)
     if all(
         abs(most - least) <= _SAME_S + _SAME * least

@@ -49,9 +49,11 @@ class ProcessReads:
     device_bytes: int | None = None
     mapped_bytes: int = 0
 
-    def of(self, *tellers: str) -> int:
+    def n_bytes_of(self, *tellers: str) -> int:
         """Return the bytes read on file systems of which these tell."""
-        return sum(n for (told, _), n in self.by_file_system.items() if told in tellers)
+        return sum(
+            int(n) for (told, _), n in self.by_file_system.items() if told in tellers
+        )
 
     def as_metadata(self) -> dict[str, str]:
         """Return what the log of the process says, as `reads_of_metadata` reads it."""
@@ -111,7 +113,7 @@ def bytes_statement(reads: Sequence[ProcessReads]) -> Statement:
     found: Counter[FileSystem] = Counter()
     for one in reads:
         found.update(one.by_file_system)
-    total = sum(found.values())
+    total = found.total()
     if not total:
         return Statement(BYTES, NOT_MEASURED, "No traced call has read a byte.")
     word = _verdict(reads, total)
@@ -128,15 +130,17 @@ def bytes_statement(reads: Sequence[ProcessReads]) -> Statement:
 
 def _meanwhile(reads: Sequence[ProcessReads]) -> str:
     """Return what block devices read for the processes, as the end of a sentence."""
-    of_devices = [one for one in reads if one.of(BLOCK_DEVICE)]
-    known = [one.device_bytes for one in of_devices if one.device_bytes is not None]
+    of_devices = [one for one in reads if one.n_bytes_of(BLOCK_DEVICE)]
+    known_bytes = [
+        one.device_bytes for one in of_devices if one.device_bytes is not None
+    ]
     words = "."
-    if known:
+    if known_bytes:
         words = (
             "; since the first of these calls, block devices have read "
-            f"{size_words(sum(known))} for the processes."
+            f"{size_words(sum(known_bytes))} for the processes."
         )
-    if n_silent := len(of_devices) - len(known):
+    if n_silent := len(of_devices) - len(known_bytes):
         each = "process was killed and does", "processes were killed and do"
         words += f" {count_words(n_silent, *each)} not tell what devices read."
     return words
@@ -147,12 +151,14 @@ def _verdict(reads: Sequence[ProcessReads], total: int) -> str:
 
     The kernel's counter of a process also has what NFS brings, and page faults.
     """
-    of_devices = [one for one in reads if one.of(BLOCK_DEVICE)]
+    of_devices = [one for one in reads if one.n_bytes_of(BLOCK_DEVICE)]
     known = sum(one.device_bytes or 0 for one in of_devices)
-    silent = sum(one.of(BLOCK_DEVICE) for one in of_devices if one.device_bytes is None)
-    others = sum(one.of(SERVER) + one.mapped_bytes for one in of_devices)
-    on_devices = sum(one.of(BLOCK_DEVICE) for one in reads)
-    in_memory = sum(one.of(MEMORY) for one in reads)
+    silent = sum(
+        one.n_bytes_of(BLOCK_DEVICE) for one in of_devices if one.device_bytes is None
+    )
+    others = sum(one.n_bytes_of(SERVER) + one.mapped_bytes for one in of_devices)
+    on_devices = sum(one.n_bytes_of(BLOCK_DEVICE) for one in reads)
+    in_memory = sum(one.n_bytes_of(MEMORY) for one in reads)
     least = max(0, min(on_devices, known) - others) / total
     most = min(on_devices, known + silent) + total - on_devices - in_memory
     low, high = verdict_word(least), verdict_word(most / total)

@@ -104,13 +104,12 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
 
 
 def refuse_without_writer() -> None:
-    """Load what writes logs, before a command that may run for hours.
+    """Import what writes logs, before a command that may run for hours.
 
-    A ConfigError says what cannot be loaded.
+    A ConfigError says what cannot be imported.
     """
     try:
         import_module("tierscope.logs.traced.processes")
-        import_module("tierscope.trace.log_writer").libdarshan_util()
     except (ImportError, OSError) as error:
         raise ConfigError(
             f"{sys.prefix}: cannot write Darshan logs: {error}; expected the packages "

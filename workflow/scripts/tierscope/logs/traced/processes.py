@@ -20,21 +20,16 @@ from typing import NamedTuple
 import numpy as np
 
 from tierscope.core.certificate import Interference
-from tierscope.core.files import read_regular, written_whole
+from tierscope.core.files import read_regular
 from tierscope.core.given.secrets import without_secrets
-from tierscope.core.words import as_bytes, as_text, count_words
+from tierscope.core.words import as_bytes, as_text, error_words
 from tierscope.logs.grouping import LogFacts, nearest_parents, ranks_and_firsts
 from tierscope.logs.traced.call import EVENTS, Call, Identity, ticks_of
 from tierscope.logs.traced.certificate import ProcessReads, bytes_by_file_system
 from tierscope.logs.traced.escapes import Escape
 from tierscope.trace.darshan.container import LogError
 from tierscope.trace.darshan.module_records import STDIO_RECORD
-from tierscope.trace.log import read_any_log
-from tierscope.trace.log_writer import (
-    LONGEST_NAME_BYTES,
-    METADATA_BYTES,
-    write_any_log,
-)
+from tierscope.trace.log_writer import METADATA_BYTES, write_log
 from tierscope.trace.posix_records import END_TIMES, START_TIMES
 from tierscope.trace.spool import Spool, join_spools, open_spool
 
@@ -259,7 +254,7 @@ def write_process_logs(
             counted, reasons = _write_log(process, path, call, metadata)
         except (LogError, OSError, ValueError, ArithmeticError) as error:
             who = f"process {process.pid} ({without_secrets(process.exe)})"
-            losses.append(f"no log of {who}: {error}")
+            losses.append(f"no log of {who}: {error_words(error)}")
             may_succeed = True  # the counts are all that is left
             continue
         losses += [f"{path}: is partial, as {reason}." for reason in reasons]
@@ -276,7 +271,7 @@ def interference_of(
     preloaded = Counter(name for one in libraries for name in one.preloaded)
     unnamed = (one.n_preloaded - len(one.preloaded) for one in libraries)
     drops = [counted[one].drops for one in processes if one in counted]
-    made, failed, swallowed = (sum(calls[i] for calls in drops) for i in range(3))
+    made, failed, swallowed = (sum(int(calls[i]) for calls in drops) for i in range(3))
     return Interference(
         n_processes=len(processes),
         preloaded=dict(preloaded),
@@ -347,16 +342,6 @@ def _write_log(
             if s.lost
         }
     )
-    long = {
-        one for one, name in names.items() if _path_bytes(name) > LONGEST_NAME_BYTES
-    }
-    if long:
-        records = records[~np.isin(records["id"], np.array([*long], np.uint64))]
-        names = {one: name for one, name in names.items() if one not in long}
-        reasons.append(
-            f"{count_words(len(long), 'path is', 'paths are')} longer than "
-            f"{LONGEST_NAME_BYTES} bytes"
-        )
     if not len(records):
         raise LogError(process.spools[0], f"has no record{': '.join(['', *reasons])}.")
     # Those of a child count from where its parent's do.
@@ -366,21 +351,19 @@ def _write_log(
     ended_s, end = _end_of(process, records)
     modules, paths = split_streams(records, names)
     counted = _counted(process, spools, records, names)
-    with written_whole(path) as unchecked:
-        write_any_log(
-            unchecked,
-            modules,
-            paths,
-            n_processes=1,
-            exe=process.exe,
-            mounts=call.mounts,
-            started_s=process.started_ns * 1e-9,
-            ended_s=ended_s,
-            metadata=fit_metadata({"end": end, **counted.as_metadata(), **metadata}),
-            partial=[name for name in modules if reasons],
-            job_id=call.job_id,
-        )
-        _check(unchecked, modules)
+    write_log(
+        path,
+        modules,
+        paths,
+        n_processes=1,
+        exe=process.exe,
+        mounts=call.mounts,
+        started_s=process.started_ns * 1e-9,
+        ended_s=ended_s,
+        metadata=fit_metadata({"end": end, **counted.as_metadata(), **metadata}),
+        partial=[name for name in modules if reasons],
+        job_id=call.job_id,
+    )
     return counted, reasons
 
 
@@ -403,11 +386,6 @@ def _counted(
     )
     drops = np.sum([spool.drops for spool in spools], axis=0)
     return Counted(reads, tuple(drops.tolist()))
-
-
-def _path_bytes(name: bytes) -> int:
-    """Return the length of a path, without the mark of a stream."""
-    return len(name.removeprefix(_STREAM_MARK))
 
 
 def _end_of(process: TracedProcess, records: np.ndarray) -> tuple[float, str]:
@@ -463,21 +441,6 @@ def split_streams(
             paths[int(converted["id"][i])] = path
         modules["STDIO"] = converted
     return modules, paths
-
-
-def _check(path: Path, modules: Mapping[str, np.ndarray]) -> None:
-    """Raise an OSError unless a log can be read back, for example on a full disk."""
-    try:
-        log = read_any_log(path)
-    except LogError as error:
-        raise OSError(f"the log was not written completely: {error}") from error
-    got = Counter({name: len(records.ids) for name, records in log.records.items()})
-    got["POSIX"] += len(log.sums)
-    expected = Counter({name: len(records) for name, records in modules.items()})
-    if got != expected:
-        raise OSError(
-            f"{path}: got {dict(got)} records back, expected {dict(expected)}."
-        )
 
 
 def _log_name(process: TracedProcess, call: Call) -> str:

@@ -20,6 +20,8 @@ many repetitions, not of a single run.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,8 +67,9 @@ class RelativeErrors(NamedTuple):
         cls, variances: Sequence[np.ndarray], degrees: Sequence[float]
     ) -> "RelativeErrors":
         """Return the errors from independent sources (Welch and Satterthwaite)."""
-        total = sum(variances)
-        rest = sum(v**2 / n for v, n in zip(variances, degrees, strict=True))
+        total = reduce(add, variances, 0)
+        parts = (v**2 / n for v, n in zip(variances, degrees, strict=True))
+        rest = reduce(add, parts, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             free = np.where(rest > 0, total**2 / rest, _MANY)
         return cls(np.sqrt(total), np.clip(free, 1.0, _MANY))
@@ -138,7 +141,9 @@ class Uncertainty:
         slopes = np.array(
             [self._slope(description, times, value, name) for name in self.parameters]
         )
-        own = sum(_class_slope(base_s, value, i) ** 2 for i in range(len(CLASSES)))
+        own = reduce(
+            add, (_class_slope(base_s, value, i) ** 2 for i in range(len(CLASSES)))
+        )
         variances, degrees = [], []
         for source in self.sources:
             shape = (source.covariance, slopes)

@@ -5,6 +5,7 @@ the first, which also load modules and search for algorithms. What the first one
 longer is a part of their epoch: its warm-up, or its rest.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,7 +105,7 @@ def ideal_times(
     loops = [loop for seen in ideal for loop in seen.loops]
     sample_s, told_by = _sample_s(ideal, between_s)
     n_samples = sum(int(seen.epochs["samples"].sum()) for seen in ideal)
-    read_s = sum(seen.io_time_s for seen in ideal) / n_samples
+    read_s = math.fsum(seen.io_time_s for seen in ideal) / n_samples
     first_batch_s = batch_size * (sample_s + read_s)
     rests_s = [
         (one, _rest_s(seen, one, first_batch_s)) for seen in ideal for one in seen.loops
@@ -150,10 +151,10 @@ def _by_epoch(times: Iterable[tuple[Mapping[str, Any], float]]) -> tuple[float, 
 def _sample_s(ideal: Sequence[SeenRun], between_s: np.ndarray) -> tuple[float, str]:
     """Return the processor time of a sample, and what told it."""
     fetches = [one for seen in ideal for one in seen.run.observed["fetches"]]
-    n_fetched = sum(one["samples"] for one in fetches)
+    n_fetched = sum(int(one["samples"]) for one in fetches)
     n_samples = sum(int(seen.epochs["samples"].sum()) for seen in ideal)
     if n_fetched > _TOLD * n_samples:
-        io_s = sum(seen.io_time_s for seen in ideal)
+        io_s = math.fsum(seen.io_time_s for seen in ideal)
         return max(_usual_fetch_s(fetches) - io_s / n_samples, 0.0), "from its fetches"
     if not len(between_s):
         refuse(ideal[0], "no times between reads", "calls of open, read and close")
@@ -166,7 +167,7 @@ def _usual_fetch_s(fetches: Sequence[Mapping[str, Any]]) -> float:
     Notes of older runs do not tell that one. It counts if there is no other.
     """
     all_s, n_all, first_s, n_first = (
-        sum(one.get(name, 0) for one in fetches)
+        math.fsum(one.get(name, 0) for one in fetches)
         for name in ("fetch_s", "samples", "first_fetch_s", "first_samples")
     )
     if n_all == n_first:

@@ -62,13 +62,13 @@ def write_simulated_log(
         start_s += one.epoch.execution_time_s
     write_log(
         path,
-        records,
+        {"POSIX": records},
         names,
         n_processes=description.system.n_processes,
         exe="tierscope simulate_run",
         mounts={},
-        start_time_s=0,
-        end_time_s=math.ceil(start_s),
+        started_s=0,
+        ended_s=math.ceil(start_s),
         metadata={"source": "simulated by tierscope"},
     )
 

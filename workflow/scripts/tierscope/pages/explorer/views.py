@@ -5,6 +5,7 @@ all that they join: half of the processor time of a page of two scenarios.
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -100,7 +101,7 @@ def _cache_rate_axis(field: str, start: Start) -> alt.X:
 
 def _job_axis() -> alt.X:
     """Return the x axis of the two bars of a job: today, and with the improvements."""
-    left, right = (sum(edges) / 2 for edges in (BAR_EDGES[:2], BAR_EDGES[2:]))
+    left, right = (math.fsum(edges) / 2 for edges in (BAR_EDGES[:2], BAR_EDGES[2:]))
     return alt.X(
         "left:Q",
         title=None,

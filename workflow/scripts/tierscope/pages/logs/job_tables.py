@@ -253,13 +253,12 @@ def _mapped_words(row: dict) -> str:
 
 
 def logs_table(logs: pd.DataFrame) -> pd.DataFrame:
-    """Return the logs of a job, what read them and what they lack (``logs``)."""
+    """Return the logs of a job, and what they lack (``logs``)."""
     rows = logs.sort_values(["process", "log"]).head(MOST_LOGS)
     return pd.DataFrame(
         {
             "Log": seen(row["log"], PATH_LETTERS),
             "Process": f"rank {row['process']}" if row["process"] >= 0 else "all",
-            "Read by": row["reader"],
             "Format": seen(row["log_format"], NAME_LETTERS),
             "Modules": seen(row["modules"], NAME_LETTERS),
             "Lost records of": seen(row["partial"], NAME_LETTERS) or "none",

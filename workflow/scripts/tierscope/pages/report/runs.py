@@ -97,7 +97,7 @@ def _audit_cell(audit: Mapping[str, Any] | None) -> str:
 def audit_words(runs: Sequence[ReportedRun], n_runs: int) -> str:
     """Return how many runs passed their audit."""
     audits = [run.audit for run in runs if run.audit is not None]
-    n_passed = sum(audit["passed"] for audit in audits)
+    n_passed = sum(bool(audit["passed"]) for audit in audits)
     n_checks = sum(len(audit["checks"]) for audit in audits)
     counts = {"passed": n_passed, "failed": len(audits) - n_passed}
     counts["without an audit"] = n_runs - len(audits)

@@ -23,7 +23,7 @@ import numpy as np
 
 from tierscope.core.words import as_text
 
-_MAGIC = 6567223
+MAGIC = 6567223
 _GZIP = b"\x1f\x8b"
 ZLIB, _BZIP2, _NONE = 0, 1, 2
 LITTLE, BIG = "<", ">"
@@ -81,7 +81,7 @@ class _Format(NamedTuple):
 
 
 _OLD_HEADER, _HEADER = "8sqB3xI34Q16I", "8sqB7xQ130Q64I"
-_FORMATS = {
+FORMATS = {
     "3.00": _Format(_OLD_HEADER, _OLD_JOB, _FIRST_MODULES),
     "3.10": _Format(_OLD_HEADER, _OLD_JOB, _FIRST_MODULES),
     "3.20": _Format(_OLD_HEADER, _OLD_JOB, _OLD_MODULES),
@@ -95,7 +95,7 @@ _CACHED_RECORDS = 512
 _MOST_PROCESSES = 1 << 24  # more than the largest machines have cores
 _LAST_S = 253_402_300_799  # the year 9999 ends
 # What follows a job's record: a command line, then the mounts that have room.
-_JOB_REGION_BYTES = 4096
+JOB_REGION_BYTES = 4096
 _CUT_EXE = b"<TRUNCATED>"
 _MOUNT, _HALF_MOUNT = re.compile(rb"(\S+)\t(/.*)"), re.compile(rb"\S*")
 _LONGEST_MOUNT_BYTES = 255  # a longer one is left out; with the line break before it
@@ -169,7 +169,7 @@ class Container:
 
     def position(self, module: str) -> int:
         """Return the position of a module in the header's table."""
-        return _FORMATS[self.version].modules.index(module)
+        return FORMATS[self.version].modules.index(module)
 
     @property
     def modules(self) -> list[str]:
@@ -184,7 +184,7 @@ class Container:
 
     def _name(self, position: int) -> str:
         """Return the name of the module at a position."""
-        known = _FORMATS[self.version].modules
+        known = FORMATS[self.version].modules
         return known[position] if position < len(known) else f"module {position}"
 
     def blocks(self, region: Region, what: str) -> Iterator[bytes]:
@@ -286,7 +286,7 @@ class Container:
 
     def read_job(self) -> JobRecord:
         """Read the job region: record, command line and mounts."""
-        layout = _FORMATS[self.version].job
+        layout = FORMATS[self.version].job
         if self.order == BIG:
             layout = layout.newbyteorder(BIG)
         data = b"".join(self.blocks(self.job_region, "job data"))
@@ -314,7 +314,7 @@ class Container:
         metadata = data[8 * len(names) : layout.itemsize].split(b"\0")[0]
         text = data[layout.itemsize :].split(b"\0")[0]
         exe, mounts = _exe_and_mounts(text)
-        left_bytes = _JOB_REGION_BYTES - layout.itemsize - 1 - len(text)
+        left_bytes = JOB_REGION_BYTES - layout.itemsize - 1 - len(text)
         lines = metadata.decode("utf-8", "replace").split("\n")
         return JobRecord(
             uid=job["uid"],
@@ -370,16 +370,16 @@ def open_container(path: str | Path) -> Container:
         raise LogError(path, f"cannot be read: {error.strerror}.") from error
     if not data:
         raise LogError(path, "is empty, expected a Darshan log.")
-    order = BIG if int.from_bytes(data[8:16], "big") == _MAGIC else LITTLE
+    order = BIG if int.from_bytes(data[8:16], "big") == MAGIC else LITTLE
     magic = int.from_bytes(data[8:16], "big" if order == BIG else "little")
-    if len(data) < 16 or magic != _MAGIC:
+    if len(data) < 16 or magic != MAGIC:
         raise LogError(path, _no_log(data))
     version = data[:8].split(b"\0")[0].decode("ascii", "replace")
-    if version not in _FORMATS:
+    if version not in FORMATS:
         raise LogError(
-            path, f"has log format {version!r}, expected one of {list(_FORMATS)}."
+            path, f"has log format {version!r}, expected one of {list(FORMATS)}."
         )
-    header = struct.Struct(order + _FORMATS[version].header)
+    header = struct.Struct(order + FORMATS[version].header)
     if len(data) < header.size:
         raise LogError(path, "truncated in its header.")
     _, _, compression, flags, *table = header.unpack_from(data)

@@ -8,6 +8,7 @@ What a program reads before its first mark counts to epoch 0, and its time does 
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -374,7 +375,7 @@ def _steps(
     """
     used, program = UsedSteps.of_loop(loop), UsedSteps.of_program(loop)
     warm_s = used.warmup_s
-    stall_s = max(loop["first_wait_s"] - sum(late_s), 0.0) + used.idle_s
+    stall_s = max(loop["first_wait_s"] - math.fsum(late_s), 0.0) + used.idle_s
     compute_s = used.busy_s - warm_s + late_s[0]
     warm_s += late_s[1]
     # How long the device went on when the loop was asked for the last time.
@@ -442,7 +443,8 @@ def _whole_runs(node: NodeNotes, ended_ns: Mapping[int, int]) -> list[dict[str, 
         mine = [one for one in processes if node.rank_of(one["group"]) == rank]
         first = min(mine, key=lambda one: one["start_ns"])
         ends = [one["end_ns"] for one in mine if one["end_ns"]]
-        read = [one["read_bytes"] for one in mine]
+        read_bytes = [one["read_bytes"] for one in mine]
+        is_whole = is_known and min(read_bytes) >= 0
         end_ns = max(ends, default=_end_of(node, first["pid"], ended_ns))
         rows.append(
             {
@@ -453,7 +455,7 @@ def _whole_runs(node: NodeNotes, ended_ns: Mapping[int, int]) -> list[dict[str, 
                 "pid": first["pid"],
                 "began_s": (first["start_ns"] - origin_ns) * 1e-9,
                 "ended_s": (end_ns - origin_ns) * 1e-9,
-                "device_bytes": sum(read) if is_known and min(read) >= 0 else np.nan,
+                "device_bytes": sum(read_bytes) if is_whole else np.nan,
             }
         )
     return rows
@@ -536,7 +538,7 @@ def n_unmarked_opens(node: NodeNotes) -> int:
     marked = {mark["group"] for mark in node.facts["marks"]}
     group_of = {one["pid"]: one["group"] for one in node.facts["processes"]}
     return sum(
-        n
+        int(n)
         for pid, n in node.facts["late_opens"].items()
         if (group := group_of.get(int(pid), 0)) not in marked
         and groups[group]["rank"] == NO_RANK

@@ -7,6 +7,7 @@ is busy between the two, and idle from there to the next batch.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections import deque
@@ -340,4 +341,4 @@ def _held(cuda: ModuleType) -> list[int]:
 
 
 def _mean(numbers: list[float]) -> float:
-    return sum(numbers) / len(numbers)
+    return math.fsum(numbers) / len(numbers)
