@@ -1,8 +1,8 @@
 """The law against cases: only registries ask what kind a run, source or loader is.
 
 Elsewhere an object of that kind answers: by a method, by doing nothing, or by what it
-declares. `LEFT` counts by file what is not yet so. It may only fall, as the test fails on
-fewer, too. The words that ask are taken from the code, so renaming one does not help.
+declares. `LEFT` counts by file what is not yet so. It may only fall, as the test fails
+on fewer, too. The words that ask are taken from the code, so renaming one does not help.
 """
 
 import ast
@@ -96,7 +96,7 @@ def asks(test: ast.expr) -> bool:
 
 
 def conditions(tree: ast.AST):
-    """Yield what is asked by if, else, while, filters, cases and repetitions of lists."""
+    """Yield what is asked by if, else, while, filters, cases, repeated lists."""
     for node in ast.walk(tree):
         match node:
             case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
