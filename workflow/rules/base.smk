@@ -78,6 +78,12 @@ with one_line():
     OPENING = Opening(SNAKEMAKE, WORKFLOW, logger.warning)
 
 
+def cores_here():
+    """Return the cores that jobs share, None if they run on other machines."""
+    executor = try_to(SNAKEMAKE.executor, logger.warning, "local")
+    return workflow.cores if executor == "local" else None
+
+
 def figure_files(*names):
     """Return the files of figures: SVG, PNG and PDF."""
     return [f"<experiment>/figures/{name}.{kind}" for name in names for kind in KINDS]

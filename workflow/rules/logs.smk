@@ -18,12 +18,7 @@ with one_line():
     config.update(OPENING.as_schema_says(config, "logs"))
     ANALYSIS = read_settings(config, OPENING.defaults())
     RESULTS = OPENING.begin(config["experiment"], "measured")
-IS_HERE = try_to(SNAKEMAKE.executor, logger.warning, "local") == "local"
-CHUNK = ChunkPlan(
-    RESULTS,
-    lambda: checkpoints.list_logs.get(),
-    workflow.cores if IS_HERE else None,
-)
+CHUNK = ChunkPlan(RESULTS, lambda: checkpoints.list_logs.get(), cores_here)
 PROVENANCE = ANALYSIS.provenance(config["experiment"])
 DECLARED = declared_figures("logs")
 FIGURES = PlainFigures(CHUNK.gathered, {"provenance": PROVENANCE})

@@ -23,12 +23,16 @@ class ChunkPlan:
         The folder of its results.
     wait : callable
         Returns when the logs are listed.
-    cores : int or None
-        Cores that chunks share on this machine; None if each runs on another one.
+    cores : callable
+        Returns the cores that chunks share on this machine, None if each runs on
+        another one. Snakemake knows neither while it reads rules.
     """
 
     def __init__(
-        self, results: str, wait: Callable[[], Any], cores: int | None
+        self,
+        results: str,
+        wait: Callable[[], Any],
+        cores: Callable[[], int | None],
     ) -> None:
         self._results, self._wait, self._cores = results, wait, cores
         self.listed = f"{results}/{LISTING}/chunks.json"
@@ -54,10 +58,10 @@ class ChunkPlan:
         """
         known = self._known()
         useful = -(-known["chunks"][wildcards.chunk]["n_logs"] // _LOGS_PER_THREAD)
-        if self._cores is None:
+        if (cores := self._cores()) is None:
             return min(_THREADS, useful)
         side_by_side = known["n_changed"] or len(known["chunks"])
-        return max(1, min(self._cores // side_by_side, useful))
+        return max(1, min(cores // side_by_side, useful))
 
     def memory_mib(self, wildcards: Any, threads: int) -> int:
         """Return the memory that a chunk needs."""
