@@ -59,7 +59,7 @@ FIGURE = Declared(
     title="Figure 5: the cheapest improvement that meets the goal",
     tables=("io_time", "goals", "combinations", "spread", "limits"),
     inputs=("estimates_cheapest",),
-    settings=("epoch", "scenario", "max_improvement_percent", "model"),
+    settings=("epoch", "scenario", "max_improvement_percent", "searching_model"),
     target="fig5",
 )
 
@@ -76,7 +76,7 @@ def _draw(given: Given) -> Figure:
     cheapest = cheapest_combination(given.table("combinations"), goal)
     if is_utilisation(goal):
         estimates = given.table("estimates", "estimates_cheapest")
-        words = given.words | {"model": given.settings.model}
+        words = given.words | {"model": given.settings.searching_model}
         return plot_cheapest_utilisation(estimates, goal, cheapest, spread, **words)
     percents = _shown_improvements(cheapest, given.settings.max_improvement_percent)
     improved = break_down_improved(given.shown("io_time"), percents)

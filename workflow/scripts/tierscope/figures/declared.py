@@ -83,7 +83,7 @@ class Declared:
     @property
     def message(self) -> str:
         """What Snakemake says when it begins."""
-        return f"Drawing {self.title}.".replace(_PAIR, "{wildcards.pair}")
+        return f'Drawing "{self.title}".'.replace(_PAIR, "{wildcards.pair}")
 
     def titles(self, pairs: Mapping[str, Sequence[str]]) -> dict[str, str]:
         """Return the title of each of its files, by the file's name.

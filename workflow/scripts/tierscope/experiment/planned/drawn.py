@@ -122,12 +122,12 @@ class ExperimentFigures:
     def settings(self, one: Declared) -> dict[str, Any]:
         """Return the parameters of a figure, by their names."""
         known = self._known_settings()
-        of_nodes = one.folder == "nodes"
-        return {
-            "provenance": self._of_nodes() if of_nodes else self.provenance,
-            "dataset_titles": self.dataset_titles,
-            **{name: known[name] for name in one.settings},
-        }
+        settings = {name: known[name] for name in one.settings}
+        if one.source:  # not of these runs
+            return settings
+        words = self._of_nodes() if one.folder == "nodes" else self.provenance
+        titles = self.dataset_titles
+        return settings | {"provenance": words, "dataset_titles": titles}
 
     def reported(self, declared: Iterable[Declared]) -> list[Declared]:
         """Return which figures the report and target `all` have, in their order.
@@ -180,6 +180,7 @@ class ExperimentFigures:
             "max_improvement_percent": search["max_improvement_percent"],
             "goal": settings["whatif"]["goal"],
             "model": self._models.words,
+            "searching_model": self._models.searching_words,
             "may_hide": self._experiment.may_hide_io,
             "scene": self._comparisons.scene,
             "files_and_databases": self._comparisons.files_and_databases,
