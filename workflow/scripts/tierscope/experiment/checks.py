@@ -30,20 +30,18 @@ from tierscope.experiment.training_checks import (
     check_workers,
 )
 from tierscope.policies import (
+    DATABASE,
     PEERS,
     PROGRAM_POLICIES,
     kind_of,
     of_kind,
 )
 from tierscope.storage.clock import MAX_VIRTUAL_PREFETCH, MOST_COPIERS
-from tierscope.storage.emulated.library import emulated_gfs
 from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
 from tierscope.storage.queueing_network import ModelError, network_of
 
 # Above it the four-dimensional grid of the what-if search needs memory and minutes.
 MAX_GRID_STEPS = 100
-# Reads of a run: epochs times files. Tables have a row for each.
-MOST_READS, MOST_VIRTUAL_READS = 1_000_000_000, 100_000_000
 MOST_BYTES = 2**63 - 1
 MOST_VIRTUAL_S = (2**63 - 1) / 1e9  # nanoseconds are counted in 64 bits
 # Options of sbatch that the executor plugin sets itself, and refuses at a submission.
@@ -116,28 +114,31 @@ def check_n_osts(n_osts: int, system: System, simulated: bool) -> None:
         )
 
 
+def _refuse_in(cases: Mapping[str, Any], where: str, got: Any, expected: str) -> None:
+    """Refuse a value of the configuration in the first case that is true."""
+    for case, is_so in cases.items():
+        if is_so:
+            raise ConfigError(f"config: {where}: got {got}, expected {expected} {case}")
+
+
 def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
     """Refuse a study of nodes that cannot be made."""
     if not n_nodes:
         return
-    where, system = "config: studies.nodes.n_nodes", experiment.system
-    if experiment.simulated:
-        raise ConfigError(f"{where}: got {n_nodes}, expected [] for simulated runs")
-    if experiment.runs_program:
-        raise ConfigError(
-            f"{where}: got {n_nodes}, expected [] with a program (loader.command)"
-        )
+    where, system = "studies.nodes.n_nodes", experiment.system
     base = Scenario(**experiment.settings["figures"]["scenario"])
-    if base.reads_database:
-        raise ConfigError(
-            f"{where}: got {n_nodes}, expected [] with loader {base.loader} in "
-            "figures.scenario: Monarch needs a loader of files"
-        )
+    of_files = "in figures.scenario: Monarch needs a loader of files"
+    cases = {
+        "for simulated runs": experiment.simulated,
+        "with a program (loader.command)": experiment.runs_program,
+        f"with loader {base.loader} {of_files}": base.reads_database,
+    }
+    _refuse_in(cases, where, n_nodes, "[]")
     for count in n_nodes:
         if system.n_processes % count:
             raise ConfigError(
-                f"{where}: got {count}, expected divisors of {system.n_processes}, the "
-                f"number of processes of system {system.name}"
+                f"config: {where}: got {count}, expected divisors of "
+                f"{system.n_processes}, the number of processes of system {system.name}"
             )
 
 
@@ -157,15 +158,11 @@ def check_experiment(experiment: Experiment) -> None:
     _check_accuracy(experiment.settings["studies"]["accuracy"])
     _check_whatif(experiment)
     _check_model(experiment)
-    _check_databases(experiment)
-    if any(kind_of(scenario) is PEERS for scenario in experiment.sweep):
-        _check_peers(experiment)
-    if experiment.simulated:
-        _check_simulation(experiment)
-    else:
-        _check_jobs(experiment)
-    if experiment.source == "emulated":
-        _check_emulation(experiment)
+    kinds = dict.fromkeys(map(kind_of, experiment.all_points))
+    for one in (*kinds, experiment.source):
+        for check in _CHECKS.get(one, ()):
+            check(experiment)
+    _check_threads(experiment)
 
 
 def _check_programs(experiment: Experiment) -> None:
@@ -207,11 +204,6 @@ def _check_programs(experiment: Experiment) -> None:
             "{dataset} in it, which stands for the path of the dataset (or "
             "in_place: true)"
         )
-    if experiment.settings["whatif"]["goal"]["of"] == "execution_time":
-        raise ConfigError(
-            "config: whatif.goal.of: got execution_time, expected io_time with a "
-            "program: its I/O time is a sum over workers"
-        )
 
 
 def _check_place(dataset: Dataset | UserDataset, system: System) -> None:
@@ -238,39 +230,38 @@ def _check_place(dataset: Dataset | UserDataset, system: System) -> None:
 
 def _check_runtime(experiment: Experiment) -> None:
     """Refuse a Darshan log of a whole MPI job where it cannot tell what we ask."""
-    system = experiment.system
-    if experiment.runs_program:
+    system, workers = experiment.system, experiment.loader.workers
+    if experiment.runs_program or experiment.runtime == "builtin":
         return
-    if experiment.runtime != "builtin" and system.points_per_launch == "all":
-        raise ConfigError(
-            f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
-            f"builtin with points_per_launch all of system {system.name}: a Darshan "
-            "log covers a whole MPI job"
-        )
-    if experiment.runtime != "builtin" and experiment.has_workers:
-        raise ConfigError(
-            f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
-            f"builtin with loader pytorch and loader.workers "
-            f"{experiment.loader.workers}: under MPI a site's Darshan does not see "
-            "the reads of workers"
-        )
+    cases = {
+        f"with points_per_launch all of system {system.name}: a Darshan log covers a "
+        "whole MPI job": system.points_per_launch == "all",
+        f"with loader pytorch and loader.workers {workers}: under MPI a site's Darshan "
+        "does not see the reads of workers": experiment.has_workers,
+        f"on the emulated tiers of {system.name}: a site's Darshan would not see their "
+        "clock": experiment.source == "emulated",
+    }
+    _refuse_in(cases, "darshan.runtime", repr(experiment.runtime), "auto or builtin")
+
+
+def _check_threads(experiment: Experiment) -> None:
+    """Refuse read threads where one reads for a process."""
+    threads, system = experiment.read_threads, experiment.system
+    databases = [one.loader for one in experiment.all_points if one.reads_database]
+    if threads == 1:
+        return
+    cases = {
+        f"with loader {', '.join(databases[:1])}": databases,
+        "for simulated runs": experiment.simulated,
+        f"on the emulated tiers of system {system.name}: virtual time cannot follow "
+        "work between the loader's threads": experiment.source == "emulated",
+    }
+    _refuse_in(cases, "loader.read_threads", threads, "1")
 
 
 def _check_emulation(experiment: Experiment) -> None:
     """Refuse settings that emulated tiers do not support."""
     loader, system = experiment.loader, experiment.system
-    if experiment.runtime != "builtin":
-        raise ConfigError(
-            f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
-            f"builtin on the emulated tiers of {system.name}: a site's Darshan "
-            "would not see their clock"
-        )
-    if (threads := experiment.read_threads) != 1:
-        raise ConfigError(
-            f"config: loader.read_threads: got {threads}, expected 1 on the emulated "
-            f"tiers of system {system.name}: virtual time cannot follow work between "
-            "the loader's threads"
-        )
     prefetched, loaders = loader.prefetch_batches, experiment.loaders
     if loaders != {PYTORCH} and prefetched > MAX_VIRTUAL_PREFETCH:
         raise ConfigError(
@@ -348,7 +339,7 @@ def _check_slurm_options(rule: str, resources: Mapping[str, Any]) -> None:
 def _check_size(experiment: Experiment) -> None:
     """Refuse runs of more reads, bytes or virtual time than can be counted."""
     epochs = experiment.training.epochs
-    most = MOST_READS if experiment.source == "measured" else MOST_VIRTUAL_READS
+    most = experiment.origin.most_reads
     for dataset in experiment.datasets.values():
         if isinstance(dataset, UserDataset):
             continue
@@ -395,50 +386,31 @@ def _longest_s(experiment: Experiment, dataset: Dataset) -> float:
 
 
 def _check_simulation(experiment: Experiment) -> None:
-    """Refuse settings that the simulator does not support."""
-    if (threads := experiment.read_threads) != 1:
-        raise ConfigError(
-            f"config: loader.read_threads: got {threads}, expected 1 for simulated runs"
-        )
+    """Refuse devices that the simulator does not know."""
     for scenario in experiment.sweep:
         try:
             network_of(experiment.system, scenario.n_osts)
         except ModelError as error:
             raise ConfigError(f"system {experiment.system.name}: {error}") from error
-    mount = experiment.settings["policies"]["adhoc"]["mount"]
-    if mount is not None and any(kind_of(one) is PEERS for one in experiment.sweep):
-        raise ConfigError(
-            f"config: policies.adhoc.mount: got {mount!r}, expected null for "
-            "simulated runs"
-        )
 
 
 def _check_databases(experiment: Experiment) -> None:
     """Refuse settings that the LMDB loaders do not support."""
-    scenarios = [one for one in experiment.all_points if one.reads_database]
-    for scenario in scenarios:
+    for scenario in experiment.all_points:
+        if kind_of(scenario) is not DATABASE:
+            continue
         if scenario.policy != "pinning":
             raise ConfigError(
                 f"config: sweep.policies: got {scenario.policy}, expected pinning with "
                 f"loader {scenario.loader}: the LFS holds the first part of its file"
             )
-        system = experiment.system
-        if system.gfs.kind == "emulated":
-            gfs = emulated_gfs(system, scenario.n_osts)
-            if gfs.n_object_servers > 1:
-                raise ConfigError(
-                    f"config: sweep.loaders: got {scenario.loader}, but the emulated "
-                    f"GFS has {gfs.n_object_servers} object servers for "
-                    f"{scenario.n_osts} OSTs and keeps a file on one of them"
-                )
-    if not scenarios:
-        return
-    threads = experiment.loader.read_threads
-    if threads != 1:
-        raise ConfigError(
-            f"config: loader.read_threads: got {threads}, expected 1 with loader "
-            f"{scenarios[0].loader}"
-        )
+        n_servers = experiment.system.n_object_servers(scenario.n_osts) or 1
+        if n_servers > 1:
+            raise ConfigError(
+                f"config: sweep.loaders: got {scenario.loader}, but the emulated GFS "
+                f"has {n_servers} object servers for {scenario.n_osts} OSTs and keeps "
+                "a file on one of them"
+            )
     switches = experiment.settings["lmdb"]["lmdbio"]
     if switches["dm"] and switches["prov"]:
         raise ConfigError(
@@ -461,12 +433,12 @@ def _check_peers(experiment: Experiment) -> None:
                 f"config: policies.adhoc.mount: got {mount!r}, expected an absolute "
                 "path, the same on all nodes"
             )
-        if system.source == "emulated":
-            raise ConfigError(
-                f"config: policies.adhoc.mount: got {mount!r}, expected null with the "
-                f"emulated devices of system {system.name}: reads from the mount would "
-                "take real time, not emulated time"
-            )
+        cases = {
+            f"with the emulated devices of system {system.name}: reads from the mount "
+            "would take real time, not emulated time": system.source == "emulated",
+            "for simulated runs": experiment.simulated,
+        }
+        _refuse_in(cases, "policies.adhoc.mount", repr(mount), "null")
     policy = experiment.settings["figures"]["scenario"]["policy"]
     if policy in of_kind(PEERS):
         raise ConfigError(
@@ -558,18 +530,18 @@ def _check_whatif(experiment: Experiment) -> None:
             f"config: whatif.goal.percent: got {percent:g} with of: {goal['of']}, "
             "expected null, or of: utilisation"
         )
-    threads = experiment.read_threads
-    if goal["of"] == "execution_time" and threads > 1:
-        raise ConfigError(
-            "config: whatif.goal.of: got execution_time, expected io_time with "
-            f"loader.read_threads {threads}: I/O time is then thread-seconds"
-        )
-    workers = experiment.loader.workers
-    if goal["of"] == "execution_time" and PYTORCH in experiment.loaders and workers > 1:
-        raise ConfigError(
-            "config: whatif.goal.of: got execution_time, expected io_time with loader "
-            f"pytorch and loader.workers {workers}: I/O time is then a sum over workers"
-        )
+    if goal["of"] != "execution_time":
+        return
+    threads, workers = experiment.read_threads, experiment.loader.workers
+    cases = {
+        "with a program: its I/O time is a sum over workers": experiment.runs_program,
+        f"with loader.read_threads {threads}: I/O time is then thread-seconds": (
+            threads > 1
+        ),
+        f"with loader pytorch and loader.workers {workers}: I/O time is then a sum "
+        "over workers": PYTORCH in experiment.loaders and workers > 1,
+    }
+    _refuse_in(cases, "whatif.goal.of", goal["of"], "io_time")
 
 
 def require_improvable_devices(
@@ -601,3 +573,13 @@ def require_improvable_devices(
             f"{system.tiers[real[0]].kind}, expected emulated (or simulate: true): "
             "the workflow cannot make real storage faster."
         )
+
+
+# What else is checked for a kind of run, and for a source of the numbers.
+_CHECKS = {
+    DATABASE: (_check_databases,),
+    PEERS: (_check_peers,),
+    "measured": (_check_jobs,),
+    "emulated": (_check_jobs, _check_emulation),
+    "simulated": (_check_simulation,),
+}
