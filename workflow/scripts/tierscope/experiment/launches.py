@@ -71,14 +71,17 @@ def run_folder(results: Path, scenario: Scenario, point: Point) -> Path:
 
 def manifest_of(scenario: Scenario) -> str:
     """Return the manifest of a scenario's dataset, relative to the results' folder."""
-    kind = "-lmdb" if scenario.reads_database else ""
-    kind = "-files" if scenario.runs_program else kind
-    return f"datasets/{scenario.dataset}-{scenario.n_osts}ost{kind}.parquet"
+    suffix = kind_of(scenario).manifest
+    return f"datasets/{scenario.dataset}-{scenario.n_osts}ost{suffix}.parquet"
 
 
 def listed_bytes(results: Path, scenario: Scenario) -> int | None:
-    """Return the bytes of a dataset that a program reads, None until it is listed."""
-    if not (path := results / manifest_of(scenario)).exists():
+    """Return the bytes of a dataset that a program reads.
+
+    None until it is listed, and of a dataset of ours.
+    """
+    path = results / manifest_of(scenario)
+    if not (scenario.runs_program and path.exists()):
         return None
     from tierscope.core.tables import read_table
 

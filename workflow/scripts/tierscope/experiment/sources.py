@@ -11,9 +11,11 @@ from typing import Any
 from tierscope.core.machine import Machine
 from tierscope.core.scenario import Point, Scenario
 from tierscope.core.validation import ConfigError
+from tierscope.policies import kind_of
 from tierscope.storage.emulated.library import DEVICES_VERSION
 
 Points = tuple[Point, ...]
+_MOST_VIRTUAL_READS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,22 @@ class Source:
     is_launched : bool
         Whether runs are launched, so that they leave logs, which are audited.
     has_own_devices : bool
-        Whether reads are served by real devices: of caches, drift and servers only
-        what was seen is known, and repetitions differ by luck.
+        Whether reads are served by real devices: of servers only what was seen is
+        known, and repetitions differ by luck.
+    observed : tuple of str
+        Tables of a sweep that say what real devices did.
+    most_reads : int
+        Reads of a run, epochs times files, of which tables have a row each.
+    of_launch : str
+        What a launch of several points is named after, besides its scenario.
     """
 
     name: str = "measured"
     is_launched: bool = True
     has_own_devices: bool = True
+    observed: tuple[str, ...] = ("verdicts", "drift")
+    most_reads: int = 1_000_000_000
+    of_launch: str = ", repetition {wildcards.repetition}"
 
     def words(self, devices: dict[str, Any] | None) -> str:
         """Return the source in words, for figures."""
@@ -42,6 +53,14 @@ class Source:
     def machine(self, machine: Machine) -> Machine:
         """Return what of a machine determines the numbers."""
         return replace(machine, devices=None)
+
+    def audited(self, files: Any) -> Any:
+        """Return files that audits make of logs, and what follows, if there are any."""
+        return files
+
+    def why_no_log(self, scenario: Scenario) -> str | None:
+        """Return why runs of a scenario have no log, None if they have one."""
+        return None
 
     def calibration(self, wanted: str | None) -> str | None:
         """Return the calibration that estimates use."""
@@ -120,6 +139,15 @@ class Simulated(Emulated):
         """Return what of a machine determines the numbers: all."""
         return machine
 
+    def audited(self, files: Any) -> Any:
+        """Return no files: there are no logs, and tables are there without audits."""
+        return []
+
+    def why_no_log(self, scenario: Scenario) -> str | None:
+        """Return why nobody can write the log of runs, None if we can."""
+        reason = kind_of(scenario).why_no_simulated_log
+        return reason and reason.format(**scenario.keys)
+
     def calibration(self, wanted: str | None) -> str | None:
         """Return no calibration, as the devices are known."""
         return None
@@ -140,7 +168,7 @@ SOURCES = {
     one.name: one
     for one in (
         Source(),
-        Emulated("emulated", has_own_devices=False),
-        Simulated("simulated", is_launched=False, has_own_devices=False),
+        Emulated("emulated", True, False, (), _MOST_VIRTUAL_READS, ""),
+        Simulated("simulated", False, False, (), _MOST_VIRTUAL_READS, ""),
     )
 }

@@ -231,11 +231,10 @@ class Start:
             except (TierError, ConfigError) as error:  # it may be run elsewhere
                 self.warn(str(error))
         with suppress(OSError, TierError):  # the start says why a tier cannot be used
-            if self.experiment.source == "measured":
-                room = read_room(self.experiment.system)
-                cold = self.experiment.training.cold
-                for line in plan_lines(self.experiment, room, cold=cold):
-                    self.tell(line)
+            room = read_room(self.experiment.system)
+            cold = self.experiment.training.cold
+            for line in plan_lines(self.experiment, room, cold=cold):
+                self.tell(line)
 
     def _check_places(self) -> None:
         """Refuse roots of tiers and missing ideal runs, and to do without PyTorch."""
@@ -247,9 +246,7 @@ class Start:
         if experiment.source != "measured" or all(map(Path.exists, self._runs(ideal))):
             return
         for scenario in ideal:
-            listed = 0
-            if scenario.runs_program:
-                listed = listed_bytes(self.results, scenario) or 0
+            listed = listed_bytes(self.results, scenario) or 0
             dataset = experiment.datasets[scenario.dataset]
             check_ideal_memory(experiment.system, dataset, listed)
 

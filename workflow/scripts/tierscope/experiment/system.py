@@ -9,6 +9,7 @@ from typing import Any
 from tierscope.core.machine import Machine, Tier
 from tierscope.core.scenario import IDEAL_SUFFIX, improvement_suffix, nodes_suffix
 from tierscope.core.validation import ConfigError, check, read_yaml
+from tierscope.storage.emulated.library import emulated_gfs
 
 SCHEDULERS = ("slurm", "pjm")
 
@@ -108,7 +109,6 @@ class System(Machine):
     description: str
     points_per_launch: int | str
     devices_of: str | None = None
-
     network_interface: str | None = None
     ideal_root: str | None = None
     job: JobSettings = field(default_factory=JobSettings)
@@ -125,6 +125,12 @@ class System(Machine):
         if self.source == "emulated":
             return self.emulation["model_of"]
         return self.devices_of or self.name
+
+    def n_object_servers(self, n_osts: int) -> int | None:
+        """Return the number of servers of an emulated GFS, None for a real one."""
+        if "gfs" not in self.emulated_tiers:
+            return None
+        return emulated_gfs(self, n_osts).n_object_servers
 
     def improved(self, improvements: Mapping[str, int]) -> "System":
         """Return the system with faster devices, named after them."""

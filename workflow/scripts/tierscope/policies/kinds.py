@@ -28,9 +28,16 @@ class RunKind:
         Whether files are copied from the GFS to an LFS during a launch, so that the log
         has records of copies.
     why_no_simulated_log : str, optional
-        Why the log of a simulated run cannot be written.
+        Why the log of a simulated run cannot be written, with the scenario's keys in
+        braces.
     log : str
         The log in the run's folder, or the folder of its logs.
+    audited : tuple of str
+        Sums that the audit makes itself, as the logs of a run are many.
+    observed : tuple of str
+        Tables of a sweep that say what was seen of its runs, besides their times.
+    manifest : str
+        Suffix of the manifest of what is read, which is made for this kind.
     """
 
     name: str
@@ -40,6 +47,9 @@ class RunKind:
     moves_files: bool = False
     why_no_simulated_log: str | None = None
     log: str = "log.darshan"
+    audited: tuple[str, ...] = ()
+    observed: tuple[str, ...] = ()
+    manifest: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -49,7 +59,11 @@ class RunKind:
 
 
 _NO_LOG = "simulated runs have no log, and so no audit, if"
-_FILES_MOVE = f"{_NO_LOG} files move while they run or are read from other nodes"
+_FILES_MOVE = (
+    f"policy {{policy}}: {_NO_LOG} files move while they run or are read from other "
+    "nodes"
+)
+_OF_PROGRAMS = ("other_io", "other_time", "statements")
 
 # Each file is on its tier before the first epoch, the same for every node.
 FILES = RunKind("files")
@@ -74,22 +88,29 @@ PEERS = RunKind(
 DATABASE = RunKind(
     "database",
     tables=("read_calls", "record_reads", "faults"),
-    why_no_simulated_log=f"{_NO_LOG} samples are records of a database",
+    why_no_simulated_log=(
+        f"loader {{loader}}: {_NO_LOG} samples are records of a database"
+    ),
+    manifest="-lmdb",
 )
 # A program of the user reads files that lie on their tiers before it starts. Each of
 # its processes has a log.
 PROGRAM = RunKind(
     "program",
     tables=("opens", "marks", "program_processes"),
-    sums=("other_io", "other_time", "statements"),
+    sums=_OF_PROGRAMS,
     log="logs",
+    audited=_OF_PROGRAMS,
+    observed=("statements",),
+    manifest="-files",
 )
 # The same, but a policy decides each read and fills the LFS of each node.
 PLACED_PROGRAM = replace(
     PROGRAM,
     name="placed program",
     tables=(*PROGRAM.tables, "decisions"),
-    sums=(*PROGRAM.sums, "background"),
+    sums=(*_OF_PROGRAMS, "background"),
+    audited=(*_OF_PROGRAMS, "background"),
     moves_files=True,
 )
 KINDS = (FILES, PLACED, PEERS, DATABASE, PROGRAM, PLACED_PROGRAM)

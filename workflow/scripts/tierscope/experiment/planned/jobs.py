@@ -16,6 +16,7 @@ _LAUNCH = (
     "exec {resources.python:q} {resources.scripts:q}/launch.py --log {log:q}"
     " --setup {resources.setup:q} --mpi {resources.mpi:q} --tasks {resources.tasks}"
 )
+_OF_POINT = ", cache rate {wildcards.cache_rate} %, repetition {wildcards.repetition}"
 
 
 class Jobs:
@@ -64,7 +65,17 @@ class Jobs:
         # If runs are audited by launch, all launches come before the audits. These have
         # a priority below 1, but one of Snakemake's schedulers adds up what can run
         # side by side.
-        self.before_audits = 1000 if self._experiment.launches_several else 0
+        self.before_audits = 1000 * self._experiment.launches_several
+        # The script that a launch starts. That of a program is no rank itself, but
+        # starts them, once a point.
+        self.ranks, self.starts_ranks = "run_benchmark {input.scenario:q}", ""
+        if self._experiment.runs_program:
+            minutes = self._experiment.settings["loader"]["minutes"]
+            self.ranks = (
+                "run_program {input.scenario:q} --manifest {input.manifest:q} "
+                f"--minutes {minutes}"
+            )
+            self.starts_ranks = " --starts-ranks"
 
     @property
     def size_words(self) -> str:
@@ -76,28 +87,10 @@ class Jobs:
     @property
     def message(self) -> str:
         """What a launch measures: for the reader, all points of a scenario are one."""
-        words = "Measuring {wildcards.scenario}"
-        if self._system.points_per_launch != "all":
-            words += ", cache rate {wildcards.cache_rate} %"
-        if self._system.points_per_launch != "all" or not self._system.emulation:
-            words += ", repetition {wildcards.repetition}"
-        return f"{words}{self.size_words}."
-
-    @property
-    def ranks(self) -> str:
-        """The script that a launch starts; a program is started once a point."""
-        if not self._experiment.runs_program:
-            return "run_benchmark {input.scenario:q}"
-        minutes = self._experiment.settings["loader"]["minutes"]
-        return (
-            "run_program {input.scenario:q} --manifest {input.manifest:q} "
-            f"--minutes {minutes}"
-        )
-
-    @property
-    def starts_ranks(self) -> str:
-        """The option for a script that is not a rank itself, but starts them."""
-        return " --starts-ranks" if self._experiment.runs_program else ""
+        words = _OF_POINT
+        if self._system.points_per_launch == "all":
+            words = self._experiment.origin.of_launch
+        return f"Measuring {{wildcards.scenario}}{words}{self.size_words}."
 
     def staging(self, wildcards: Any) -> str:
         """Return the folder in which a launch leaves its runs until they are moved."""
@@ -125,9 +118,7 @@ class Jobs:
     def benchmark(self, wildcards: Any) -> BenchmarkJob | ProgramJob:
         """Return the job of a launch, with its time, memory and local storage."""
         scenario = self._experiment.scenario(wildcards.scenario)
-        n_bytes = None
-        if scenario.runs_program:
-            n_bytes = launches.listed_bytes(Path(self._results), scenario)
+        n_bytes = launches.listed_bytes(Path(self._results), scenario)
         return self._experiment.job(scenario, self.points(wildcards), n_bytes)
 
     def probes(self, wildcards: Any) -> BenchmarkJob:

@@ -12,6 +12,7 @@ from tierscope.core.studies import Pair, holds_out, studied_pairs, written_pairs
 from tierscope.core.validation import ConfigError
 from tierscope.experiment.checks import require_improvable_devices
 from tierscope.experiment.planned.runs import Asked, Runs
+from tierscope.policies import kind_of
 
 
 class Models:
@@ -54,6 +55,11 @@ class Models:
             return ""
         used = self._experiment.used_calibration
         return model_words(self._settings["model"]["whatif"], used)
+
+    @property
+    def searching_words(self) -> str:
+        """The same, if the model searches what meets the goal."""
+        return self.words if self._experiment.has_utilisation_goal else ""
 
     def of_estimates(self, name: str) -> str | list[str]:
         """Return a file of the calibration that estimates by the model use, if any."""
@@ -107,8 +113,8 @@ class Models:
 
     def manifest(self, scenario: Scenario) -> str | list[str]:
         """Return the manifest that tells on which server each file lies, if it does."""
-        reads_files = not (scenario.reads_database or scenario.runs_program)
-        if not (self._experiment.origin.has_own_devices and reads_files):
+        of_our_files = not kind_of(scenario).manifest
+        if not (of_our_files and self._experiment.origin.has_own_devices):
             return []
         return self._runs.manifest_of(scenario)
 

@@ -8,8 +8,7 @@ from tierscope.core.scenario import IDEAL_SWEEP, MAIN_SWEEP, Point, Scenario
 from tierscope.core.validation import ConfigError
 from tierscope.experiment import launches
 from tierscope.experiment.experiment import Experiment
-from tierscope.policies import FILES, PROGRAM, kind_of
-from tierscope.storage.emulated.library import emulated_gfs
+from tierscope.policies import kind_of
 
 FOLDER = "runs/{scenario}/cache-{cache_rate}/rep-{repetition}"
 Asked = Callable[[Any], list[str]]  # an input of a rule, for its wildcards
@@ -38,8 +37,11 @@ class Runs:
         self.has_ideal = IDEAL_SWEEP in experiment.sweeps
         self.points = {one for some in experiment.all_points.values() for one in some}
         self.folder = f"{results}/{FOLDER}"
+        self._kinds = list(dict.fromkeys(map(kind_of, experiment.all_points)))
         # Of a run: its log, or the folder of its logs.
-        self.log = (PROGRAM if experiment.runs_program else FILES).log
+        self.log = self._kinds[0].log
+        # Files of which simulated runs have none: audits, and what follows.
+        self.if_measured = experiment.origin.audited
 
     def files(
         self,
@@ -91,10 +93,6 @@ class Runs:
             [f"{self.folder.format(**wildcards)}/{name}"]
         )[0]
 
-    def if_measured(self, files: Any) -> Any:
-        """Return files of which simulated runs have none: audits, and what follows."""
-        return files if self.experiment.origin.is_launched else []
-
     def tables_of_kind(self, scenario: Scenario, runs: Iterable[str]) -> list[str]:
         """Return the tables of a scenario's runs, besides those of every run."""
         names = kind_of(scenario).tables
@@ -112,18 +110,17 @@ class Runs:
 
     def audited(self, runs: Iterable[str]) -> dict[str, list[str]]:
         """Return what the audit of some runs makes; simulated ones have their times."""
-        of_programs = PROGRAM.sums if self.experiment.runs_program else ()
-        if of_programs and self.summed("background"):
-            of_programs += ("background",)
+        sums = [name for kind in self._kinds for name in kind.audited]
         return {
             "file_records": of_runs(runs, "file_records.parquet"),
             "io_time": self.if_measured(of_runs(runs, "io_time.parquet")),
             "audit": of_runs(runs, "audit.json"),
-        } | {name: of_runs(runs, f"{name}.parquet") for name in of_programs}
+        } | {name: of_runs(runs, f"{name}.parquet") for name in sums}
 
     def audits(self) -> list[str]:
         """Return the audits of those runs of the main sweep that have a log."""
-        return self.files("audit.json", which=lambda one: not self._why_no_log(one))
+        why_no_log = self.experiment.origin.why_no_log
+        return self.files("audit.json", which=lambda one: not why_no_log(one))
 
     def summed(self, *names: str, sweep: str = MAIN_SWEEP) -> list[str]:
         """Return the tables of a sweep that at least one kind of its runs has."""
@@ -135,10 +132,9 @@ class Runs:
         ]
 
     def observations(self, sweep: str = MAIN_SWEEP) -> list[str]:
-        """Return what real tiers did: where reads came from, and the drift."""
-        is_real = self.experiment.origin.has_own_devices
-        names = ("verdicts", "drift") if is_real else ()
-        names += ("statements",) if self.experiment.runs_program else ()
+        """Return what real tiers and programs did: sources of reads, and the drift."""
+        of_kinds = [name for kind in self._kinds for name in kind.observed]
+        names = dict.fromkeys([*self.experiment.origin.observed, *of_kinds])
         return [f"{self.results}/{sweep}/{name}.parquet" for name in names]
 
     def peer_tables(self) -> list[str]:
@@ -147,10 +143,9 @@ class Runs:
 
     def program_tables(self) -> list[str]:
         """Return the tables of what programs of the user did, if any."""
-        if not self.experiment.runs_program:
-            return []
+        tables = self.summed("other_io", "other_time", "statements")
         certificate = f"{self.results}/{MAIN_SWEEP}/certificate.parquet"
-        return [*self.summed("other_io", "other_time", "statements"), certificate]
+        return [*tables, certificate] if tables else []
 
     @property
     def simulated(self) -> list[str]:
@@ -182,30 +177,17 @@ class Runs:
         ConfigError
             If nobody can write the log of such a run.
         """
-        if reason := self._why_no_log(self.experiment.scenario(wildcards.scenario)):
+        scenario = self.experiment.scenario(wildcards.scenario)
+        if reason := self.experiment.origin.why_no_log(scenario):
             raise ConfigError(reason)
-        return self.manifest(wildcards)
+        return self.manifest_of(scenario)
 
     def n_object_servers(self, wildcards: Any) -> int | None:
         """Return the number of servers of an emulated GFS, None for a real one."""
-        system = self.experiment.system
-        if system.gfs.kind != "emulated":
-            return None
-        return emulated_gfs(system, int(wildcards.n_osts)).n_object_servers
+        return self.experiment.system.n_object_servers(int(wildcards.n_osts))
 
     def _leaves(self, table: str) -> Callable[[Scenario], bool]:
         return lambda one: table in kind_of(one).tables + kind_of(one).sums
-
-    def _why_no_log(self, scenario: Scenario) -> str | None:
-        kind = kind_of(scenario)
-        if self.experiment.origin.is_launched or kind.why_no_simulated_log is None:
-            return None
-        what = (
-            f"loader {scenario.loader}"
-            if scenario.reads_database
-            else f"policy {scenario.policy}"
-        )
-        return f"{what}: {kind.why_no_simulated_log}"
 
 
 def of_runs(runs: Iterable[str], name: str) -> list[str]:
