@@ -20,7 +20,7 @@ from tierscope.experiment.system import JobSettings
 from tierscope.storage.own_folder import FolderError
 from tierscope.storage.room import FileSystem, memory_bytes
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 MIB, GIB = 1 << 20, 1 << 30
 DISK = FileSystem("ext4", "/dev/sda", 100 * GIB, 10**6)
 SERVER = FileSystem("nfs4", "server:/home", 100 * GIB, 10**6)
