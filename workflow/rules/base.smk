@@ -69,7 +69,7 @@ def refusing(names, refuse=lambda: None):
     def asked(wildcards):
         with one_line():
             refuse()
-            return names(wildcards) if callable(names) else names
+            return names(wildcards) if callable(names) else OPENING.placed(names)
 
     return asked
 

@@ -63,6 +63,14 @@ def test_results_lie_below_the_folder_that_an_importing_workflow_says(opening):
     assert (one.name, one.source, one.results) == ("mine", "measured", "../out/mine")
 
 
+def test_files_that_a_function_names_lie_in_the_results(opening):
+    """A rule that imports ours knows no pathvar of ours, and asks the same function."""
+    one = opening()
+    one.begin("mine", "measured")
+    assert one.placed("<experiment>/a.svg") == "results/mine/a.svg"
+    assert one.placed(["<experiment>/b", "c"]) == ["results/mine/b", "c"]
+
+
 def test_a_prefix_is_refused_but_not_to_a_job(opening):
     with pytest.raises(ConfigError, match="module: prefix or replace_prefix: got one"):
         opening(prefix="sub/").begin("mine", "measured")

@@ -1,6 +1,6 @@
 """What each start of Snakemake does before it reads rules."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,16 @@ class Opening:
         if not self.is_job:
             try_to(lambda: refuse_prefix(self._snakemake, self.results), self._warn)
         return self.results
+
+    def placed(self, names: str | Sequence[str]) -> str | list[str]:
+        """Return names of files with the folder of the results in them.
+
+        A rule of a workflow that imports this one may ask what ours does, and knows no
+        pathvar of ours.
+        """
+        if not isinstance(names, str):
+            return list(map(self.placed, names))
+        return names.replace("<experiment>", self.results)
 
     def from_here(self, path: Path | str) -> str:
         """Return a path relative to the current folder, absolute if it is outside."""
