@@ -15,7 +15,6 @@ from tierscope.policies import kind_of
 from tierscope.storage.emulated.library import DEVICES_VERSION
 
 Points = tuple[Point, ...]
-_MOST_VIRTUAL_READS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -164,11 +163,17 @@ class Simulated(Emulated):
         return [tuple(points)]
 
 
+_VIRTUAL = {
+    "has_own_devices": False,
+    "observed": (),
+    "most_reads": 100_000_000,
+    "of_launch": "",
+}
 SOURCES = {
     one.name: one
     for one in (
         Source(),
-        Emulated("emulated", True, False, (), _MOST_VIRTUAL_READS, ""),
-        Simulated("simulated", False, False, (), _MOST_VIRTUAL_READS, ""),
+        Emulated("emulated", **_VIRTUAL),
+        Simulated("simulated", is_launched=False, **_VIRTUAL),
     )
 }
