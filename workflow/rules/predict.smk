@@ -30,7 +30,7 @@ rule predict_io_time:
     resources:
         terminal="log",
     params:
-        calibrations=[] if EXPERIMENT.simulated else list(EXPERIMENT.calibrations),
+        calibrations=list(EXPERIMENT.calibrations),  # none of simulated runs
         left_out={} if EXPERIMENT.simulated else EXPERIMENT.left_out_calibrations,
         simulated=EXPERIMENT.simulated,
         studies=refusing(MODELS.predicted_studies),
