@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from tierscope.core.given.keys import Seconds, above, from_to, rules
+from tierscope.core.given.keys import Rate, Seconds, above, from_to, rules
 from tierscope.core.machine import Machine, Tier
 from tierscope.core.scenario import IDEAL_SUFFIX, improvement_suffix, nodes_suffix
 from tierscope.core.validation import ConfigError, check, read_yaml
@@ -14,7 +14,6 @@ from tierscope.core.validation import ConfigError, check, read_yaml
 _Scheduler = Literal["slurm", "pjm"]
 SCHEDULERS = get_args(_Scheduler)
 _NotEmpty = Annotated[str, rules(minLength=1)]
-_Rate = Annotated[float, from_to(0.001, 1e18)]
 _GIB = above(0, 1_000_000_000)
 
 
@@ -28,24 +27,24 @@ class Estimates:
         "300.",
     ] = 300
     lfs_fill_bytes_per_s: Annotated[
-        _Rate, "Filling of a node's LFS, in bytes per second. Default 200000000."
+        Rate, "Filling of a node's LFS, in bytes per second. Default 200000000."
     ] = 200e6
     lfs_fill_files_per_s: Annotated[
-        _Rate, "Filling of a node's LFS, in files per second. Default 500."
+        Rate, "Filling of a node's LFS, in files per second. Default 500."
     ] = 500
     read_bytes_per_s: Annotated[
-        _Rate,
+        Rate,
         "Reading by all processes together, in bytes per second. Default 500000000.",
     ] = 500e6
     read_files_per_s: Annotated[
-        _Rate, "Reading by all processes together, in files per second. Default 2000."
+        Rate, "Reading by all processes together, in files per second. Default 2000."
     ] = 2000
     generate_bytes_per_s: Annotated[
-        _Rate,
+        Rate,
         "Generation of a dataset on the GFS, in bytes per second. Default 100000000.",
     ] = 100e6
     generate_files_per_s: Annotated[
-        _Rate, "Generation of a dataset on the GFS, in files per second. Default 200."
+        Rate, "Generation of a dataset on the GFS, in files per second. Default 200."
     ] = 200
 
 

@@ -31,6 +31,7 @@ def above(bound: float, most: float) -> Rules:
 
 
 Seconds = Annotated[float, from_to(0, 86400)]
+Rate = Annotated[float, from_to(0.001, 1e18)]
 Folder = Annotated[
     str,
     rules(
