@@ -385,8 +385,9 @@ class RunDescription:
         training = asdict(self.training)
         if self.source != "measured":
             del training["cold"]  # only the page cache of real tiers depends on it
-        if not self.training.in_steps:
-            del training["synchronise"]  # as before it could be chosen
+        del training["synchronise"]  # as before it could be chosen
+        if self.training.in_steps:
+            training["synchronise"] = STEP  # the last key, as in finished runs
         content = {
             "source": self.source,
             "system": _machine_json(self.system),
