@@ -121,6 +121,15 @@ def test_unknown_and_missing_keys_are_named(section, change, message):
     assert "\n" not in str(error.value)
 
 
+def test_training_stands_in_the_order_of_finished_runs():
+    """To Snakemake another order of the same settings is a change."""
+    own = {"synchronise": "step", "cold": True}
+    described = changed(describe_scenario(source="measured"), training=own)
+    keys = [*described.as_json()["training"]]
+    first = ["epochs", "shuffle", "seed", "compute_time_s"]
+    assert keys == [*first, "cold", "synchronise"]
+
+
 def test_keys_outside_of_types_are_named():
     content = describe_scenario().as_json()
     with pytest.raises(ConfigError, match=r"^darshan: missing key runtime$"):

@@ -17,6 +17,7 @@ from tierscope.experiment.job import (
     BenchmarkJob,
     JobError,
     ProgramJob,
+    ProgramNeeds,
     fill,
     generation_minutes,
     launcher,
@@ -298,7 +299,7 @@ def program_job(*rates, dataset_bytes=8 * GIB, minutes=30):
         Training(0, "", 1, 0),
         LoaderSettings(1, 0, 0),
         tuple(Point(rate, 0) for rate in rates),
-        program={"minutes": minutes, "memory_gib_per_process": 2},
+        program=ProgramNeeds(minutes, memory_gib_per_process=2),
         dataset_bytes=dataset_bytes,
     )
 

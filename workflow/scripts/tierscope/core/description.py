@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
+from tierscope.core.given.keys import Seconds, from_to, rules
 from tierscope.core.given.secrets import command_words
 from tierscope.core.machine import Machine, Tier
 from tierscope.core.scenario import Dataset, Point, Scenario, UserDataset
@@ -33,17 +34,17 @@ class ComputeTime:
 
     Parameters
     ----------
-    distribution : {"constant", "normal", "lognormal"}
-        How it varies; a drawn time below 0 counts as 0.
-    mean_s, stdev_s : float
-        Mean and standard deviation.
     warmup_s : tuple of float
         What the first step of each epoch takes longer, of a program of the user.
     """
 
-    distribution: str = "constant"
-    mean_s: float = 0.0
-    stdev_s: float = 0.0
+    distribution: Annotated[
+        Literal["constant", "normal", "lognormal"],
+        "How the time varies from step to step. It is drawn from seed, repetition, "
+        "epoch, process and step; a time below 0 counts as 0.",
+    ] = "constant"
+    mean_s: Annotated[Seconds, "Mean time of a step, in seconds."] = 0.0
+    stdev_s: Annotated[Seconds, "Standard deviation, in seconds."] = 0.0
     warmup_s: tuple[float, ...] = ()
 
     @property
@@ -89,28 +90,41 @@ class FileSizes:
 class Training:
     """Settings of the training: section `training` of the configuration.
 
-    Parameters
-    ----------
-    epochs : int
-        Epochs of a run.
-    shuffle : {"global", "local"}
-        Whether files are redistributed over processes every epoch.
-    seed : int
-        Seed of all random numbers.
-    compute_time_s : float or mapping
-        Compute time of a step: a number, or the fields of a `ComputeTime`.
-    cold : bool
-        Whether real files leave the node's page cache between epochs.
-    synchronise : {"epoch", "step"}
-        Where processes wait for each other: at the end of an epoch, or of each step.
+    A `ComputeTime` is held as in the file: a mapping.
     """
 
-    epochs: int
-    shuffle: str
-    seed: int
-    compute_time_s: float | Mapping[str, Any]
-    cold: bool = True
-    synchronise: str = EPOCH
+    epochs: Annotated[int, from_to(1, 100_000), "Passes over the dataset in a run."]
+    shuffle: Annotated[
+        Literal["global", "local"],
+        "`global` gives the files to other processes every epoch, `local` only "
+        "reorders each process's own part.",
+    ]
+    seed: Annotated[
+        int,
+        from_to(0, 2**63 - 1),
+        "Seed of the shuffle and of the choice of pinned files.",
+    ]
+    compute_time_s: Annotated[
+        float | ComputeTime,
+        from_to(0, 86400),
+        rules(
+            expected="a number from 0 to 86400, or "
+            "{distribution: normal, mean_s: 0.3, stdev_s: 0.05}"
+        ),
+        "Time of a training step, in seconds, or its distribution; on real tiers a "
+        "process sleeps for this time.",
+    ]
+    synchronise: Annotated[
+        Literal["epoch", "step"],
+        "Where processes wait for each other: at the end of an epoch, or of each step "
+        "as with an all-reduce of gradients. In a step those meet that have a batch "
+        "for it.",
+    ] = EPOCH
+    cold: Annotated[
+        bool,
+        "On real tiers, whether files leave the nodes' page cache after they are "
+        "written and between epochs. As root, names and inodes leave it, too.",
+    ] = True
 
     @property
     def compute_time(self) -> ComputeTime:
@@ -134,27 +148,38 @@ class Training:
 
 @dataclass(frozen=True)
 class LoaderSettings:
-    """Settings of a loader: section `loader` of the configuration.
+    """Settings of a loader: of section `loader` of the configuration.
 
-    Parameters
-    ----------
-    read_threads : int
-        Reading threads of a process.
-    prefetch_batches : int
-        Batches that a loader may hold ready.
-    buffer_bytes : int
-        Largest read call; 0 for whole files.
-    workers, prefetch_factor : int
-        Worker processes of loader `pytorch`, and batches that each of them may have
-        read before they are received; with 0 workers, the process itself reads. Other
-        loaders do not depend on them, and `pytorch` not on the first two.
+    A loader depends on some of them. With a buffer of 0 bytes it reads whole files.
     """
 
-    read_threads: int = 1
-    prefetch_batches: int = 0
-    buffer_bytes: int = 0
-    workers: int = 0
-    prefetch_factor: int = 0
+    read_threads: Annotated[
+        int,
+        from_to(1, 1024),
+        "Files that a process reads at a time; above 1 the I/O time is the sum over "
+        "threads.",
+    ] = 1
+    prefetch_batches: Annotated[
+        int,
+        from_to(0, 100_000),
+        "Batches read ahead; 0 switches prefetching off. `pytorch` has `workers` and "
+        "`prefetch_factor` in place of it.",
+    ] = 0
+    buffer_bytes: Annotated[
+        int, from_to(0, 64 << 30), "Read buffer of a file in bytes."
+    ] = 0
+    workers: Annotated[
+        int,
+        from_to(0, 1024),
+        "`pytorch` only: worker processes of each process (`num_workers` of PyTorch's "
+        "`DataLoader`); with 0 the process itself reads. Its I/O time is the sum over "
+        "its workers.",
+    ] = 0
+    prefetch_factor: Annotated[
+        int,
+        from_to(1, 100_000),
+        "`pytorch` only: batches that each worker may read before they are received.",
+    ] = 0
 
     def used_by(self, loader: str) -> dict[str, int]:
         """Return the settings that a loader depends on."""
@@ -170,16 +195,6 @@ class LmdbSettings:
 
     Parameters
     ----------
-    order : {"blocks", "records"}
-        Unit of the shuffle: blocks of records, or records.
-    records_per_commit : int
-        Records per transaction when the file is written.
-    coalesced_bytes : int
-        Minimum size of a coalesced read.
-    stagger_size : int
-        Readers that read at the same time if readers take turns.
-    fault_bytes : int
-        Bytes that a page fault loads.
     optimisations : sequence of str
         Enabled optimisations of LMDBIO.
     block_records : int
@@ -188,11 +203,34 @@ class LmdbSettings:
         Steps that one fetch reads.
     """
 
-    order: str
-    records_per_commit: int
-    coalesced_bytes: int
-    stagger_size: int
-    fault_bytes: int
+    order: Annotated[
+        Literal["blocks", "records"],
+        "`blocks` is LMDBIO's order: contiguous blocks, each as large as a coalesced "
+        "read, are distributed to the nodes. `records` is the order in which the other "
+        "loaders read their files with the same seed.",
+    ]
+    records_per_commit: Annotated[
+        int,
+        from_to(1, 100_000),
+        "Records per transaction when the file is written.",
+    ]
+    coalesced_bytes: Annotated[
+        int,
+        from_to(1, 1 << 40),
+        "Least size of a coalesced read of a node, in bytes.",
+    ]
+    stagger_size: Annotated[
+        int,
+        from_to(1, 1_000_000),
+        "Readers that read at the same time if readers take turns.",
+    ]
+    fault_bytes: Annotated[
+        int,
+        from_to(4096, 1 << 30),
+        "Emulated tiers only: bytes that a page fault brings into memory. The device "
+        "charges one read of this size for a fault, and a read of one page for each "
+        "page of the tree. Linux reads ahead 128 KiB by default.",
+    ]
     optimisations: Sequence[str]
     block_records: int
     steps_per_fetch: int
@@ -200,18 +238,28 @@ class LmdbSettings:
 
 @dataclass(frozen=True)
 class ProgramSettings:
-    """A program of the user, which reads the dataset in place of our loaders.
+    """A program of the user: of section `loader` of the configuration.
 
-    Parameters
-    ----------
-    command : sequence of str
-        The command; ``{dataset}`` in it stands for the path of the dataset.
-    in_place : bool
-        Whether it gets the dataset's real path, not a virtual one.
+    If `command` is null there, our loaders read, and none of these is made.
     """
 
-    command: Sequence[str]
-    in_place: bool
+    command: Annotated[
+        Sequence[
+            Annotated[str, rules(pattern=r"^[^\x00]*\Z", expected="a text without NUL")]
+        ]
+        | None,
+        rules(minItems=1),
+        "A program of your own that reads the dataset in place of our loaders, such as "
+        '`[python, train.py, --data, "{dataset}"]`; `{dataset}` stands for the path of '
+        "the dataset. The sweep then has loader `program` only "
+        "([docs/programs.md](../docs/programs.md)).",
+    ]
+    in_place: Annotated[
+        bool,
+        "Whether the program gets the dataset's real path. By default it gets a "
+        "virtual one, so that opens that tierscope cannot redirect fail instead of "
+        "reading the GFS.",
+    ]
 
     def virtual_path(self, dataset: str) -> str | None:
         """Return the path that a dataset has for the program; None if it is real."""
@@ -337,8 +385,9 @@ class RunDescription:
         training = asdict(self.training)
         if self.source != "measured":
             del training["cold"]  # only the page cache of real tiers depends on it
-        if not self.training.in_steps:
-            del training["synchronise"]  # as before it could be chosen
+        del training["synchronise"]  # as before it could be chosen
+        if self.training.in_steps:
+            training["synchronise"] = STEP  # the last key, as in finished runs
         content = {
             "source": self.source,
             "system": _machine_json(self.system),

@@ -5,7 +5,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from tierscope.core.given.keys import Folder, from_to
 
 # What tells whether reads of a tier left the page cache.
 BLOCK_DEVICE, SERVER, MEMORY = "block device", "server", "memory"
@@ -19,31 +21,34 @@ class TierError(RuntimeError):
 
 @dataclass(frozen=True)
 class Tier:
-    """A storage tier of a machine.
-
-    Kinds: `directory` (as it is), `emulated` (a device in front of a directory, see
-    `tierscope.storage.emulated.device`) and `lustre` (striped, see
-    `tierscope.storage.parallel.lustre`).
+    """A storage tier of a machine: section `gfs` or `lfs` of a system file.
 
     Parameters
     ----------
     name : {"gfs", "lfs"}
         Which tier it is.
-    kind : {"directory", "emulated", "lustre"}
-        Kind of the tier.
-    root : str
-        Directory that tierscope may fill, with variables not yet expanded.
-    n_osts : int, optional
-        Number of existing OSTs (kind `lustre`), or of the servers that hold the files
-        of a `directory`.
     pools : mapping of OST count to pool name or sequence of OST indices, optional
         OSTs of the files for OST counts other than 1 and all (kind `lustre`).
     """
 
     name: str
-    kind: str
-    root: str
-    n_osts: int | None = None
+    kind: Annotated[
+        Literal["directory", "emulated", "lustre"],
+        "`directory` takes the directory as it is, `emulated` puts a device in front "
+        "of it, `lustre` stripes the dataset over OSTs.",
+    ]
+    root: Annotated[
+        Folder,
+        "Directory that tierscope may fill and empty; `$VARIABLE` and `~` are expanded "
+        "on the machine where the job runs.",
+    ]
+    n_osts: Annotated[
+        int | None,
+        from_to(1, 100_000),
+        "Number of OSTs of the file system: needed by kind `lustre`. Of a "
+        "`directory`, the number of servers over which its file system spreads the "
+        "files, for models; default 0, not known.",
+    ] = None
     pools: Mapping | None = None
 
     @property

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import Annotated, Self
 
+from tierscope.core.given.keys import Folder, from_to
 from tierscope.core.lmdb_loaders import LOADERS as LMDB_LOADERS
 from tierscope.core.words import size_words
 
@@ -14,22 +15,20 @@ IDEAL_SUFFIX = "+ideal"  # of the name of a system whose storage costs nothing
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset of one-sample TFRecord files, all of one size.
-
-    Parameters
-    ----------
-    name : str
-        Name of the preset.
-    n_files, file_size_bytes : int
-        Number of files and exact size of each, framing included.
-    batch_size : int
-        Samples that a process reads per step.
-    """
+    """A dataset of one-sample TFRecord files of one size, named as its preset."""
 
     name: str
-    n_files: int
-    file_size_bytes: int
-    batch_size: int
+    n_files: Annotated[
+        int, from_to(1, 9_999_999), "Number of files; one sample per file."
+    ]
+    file_size_bytes: Annotated[
+        int,
+        from_to(64, 1 << 40),
+        "Exact size of a file in bytes, TFRecord framing included.",
+    ]
+    batch_size: Annotated[
+        int, from_to(1, 9_999_999), "Samples that a process reads per step."
+    ]
 
     @property
     def title(self) -> str:
@@ -53,7 +52,11 @@ class UserDataset:
     """
 
     name: str
-    path: str
+    path: Annotated[
+        Folder,
+        "Folder of a dataset that you have: all files below it. tierscope never writes "
+        "there.",
+    ]
 
     @property
     def title(self) -> str:

@@ -103,7 +103,7 @@ def read_schema(name: str) -> dict[str, Any]:
 
 
 def _resolved(schema: Any, root: Mapping[str, Any]) -> Any:
-    """Return a schema with its references to `$defs` filled in."""
+    """Return a schema with its references to `$defs` and dataclasses filled in."""
     if isinstance(schema, list):
         return [_resolved(item, root) for item in schema]
     if not isinstance(schema, Mapping):
@@ -112,7 +112,24 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Any:
     if "$ref" in schema:
         target = root["$defs"][schema.pop("$ref").rsplit("/", 1)[1]]
         schema = {**target, **schema}
+    if "keys_of" in schema:
+        schema = _with_keys(**schema)
     return {key: _resolved(value, root) for key, value in schema.items()}
+
+
+def _with_keys(
+    keys_of: Iterable[str],
+    needed: str | None = None,
+    properties: Mapping[str, Any] | None = None,
+    **others: Any,
+) -> dict[str, Any]:
+    """Return a schema with the keys of the dataclasses that it names."""
+    from pkgutil import resolve_name
+
+    from tierscope.core.given.keys import section_schema
+
+    sections = [*map(resolve_name, keys_of)]
+    return {**section_schema(sections, needed, properties), **others}
 
 
 def expectation(schema: Mapping[str, Any]) -> str:

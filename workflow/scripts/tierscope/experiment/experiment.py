@@ -26,7 +26,7 @@ from tierscope.core.scenario import (
 )
 from tierscope.core.validation import ConfigError
 from tierscope.data.lmdb.settings import lmdb_settings
-from tierscope.experiment.job import BenchmarkJob, ProgramJob
+from tierscope.experiment.job import BenchmarkJob, ProgramJob, ProgramNeeds
 from tierscope.experiment.sources import SOURCES, Source
 from tierscope.experiment.system import System
 from tierscope.policies import FILES, PEERS, kind_of, of_kind, policy_options
@@ -62,8 +62,12 @@ class Experiment:
     @property
     def loader(self) -> LoaderSettings:
         """Return the settings of the loaders."""
-        names = (one.name for one in fields(LoaderSettings))
-        return LoaderSettings(**{name: self.settings["loader"][name] for name in names})
+        return LoaderSettings(**self._of_loader(LoaderSettings))
+
+    def _of_loader(self, kind: type) -> dict[str, Any]:
+        """Return the keys of section `loader` that a dataclass has."""
+        section = self.settings["loader"]
+        return {one.name: section[one.name] for one in fields(kind)}
 
     @property
     def runs_program(self) -> bool:
@@ -265,8 +269,8 @@ class Experiment:
             scenario.policy,
         )
         if scenario.runs_program:
-            program = self.settings["loader"]
-            return ProgramJob(*common, program=program, dataset_bytes=dataset_bytes)
+            needs = ProgramNeeds(**self._of_loader(ProgramNeeds))
+            return ProgramJob(*common, program=needs, dataset_bytes=dataset_bytes)
         section = self.settings["lmdb"] if scenario.reads_database else None
         return BenchmarkJob(*common, section)
 

@@ -10,9 +10,10 @@ import shlex
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from tierscope.core.description import LoaderSettings, Training
+from tierscope.core.given.keys import above, from_to
 from tierscope.core.scenario import Dataset, Point
 from tierscope.experiment.node_limits import database_bytes, files_on_node
 from tierscope.experiment.system import Estimates, JobSettings, System
@@ -198,19 +199,36 @@ class BenchmarkJob:
         return site_resources(self.system, "run_benchmark", lfs_mib=lfs_mib)
 
 
+@dataclass(frozen=True)
+class ProgramNeeds:
+    """What a program of the user needs: of section `loader` of the configuration."""
+
+    minutes: Annotated[
+        int,
+        from_to(1, 100_000),
+        "Longest time of a run of the program, in minutes, for the time limits of "
+        "batch jobs. A run that takes longer is ended on any system.",
+    ]
+    memory_gib_per_process: Annotated[
+        float,
+        above(0, 1_000_000),
+        "Memory of a process of the program and its workers, for batch jobs.",
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProgramJob(BenchmarkJob):
     """A job that runs a program of the user; only the user knows what it needs.
 
     Parameters
     ----------
-    program : mapping
-        Section `loader` of the configuration.
+    program : ProgramNeeds
+        What the user says.
     dataset_bytes : int, optional
         Bytes of the dataset; None if its files are not listed yet.
     """
 
-    program: Mapping[str, Any]
+    program: ProgramNeeds
     dataset_bytes: int | None = None
 
     @property
@@ -223,7 +241,7 @@ class ProgramJob(BenchmarkJob):
     @property
     def memory_mib(self) -> int:
         """Return the memory that a node's processes need, in MiB."""
-        process = self.program["memory_gib_per_process"] * _GIB / _MIB
+        process = self.program.memory_gib_per_process * _GIB / _MIB
         memory = math.ceil(self.system.processes_per_node * process)
         return memory + self.system.job.lfs_in_memory * self.lfs_mib
 
@@ -233,7 +251,7 @@ class ProgramJob(BenchmarkJob):
         slowest = self.system.job.estimates
         n_bytes = len(self.points) * (self.dataset_bytes or 0)
         start_s = slowest.start_s + n_bytes / slowest.lfs_fill_bytes_per_s
-        return math.ceil(start_s / 60) + len(self.points) * self.program["minutes"]
+        return math.ceil(start_s / 60) + len(self.points) * self.program.minutes
 
 
 def generation_minutes(dataset: "Dataset", estimates: Estimates) -> int:

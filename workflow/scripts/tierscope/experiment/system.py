@@ -4,39 +4,49 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
+from tierscope.core.given.keys import Rate, Seconds, above, from_to, rules
 from tierscope.core.machine import Machine, Tier
 from tierscope.core.scenario import IDEAL_SUFFIX, improvement_suffix, nodes_suffix
 from tierscope.core.validation import ConfigError, check, read_yaml
 from tierscope.storage.emulated.library import emulated_gfs
 
-SCHEDULERS = ("slurm", "pjm")
+_Scheduler = Literal["slurm", "pjm"]
+SCHEDULERS = get_args(_Scheduler)
+_NotEmpty = Annotated[str, rules(minLength=1)]
+_GIB = above(0, 1_000_000_000)
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """The slowest rates for which a job's time limit must suffice.
+    """The slowest rates for which a job's time limit must suffice."""
 
-    Parameters
-    ----------
-    start_s : float
-        Time from the job's start to the first point: setup, MPI, loader.
-    lfs_fill_bytes_per_s, lfs_fill_files_per_s : float
-        Rates of filling a node's LFS.
-    read_bytes_per_s, read_files_per_s : float
-        Rates of reading by all processes together, from the slower tier.
-    generate_bytes_per_s, generate_files_per_s : float
-        Rates of generating a dataset on the GFS by one node.
-    """
-
-    start_s: float = 300
-    lfs_fill_bytes_per_s: float = 200e6
-    lfs_fill_files_per_s: float = 500
-    read_bytes_per_s: float = 500e6
-    read_files_per_s: float = 2000
-    generate_bytes_per_s: float = 100e6
-    generate_files_per_s: float = 200
+    start_s: Annotated[
+        Seconds,
+        "Time from job start to first point (setup, MPI, loader), in seconds. Default "
+        "300.",
+    ] = 300
+    lfs_fill_bytes_per_s: Annotated[
+        Rate, "Filling of a node's LFS, in bytes per second. Default 200000000."
+    ] = 200e6
+    lfs_fill_files_per_s: Annotated[
+        Rate, "Filling of a node's LFS, in files per second. Default 500."
+    ] = 500
+    read_bytes_per_s: Annotated[
+        Rate,
+        "Reading by all processes together, in bytes per second. Default 500000000.",
+    ] = 500e6
+    read_files_per_s: Annotated[
+        Rate, "Reading by all processes together, in files per second. Default 2000."
+    ] = 2000
+    generate_bytes_per_s: Annotated[
+        Rate,
+        "Generation of a dataset on the GFS, in bytes per second. Default 100000000.",
+    ] = 100e6
+    generate_files_per_s: Annotated[
+        Rate, "Generation of a dataset on the GFS, in files per second. Default 200."
+    ] = 200
 
 
 @dataclass(frozen=True)
@@ -45,44 +55,69 @@ class JobSettings:
 
     Parameters
     ----------
-    scheduler : {"slurm", "pjm"}, optional
-        Scheduler of the section; None for no scheduler.
-    launcher : str
-        Command that starts the processes, without ``-n``; may hold ``{nodes}``,
-        ``{processes_per_node}`` and ``{log}`` (name of the job's log without suffix).
-    setup : sequence of str
-        Shell lines before the launcher, for example ``module load darshan-runtime``.
-    darshan : str
-        Darshan runtime if the configuration says ``auto``: a path, ``auto`` (found
-        after the setup) or ``builtin``.
-    retries : int
-        How often a failed benchmark job is repeated, with a longer time limit.
-    lfs_gib_per_node : float, optional
-        Most local storage that a job gets on a node, in GiB.
-    memory_gib_per_node : float, optional
-        Memory of a node, in GiB; None for this machine's, or unknown with a scheduler.
-    lfs_reserve_percent : float
-        Local storage requested in addition to the files.
-    lfs_in_memory : bool
-        Whether the LFS uses the job's memory (a tmpfs).
-    estimates : Estimates
-        Rates that determine the time limits.
     resources : mapping
         Further resources by rule, named as the executor plugin has them; texts may
         hold ``{nodes}``, ``{processes}``, ``{processes_per_node}`` and, for the
         benchmark, ``{lfs_mib}``.
     """
 
-    scheduler: str | None = None
-    launcher: str = "mpiexec"
-    setup: Sequence[str] = ()
-    darshan: str = "auto"
-    retries: int = 0
-    lfs_gib_per_node: float | None = None
-    memory_gib_per_node: float | None = None
-    lfs_reserve_percent: float = 10
-    lfs_in_memory: bool = False
-    estimates: Estimates = field(default_factory=Estimates)
+    scheduler: Annotated[
+        _Scheduler | None,
+        "Scheduler for which this section is written; a profile for another one is "
+        "refused. Default none: jobs run on this machine.",
+    ] = None
+    launcher: Annotated[
+        _NotEmpty,
+        "Command that starts the processes; `-n PROCESSES` and the program follow. It "
+        "may hold `{nodes}`, `{processes_per_node}` and `{log}` (the job's log file "
+        "without suffix). Default `mpiexec`. It is part of a shell line: the author of "
+        "this file can run commands as you.",
+    ] = "mpiexec"
+    setup: Annotated[
+        Sequence[_NotEmpty],
+        "Shell lines (bash) that run before the launcher, such as `module load "
+        "darshan-runtime`; the first line that fails ends the job. The author of this "
+        "file can run commands as you. Default none.",
+    ] = ()
+    darshan: Annotated[
+        _NotEmpty,
+        "Darshan runtime if the configuration's `darshan.runtime` is `auto`: path of "
+        "`libdarshan.so` (`$VARIABLE` is expanded after the setup), `auto` (the one "
+        "that is found after the setup, otherwise builtin) or `builtin`. Default "
+        "`auto`.",
+    ] = "auto"
+    retries: Annotated[
+        int,
+        from_to(0, 1000),
+        "How often a failed benchmark job is tried again. Each retry adds the time "
+        "limit of the first try once more. Default 0.",
+    ] = 0
+    lfs_gib_per_node: Annotated[
+        float | None,
+        _GIB,
+        "Largest local storage that a job gets on a node, in GiB; checked before "
+        "anything is submitted. Default no limit.",
+    ] = None
+    memory_gib_per_node: Annotated[
+        float | None,
+        _GIB,
+        "Memory of a node, in GiB. At the start tierscope says whether a dataset "
+        "fits into the memory of the nodes, and so into their page caches. Default "
+        "the memory of this machine, or unknown with a scheduler.",
+    ] = None
+    lfs_reserve_percent: Annotated[
+        float,
+        from_to(0, 1_000_000),
+        "Local storage requested beyond the size of the files, in percent. Default 10.",
+    ] = 10
+    lfs_in_memory: Annotated[
+        bool, "Whether the LFS uses the job's memory, as a tmpfs does. Default false."
+    ] = False
+    estimates: Annotated[
+        Estimates,
+        "The slowest rates that fit into the time limit of a job; the scheduler kills "
+        "a slower job.",
+    ] = field(default_factory=Estimates)
     resources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tierscope.core.validation import ConfigError, check, without_defaults
@@ -16,18 +16,6 @@ LISTING, READ_LOGS, CHUNKS, TABLES = "listing", "read-logs", "chunks", "tables"
 # Of a worker that reads a log: what Python and its libraries need, and per byte of log.
 _WORKER_BYTES = 200 << 20
 _BYTES_PER_LOG_BYTE = 40  # 36 were measured: records of one process compress well
-_DEFAULTS = {
-    "tiers": AUTO,
-    "group": AUTO,
-    "epochs": None,
-    "goal_s": None,
-    "filter": {},
-    "processes_per_node": None,
-    "pages": 5,
-    "anonymous": False,
-    "vanished": KEEP,
-    "log_timeout_s": LOG_TIMEOUT_S,
-}
 
 
 @dataclass(frozen=True)
@@ -86,11 +74,10 @@ def read_settings(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> Set
 
     Snakemake has laid it over `defaults`, an experiment whose keys mean nothing here.
     """
-    known = {LOGS, "experiment", *_DEFAULTS}
+    known = {one.name for one in fields(Settings)}
     own = without_defaults(config, known, defaults, "analysis")
     check(own, LOGS, "config")
-    values = {**_DEFAULTS, **own}
-    return settings_of(**values)
+    return settings_of(**own)
 
 
 def settings_of(

@@ -17,11 +17,13 @@ is consistent with them, not data.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from tierscope.core.given.keys import Rate, Seconds, from_to
 from tierscope.core.machine import Machine
 from tierscope.storage.emulated.device import Device
 
+_REQUEST = from_to(1, 1 << 40)  # bytes
 # The times of each kind of I/O class, as fields of devices and of models.
 _TIMES = {
     "read": ("request_s", "read_latency_s"),
@@ -43,59 +45,39 @@ Station = TypeVar("Station")
 
 @dataclass(frozen=True)
 class GfsModel:
-    """The global file system of the modelled machine, at its full size.
+    """The global file system of the modelled machine, at its full size."""
 
-    Parameters
-    ----------
-    n_osts : int
-        OSTs over which the files are spread; the paper has 60 and 1.
-    open_s, close_s : float
-        Service time of the metadata server per open and per close.
-    metadata_latency_s : float
-        Additional time of each open and close.
-    ost_bandwidth_bytes_per_s : float
-        Rate of one OST.
-    read_latency_s : float
-        Additional time of each read request.
-    link_bytes_per_s : float
-        Rate of the links to the GFS together.
-    request_bytes : int
-        Largest read request.
-    request_s : float
-        Service time of an OST per read request, besides the transfer.
-    """
-
-    n_osts: int
-    open_s: float
-    close_s: float
-    metadata_latency_s: float
-    ost_bandwidth_bytes_per_s: float
-    read_latency_s: float
-    link_bytes_per_s: float
-    request_bytes: int
-    request_s: float = 0.0
+    open_s: Annotated[Seconds, "Metadata server time per open, in seconds."]
+    close_s: Annotated[Seconds, "Metadata server time per close, in seconds."]
+    metadata_latency_s: Annotated[Seconds, "Latency of an open or close, in seconds."]
+    n_osts: Annotated[int, from_to(1, 100_000), "Number of OSTs."]
+    ost_bandwidth_bytes_per_s: Annotated[
+        Rate, "Read bandwidth of an OST, in bytes per second."
+    ]
+    read_latency_s: Annotated[Seconds, "Latency of a read request, in seconds."]
+    link_bytes_per_s: Annotated[
+        Rate, "Bandwidth of all links to the GFS together, in bytes per second."
+    ]
+    request_bytes: Annotated[int, _REQUEST, "Largest read request, in bytes."]
+    request_s: Annotated[
+        Seconds,
+        "OST time per read request, besides the transfer, in seconds. Default 0.",
+    ] = 0.0
 
 
 @dataclass(frozen=True)
 class LfsModel:
     """The local file system of the modelled machine: one server per node group.
 
-    Parameters
-    ----------
-    processes_per_server : int
-        Processes that share one server; on Fugaku 16 nodes of 4 share an SSD.
-    request_bytes : int
-        Largest read request.
-    request_s : float
-        Service time per request, transfer included.
-    latency_s : float
-        Additional time of each open and each request. Closes are free.
+    On Fugaku 16 nodes of 4 processes share an SSD. Closes are free.
     """
 
-    processes_per_server: int
-    request_bytes: int
-    request_s: float
-    latency_s: float
+    request_bytes: Annotated[int, _REQUEST, "Largest read request, in bytes."]
+    request_s: Annotated[Seconds, "Server time per request, in seconds."]
+    latency_s: Annotated[Seconds, "Latency of an open and of each request, in seconds."]
+    processes_per_server: Annotated[
+        int, from_to(1, 9_999_999), "Processes that share one LFS server."
+    ]
 
 
 @dataclass(frozen=True)
