@@ -24,7 +24,11 @@ SLEEPS = [
 
 def loader(workers, factor=2, batch_size=5):
     return make_loader(
-        "pytorch", batch_size=batch_size, workers=workers, prefetch_factor=factor
+        "pytorch",
+        batch_size=batch_size,
+        workers=workers,
+        prefetch_factor=factor,
+        clock=RealClock(lambda: None),
     )
 
 
