@@ -59,13 +59,9 @@ class BenchmarkLaunch:
                 arguments.staging,
                 self.points,
             )
-            self.devices = devices_of(
-                self.description.system,
-                self.description.scenario.n_osts,
-                native,
-                arguments.staging,
-                arguments.launch,
-            )
+            n_osts = self.description.scenario.n_osts
+            where = native, arguments.staging, arguments.launch
+            self.devices = devices_of(self.description.system, n_osts, *where)
         except (ConfigError, TierError, OSError, ValueError) as error:
             end(f"tierscope: {error}")
 

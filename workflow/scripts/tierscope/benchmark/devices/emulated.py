@@ -50,8 +50,7 @@ class EmulatedDevices(Emulation, RealDevices):
         self, run: RunDescription, n_files: int, n_steps: int, teller: Role | None
     ) -> None:
         """Announce the steps of workers, or the files that the process itself reads."""
-        processor = self.system.devices.get("processor", {})
-        sample_s = processor.get("sample_s", 0.0)
+        sample_s = self.system.devices.get("processor", {}).get("sample_s", 0.0)
         loader, dataset = run.loader, run.dataset
         if run.reads_by_workers:
             ahead = loader.workers, loader.prefetch_factor
