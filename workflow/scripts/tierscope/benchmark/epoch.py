@@ -29,7 +29,7 @@ def run_epoch(
     `batches` are (samples, bytes); to iterate over them may start workers. `compute_ns`
     are the times that pass in place of the training's steps. `meet` waits for the other
     processes at the end of a step of this number. Raises the error with which the
-    launch was stopped (`Clock.check`).
+    launch was stopped (`VirtualClock.check`).
     """
     compute_ns = iter(compute_ns)
     samples = n_bytes = n_steps = compute = stall = rest = 0
