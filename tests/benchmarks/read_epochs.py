@@ -27,14 +27,15 @@ if __name__ == "__main__":
     batch_size, compute_s = int(sys.argv[4]), float(sys.argv[5])
     comm = MPI.COMM_WORLD
     files = sorted(folder.iterdir())
+    clock = RealClock(comm.Barrier)
     loader = make_loader(
         name,
         batch_size=batch_size,
         read_threads=1,
         prefetch_batches=PREFETCH_BATCHES,
         buffer_bytes=1 << 18,
+        clock=clock,
     )
-    clock = RealClock(comm.Barrier)
     if sys.argv[6] == "virtual":
         clock = VirtualClock(comm)
     for epoch in range(n_epochs):

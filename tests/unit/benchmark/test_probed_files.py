@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from descriptions import describe_scenario
+from tierscope.benchmark.devices.real import RealDevices
 from tierscope.benchmark.probe_launch import ProbeLaunch
 from tierscope.benchmark.probed_files import GeneratedFiles, probed_files
 from tierscope.core.description import ProbeDescription
@@ -102,8 +103,8 @@ def test_dataset_with_fewer_files_than_processes_leaves_an_empty_table(
         rank=0, size=4, node=0, node_rank=0, launch="x", hosts=["a"], has_failed=False
     )
     processes.barrier = lambda: None
-    files = probed_files(description, manifest)
-    ProbeLaunch(description, files, processes, None, lines.append).run(tmp_path)
+    files, devices = probed_files(description, manifest), RealDevices(None)
+    ProbeLaunch(description, files, processes, devices, lines.append).run(tmp_path)
     assert read_table(tmp_path / "probes.parquet", "probes").empty
     assert (tmp_path / "probes.json").exists()
     assert lines == [

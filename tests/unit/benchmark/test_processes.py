@@ -87,6 +87,10 @@ def test_first_living_rank_speaks_and_leads(make, others):
     assert processes.prints_failures
 
 
+def test_first_rank_of_a_machine_leads_it_though_it_has_several_nodes(make):
+    assert [make(rank).leads_machine for rank in range(3)] == [True, False, False]
+
+
 def test_report_of_another_rank_comes_before_its_end(make, others, monkeypatch):
     processes = make(1)
     heard = iter([False, True])

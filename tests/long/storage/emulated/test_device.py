@@ -33,7 +33,7 @@ def read_whole(path):
     while os.read(fd, 1 << 20): pass
     os.close(fd)
 clock.barrier()
-clock.bind(True)
+library.tierscope_clock_act(rank, Role.CONSUMER)
 """
 
 
@@ -363,11 +363,11 @@ def test_last_number_in_a_name_says_which_object_server_has_the_file(
         code = f"""
             path = f"{{folder}}/gfs/" + ({name!r} if rank else "f{number}.bin")
             clock.barrier()
-            clock.bind(True)
+            library.tierscope_clock_act(rank, Role.CONSUMER)
             descriptor = os.open(path, os.O_RDONLY)
             os.pread(descriptor, 1, 0)
             print(json.dumps(clock.now_s()))
-            clock.bind(False)
+            library.tierscope_clock_act(-1, 0)
             clock.barrier()
         """
         if both.run(code)[1] > 0.0015:  # it waited for the numbered file's read

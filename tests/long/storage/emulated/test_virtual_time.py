@@ -29,7 +29,7 @@ from itertools import repeat
 from tierscope.benchmark.epoch import run_epoch
 from tierscope.benchmark.loaders.posix import PosixLoader
 from tierscope.core.description import LoaderSettings
-from tierscope.storage.clock import Role, Turn, VirtualClock, to_ns
+from tierscope.storage.clock import IDLE, News, Role, Turn, VirtualClock, to_ns
 
 rank, folder = int(sys.argv[1]), sys.argv[2]
 class Processes:
@@ -56,10 +56,10 @@ def reads(tier, *numbers, sample_s=0.0):
     # One batch, which is not full, so that the reader is never blocked.
     clock.plan(len(numbers), 1000, len(numbers) + 1, 0, sample_s)
     clock.barrier()
-    clock.ask()
+    library.tierscope_clock_ask()
     for number in numbers:
         read(tier, number, 1000)
-    clock.take()
+    library.tierscope_clock_take()
     clock.barrier()
 
 def epoch(numbers, batch, prefetch, compute_s=0.0, sample_s=0.0, tier="gfs"):
@@ -161,11 +161,11 @@ def test_ties_are_broken_by_kind_then_rank(launch):
             clock.plan(1, 1000, 2, 0, 0.0)
         else:
             clock.plan(2, 1000, 3, 0, 0.0)
-        clock.barrier(); clock.ask()
+        clock.barrier(); library.tierscope_clock_ask()
         read("gfs", rank, 1000)
         if rank == 0:
             read("gfs", 2, 1000)
-        clock.take(); clock.barrier()
+        library.tierscope_clock_take(); clock.barrier()
         print(json.dumps(calls))
     """
     first, second = launch(2, device).run(code)
@@ -181,9 +181,9 @@ def test_at_one_instant_a_close_goes_before_an_open(launch):
             clock.plan(0, 1000, 1, 0, 0.0)
             clock.barrier()
             clock.compute(to_ns(0.002))
-            clock.bind(True)
+            library.tierscope_clock_act(rank, Role.CONSUMER)
             descriptor = note(os.open(f"{folder}/gfs/f5.bin", os.O_RDONLY))
-            clock.bind(False)
+            library.tierscope_clock_act(-1, 0)
             clock.barrier()
             print(json.dumps(calls))
         else:
@@ -277,9 +277,9 @@ def test_calls_outside_of_epochs_and_aliases_take_no_time(launch):
 def test_bound_thread_pays_for_calls_below_the_plain_path(launch):
     code = """
         clock.barrier()
-        clock.bind(True)
+        library.tierscope_clock_act(rank, Role.CONSUMER)
         os.close(os.open(f"{folder}/gfs/f0.bin", os.O_RDONLY))
-        clock.bind(False)
+        library.tierscope_clock_act(-1, 0)
         print(json.dumps([clock.now_s(), clock.counts(1)]))
     """
     ((now_s, (counts,)),) = launch(1, GFS).run(code)
@@ -319,7 +319,7 @@ def test_process_at_a_meeting_holds_nobody(launch):
         clock.plan(0, 1000, 1, 0, 0.0)
         clock.barrier()
         if rank > 0:
-            clock.bind(True)
+            library.tierscope_clock_act(rank, Role.CONSUMER)
             clock.compute(to_ns(0.001 * rank))
             read("gfs", rank, 1000)
         if rank < 2:
@@ -339,14 +339,14 @@ def test_tokens_are_passed_on_one_after_the_other(launch):
         turns = []
         clock.plan(0, 1000, 1, 0, 0.0)
         clock.barrier()
-        clock.bind(True)
+        library.tierscope_clock_act(rank, Role.CONSUMER)
         for _ in range(3):
             if rank > 0:
-                clock.await_token(rank - 1, None)
+                clock.await_token(rank - 1)
             begun = clock.now_ns() / 1e6
             read("gfs", rank, 1000)
             turns.append([begun, clock.now_ns() / 1e6])
-            clock.give_token(None)
+            clock.give_token()
             clock.compute(to_ns(0.001 * (1 + rank)))
         print(json.dumps(turns))
         clock.barrier()
@@ -367,14 +367,14 @@ def test_token_that_was_given_before_is_received_in_order(launch):
         if rank == 0:
             for _ in range(3):
                 clock.compute(to_ns(0.002))
-                clock.give_token(None)
+                clock.give_token()
         elif rank == 1:
             clock.compute(to_ns(0.005))
             for _ in range(3):
-                clock.await_token(0, None)
+                clock.await_token(0)
                 calls.append(clock.now_ns() / 1e6)
         else:
-            clock.await_token(0, None)
+            clock.await_token(0)
             calls.append(clock.now_ns() / 1e6)
         print(json.dumps(calls))
         clock.barrier()
@@ -387,9 +387,9 @@ def test_more_tokens_than_are_remembered_are_refused(launch):
         for _ in range(2):
             clock.plan(0, 1000, 1, 0, 0.0)
             for _ in range(4096):
-                clock.give_token(None)
+                clock.give_token()
         try:
-            clock.give_token(None)
+            clock.give_token()
         except ValueError as error:
             print(json.dumps(str(error)))
     """
@@ -453,18 +453,18 @@ def test_copier_goes_on_beside_the_epoch_and_who_waits_for_it_goes_on_at_its_end
     code = """
         clock.plan(0, 1000, 1, 0, 0.0)
         clock.barrier()
-        clock.begin_copy(0, 0)
+        clock.tell(News.COPYING, 0, 0)
         def copy():
             with clock.act(0, Role.COPIER):
                 for number in range(10):
                     read("gfs", number, 1000)
             ended_ns = clock.take_turn(Role.COPIER, Turn.COPIED)
-            clock.copies_ended(ended_ns)
-            clock.rest(0)
+            clock.tell(News.COPIES_ENDED, ended_ns)
+            clock.tell(News.COPYING, 0, IDLE)
         thread = threading.Thread(target=copy)
         thread.start()
         clock.compute(to_ns(0.001))
-        clock.await_copies()
+        clock.tell(News.AWAIT_COPIES)
         thread.join()
         print(json.dumps([clock.now_ns(), clock.barrier(), calls[-1]]))
     """
@@ -479,23 +479,23 @@ def test_copier_does_not_run_ahead_of_a_process_on_its_way_to_the_barrier(launch
     code = """
         clock.reset()
         clock.plan(1, 1000, 2, 0, 0.0, Role.READER)
-        clock.begin_copy(0, 0)
+        clock.tell(News.COPYING, 0, 0)
         def copy():
             with clock.act(0, Role.COPIER):
                 read("gfs", 0, 1000)
             clock.take_turn(Role.COPIER, Turn.COPIED)
-            clock.rest(0)
+            clock.tell(News.COPYING, 0, IDLE)
         thread = threading.Thread(target=copy)
         thread.start()
         time.sleep(0.3)
         print(json.dumps(calls), flush=True)
         clock.barrier()
-        clock.ask()
+        library.tierscope_clock_ask()
         clock.take_turn(Role.READER, Turn.STARTING)
         calls.clear()
         read("gfs", 1, 1000)
-        clock.told()
-        clock.take()
+        clock.tell(News.TOLD)
+        library.tierscope_clock_take()
         thread.join()
         print(json.dumps(calls))
     """
@@ -515,18 +515,18 @@ def test_files_of_a_peer_need_one_of_its_threads_and_both_links(launch):
             clock.set_network({n_threads}, 0.001, 0.002)
         clock.plan(1, 1000, 2, 0, 0.0)
         clock.barrier()
-        clock.ask()
+        library.tierscope_clock_ask()
         asked_ns = clock.ask_owner(2)
         with clock.act(rank, Role.READER):
             read("lfs", rank, 1000)
         there_ns = clock.receive(2, {node})
         descriptor = os.memfd_create("file")
         os.write(descriptor, bytes(1000))
-        clock.note_memory(descriptor)
+        clock.tell(News.IN_MEMORY, descriptor)
         opened = os.open(f"/proc/self/fd/{{descriptor}}", os.O_RDONLY)
         os.pread(opened, 1000, 0)
         os.close(opened)
-        clock.take()
+        library.tierscope_clock_take()
         print(json.dumps([asked_ns / 1e6, there_ns / 1e6, clock.barrier()]))
     """
     two = launch(2, lfs)
@@ -625,7 +625,7 @@ def test_no_progress_names_every_actor_and_whom_it_waits_for(launch):
     ("waits", "words"),
     [
         ("clock.meet(3, 2, None)", "the others of group 3"),
-        ("clock.await_token(1, None)", "token 0 of rank 1"),
+        ("clock.await_token(1)", "token 0 of rank 1"),
     ],
 )
 def test_waits_for_other_processes_are_named_and_end_when_the_launch_is_stopped(

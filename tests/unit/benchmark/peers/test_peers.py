@@ -242,6 +242,7 @@ def test_all_files_are_read_once_an_epoch_whoever_owns_them(
                 read_threads=read_threads,
                 prefetch_batches=1,
                 buffer_bytes=100,
+                clock=CLOCK,
             )
             feed = one.feed(rank, epoch, clients[rank])
             seen.extend(loader.fed_epoch(feed))

@@ -93,7 +93,12 @@ class Node:
     def read_epoch(self, epoch):
         """Read an epoch with all ranks at once and return the number of LFS reads."""
         loader = make_loader(
-            "posix", batch_size=4, read_threads=1, prefetch_batches=1, buffer_bytes=100
+            "posix",
+            batch_size=4,
+            read_threads=1,
+            prefetch_batches=1,
+            buffer_bytes=100,
+            clock=CLOCK,
         )
         feeds = [self.feed(rank, epoch) for rank in range(self.n_ranks)]
         sizes = []

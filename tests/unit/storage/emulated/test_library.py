@@ -20,21 +20,12 @@ def machine():
 
 
 def test_both_tiers_of_the_scale_model_are_devices(machine, tmp_path):
-    gfs, *lfs = Emulation.of(machine, 60, tmp_path, tmp_path, LAUNCH).devices
+    gfs, *lfs = Emulation(machine, 60, tmp_path, tmp_path, LAUNCH).devices
     assert gfs.prefixes == (str(Path("scratch/gfs/data").absolute()),)
     names = [[Path(prefix).name for prefix in one.prefixes] for one in lfs]
     assert names == [["node-00000"], ["node-00001"]]
     assert gfs.open_s > 0
     assert lfs[0].request_s == lfs[1].request_s > 0
-
-
-def test_plain_directories_are_not_emulated(machine, tmp_path):
-    machine = replace(
-        machine,
-        gfs=replace(machine.gfs, kind="directory"),
-        lfs=replace(machine.lfs, kind="directory"),
-    )
-    assert Emulation.of(machine, 60, tmp_path, tmp_path, LAUNCH) is None
 
 
 @pytest.mark.parametrize("clock", ["virtual", "real"])
@@ -44,9 +35,7 @@ def test_state_is_made_once_for_all_processes_of_a_launch(
     emulation = {**machine.emulation, "clock": clock}
     machine = replace(machine, emulation=emulation)
     native = device_library.parent
-    first, second = (
-        Emulation.of(machine, 60, native, tmp_path, LAUNCH) for _ in range(2)
-    )
+    first, second = (Emulation(machine, 60, native, tmp_path, LAUNCH) for _ in range(2))
     environment = first.environment()
     state = Path(environment["TIERSCOPE_DEVICE_STATE"])
     inode = state.stat().st_ino
@@ -57,7 +46,7 @@ def test_state_is_made_once_for_all_processes_of_a_launch(
 
 
 def test_processes_that_see_other_folders_are_refused(machine, tmp_path):
-    emulation = Emulation.of(machine, 60, tmp_path, tmp_path, LAUNCH)
+    emulation = Emulation(machine, 60, tmp_path, tmp_path, LAUNCH)
 
     class Processes:
         """Two processes, of which the other one has another root."""

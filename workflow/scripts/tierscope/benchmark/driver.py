@@ -10,31 +10,30 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tierscope.benchmark.devices.real import RealDevices
 from tierscope.benchmark.epoch import MeasuredEpoch, run_epoch
 from tierscope.benchmark.node_storage import (
     check_is_there,
     check_room,
     release_storage,
 )
-from tierscope.benchmark.observations.page_cache import PageCache
-from tierscope.benchmark.observations.sentinel import Sentinel
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.run_writer import Measured, RunWriter
 from tierscope.benchmark.sources import source_of
-from tierscope.benchmark.sources.files import EpochReads, LaunchSite
+from tierscope.benchmark.sources.files import LaunchSite
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.data.shuffle import process_share
 from tierscope.data.steps import compute_times_ns
 from tierscope.policies import FILES, kind_of
-from tierscope.storage.clock import Clock, to_ns
+from tierscope.storage.clock import to_ns
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.tier import make_epoch_aliases
 
@@ -45,13 +44,13 @@ class Benchmark:
 
     `tracer` has `begin(folder)`, `end()`, `write_log(path, duration_s)`, `describe()`
     and `writes_log_at_end`: the log appears, and the run is complete, when MPI ends.
-    `emulation` is None where no tier is emulated. `say` prints on rank 0 only.
+    `say` prints on rank 0 only.
     """
 
     description: RunDescription
     processes: Processes
     tracer: Any
-    emulation: Any
+    devices: RealDevices
     say: Callable[[str], None]
 
     def __post_init__(self):
@@ -66,7 +65,7 @@ class Benchmark:
             self.description,
             self.processes,
             self.storage,
-            self.emulation,
+            self.devices,
             self.say,
             self.release,
         )
@@ -75,11 +74,9 @@ class Benchmark:
             self.description,
             self.processes,
             self.tracer,
-            self.emulation,
+            self.devices,
             self._source,
         )
-        self._page_cache: PageCache | None = None  # of real tiers
-        self._sentinel: Sentinel | None = None  # of real tiers on one machine
 
     def run(self, points: Sequence[Point], staging: Path) -> None:
         """Run points in turn; each ends as a complete folder below `staging`."""
@@ -95,17 +92,11 @@ class Benchmark:
             make_epoch_aliases(
                 gfs_root, self.training.epochs, background=source.has_copies
             )
-        in_memory = self.description.system.is_ideal and not self.emulation
-        parts = map(source.room, points)
+        parts, in_memory = map(source.room, points), self.devices.needs_memory
         check_room(self.processes, self.storage, parts, in_memory=in_memory)
-        if not self.emulation:
-            tiers = self.description.system.tiers
-            roots = {name: tier.data_root().parent for name, tier in tiers.items()}
-            self._page_cache = PageCache(self.description, self.processes, roots)
-            if len(set(self.processes.hosts)) == 1:
-                self._sentinel = Sentinel(
-                    self.processes, source.sentinel_paths(), self.training.cold
-                )
+        self._watch = self.devices.watch(
+            self.description, self.processes, source.sentinel_paths
+        )
         for number, point in enumerate(points, start=1):
             self.say(
                 f"point {number} of {len(points)}: cache rate "
@@ -129,34 +120,29 @@ class Benchmark:
 
     def stop(self) -> None:
         """Release the threads that still wait in virtual time."""
-        if self.emulation:
-            self.emulation.stop()
+        self.devices.stop()
 
     def release(self) -> None:
         """Remove this node's LFS contents."""
         self._source.stop()
-        release_storage(self.processes, self.storage, self.emulation)
+        release_storage(self.processes, self.storage, self.devices)
 
     def run_point(self, point: Point, folder: Path) -> None:
         """Fill the LFS, run all epochs and write the run's folder."""
         processes = self.processes
         on_lfs = self._source.on_lfs(point)
-        fill_time_s = self._source.hold(on_lfs)
-        if self._sentinel:
-            self._sentinel.place(self.storage.folder, self.description.dataset)
-        before = self._sentinel and self._sentinel.measure()
+        fill_time_s = self.devices.hold(self._source, on_lfs, cold=self.training.cold)
+        self._watch.begin_point(self.storage.folder)
         started = datetime.now(UTC)
         rows = self.measure(point, folder, on_lfs)
-        after = self._sentinel and self._sentinel.measure()
         measured = Measured(
             point,
             started,
             fill_time_s,
+            self._watch.end_point(),
             rows=processes.gather(rows),
             lfs_roots=processes.gather(str(self._site.lfs_root)),
             gathered=self._source.gather(),
-            page_cache=self._page_cache and self._page_cache.describe(),
-            sentinel={"before_s": before, "after_s": after} if before else None,
         )
         if processes.rank == 0:
             self._writer.write(folder, measured)
@@ -170,28 +156,22 @@ class Benchmark:
         if processes.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            if self.emulation:
-                self.emulation.reset()
+            self.devices.reset()
         source.reset()
         processes.barrier()
         self.tracer.begin(folder)
         source.begin(point)
         rows, n_epochs = [], self.training.epochs
         for epoch in range(n_epochs):
-            if self._page_cache:
-                paths = source.paths_of_epoch(point, epoch, on_lfs)
-                self._page_cache.begin_epoch(paths)
+            paths = partial(source.paths_of_epoch, point, epoch, on_lfs)
+            self._watch.begin_epoch(paths)
             started_s = time.perf_counter()
             rows.append(self._epoch_row(point, epoch, on_lfs))
-            times = f"{rows[-1]['execution_time_s']:.3f} s"
-            if self.emulation:
-                real_s = time.perf_counter() - started_s
-                times += f" of virtual time, {real_s:.1f} s of real time"
+            real_s = time.perf_counter() - started_s
+            times = self.devices.time_text(rows[-1]["execution_time_s"], real_s)
             self.say(f"  epoch {epoch + 1} of {n_epochs}: {times}")
             source.end_epoch(epoch)
-            if self._page_cache:
-                paths = source.paths_of_epoch(point, epoch, on_lfs)  # copies, too
-                rows[-1] |= self._page_cache.end_epoch(paths)
+            rows[-1] |= self._watch.end_epoch(paths)  # of copies, too
         source.stop()
         self.tracer.end()
         processes.barrier()
@@ -202,10 +182,12 @@ class Benchmark:
     ) -> dict[str, Any]:
         """Run one epoch and return this rank's row of the table of epochs."""
         reads = self._source.epoch(point, epoch, on_lfs)
+        n_steps, teller = self._n_steps(self.processes.rank), self._source.teller
         try:
+            self.devices.plan(self.description, reads.n_planned, n_steps, teller)
             measured = run_epoch(
                 reads.batches,
-                self._clock(reads),
+                self.devices.clock,
                 self._compute_ns(point, epoch),
                 self._meet,
             )
@@ -247,7 +229,7 @@ class Benchmark:
         # Parts differ by at most one file, and so by at most one step.
         n_common = min(n_steps)
         with_last = processes.group(n_steps[processes.rank] > n_common)
-        clock = self._site.clock
+        clock = self.devices.clock
 
         def meet(step: int) -> None:
             n_members = sum(n > step for n in n_steps)
@@ -263,32 +245,6 @@ class Benchmark:
             return repeat(to_ns(compute.mean_s))
         seeds, rank = (self.training.seed, point.repetition, epoch), self.processes.rank
         return compute_times_ns(compute, self._n_steps(rank), seeds, rank).tolist()
-
-    def _clock(self, reads: EpochReads) -> Clock:
-        """Return the clock of an epoch; a virtual clock learns what will be read."""
-        if not self.emulation:
-            return self._site.real_clock
-        clock, described = self.emulation.clock, self.description
-        processor = described.system.devices.get("processor", {})
-        sample_s = processor.get("sample_s", 0.0)
-        if described.reads_by_workers:
-            clock.plan_batches(
-                self._n_steps(self.processes.rank),
-                described.loader.workers,
-                described.loader.prefetch_factor,
-                sample_s,
-            )
-            return clock
-        clock.plan(
-            reads.n_planned,
-            described.dataset.file_size_bytes,
-            described.dataset.batch_size,
-            described.loader.prefetch_batches,
-            sample_s,
-            self._source.teller,
-            meets=self.training.in_steps,
-        )
-        return clock
 
     def _n_steps(self, rank: int) -> int:
         """Return how many steps a process makes in an epoch of files."""

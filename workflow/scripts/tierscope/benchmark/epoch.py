@@ -1,6 +1,6 @@
 """One epoch of reading and computing, timed from barrier to barrier."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
@@ -29,7 +29,7 @@ def run_epoch(
     `batches` are (samples, bytes); to iterate over them may start workers. `compute_ns`
     are the times that pass in place of the training's steps. `meet` waits for the other
     processes at the end of a step of this number. Raises the error with which the
-    launch was stopped (`Clock.check`).
+    launch was stopped (`VirtualClock.check`).
     """
     compute_ns = iter(compute_ns)
     samples = n_bytes = n_steps = compute = stall = rest = 0
@@ -39,7 +39,7 @@ def run_epoch(
     iterator = iter(batches)
     asked = clock.now_ns()
     rest += asked - started
-    while (batch := _next_batch(iterator, clock)) is not None:
+    while (batch := clock.next_batch(iterator)) is not None:
         taken = clock.now_ns()
         stall += taken - asked
         samples += batch[0]
@@ -59,20 +59,6 @@ def run_epoch(
     rest += clock.now_ns() - asked
     steps = StepTimes(compute, stall, rest, first_step, first_compute, n_steps)
     return MeasuredEpoch(end_s - start_s, samples, n_bytes, steps)
-
-
-def _next_batch(
-    batches: Iterator[tuple[int, int]], clock: Clock
-) -> tuple[int, int] | None:
-    """Return the next batch, None at the end."""
-    clock.ask()
-    try:
-        batch = next(batches, None)
-    except Exception:
-        clock.check()  # calls fail once the launch is stopped
-        raise
-    clock.take()
-    return batch
 
 
 @dataclass(frozen=True)

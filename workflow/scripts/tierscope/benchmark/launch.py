@@ -6,6 +6,7 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierscope.benchmark.devices import devices_of
 from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT, announce
 from tierscope.benchmark.rank import (
     join_launch,
@@ -14,13 +15,11 @@ from tierscope.benchmark.rank import (
     say_once,
 )
 from tierscope.benchmark.run_folder import is_complete
-from tierscope.core.description import PYTORCH, RunDescription
+from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import end
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
-from tierscope.storage.emulated.library import Emulation
-from tierscope.storage.pytorch import find_pytorch
 from tierscope.trace.runtime import BUILTIN, OVERRIDES, find_darshan_runtime
 from tierscope.trace.tracer import make_tracer
 
@@ -48,7 +47,7 @@ class BenchmarkLaunch:
             end(f"tierscope: {error}")
         self.points = [point for point in arguments.points if self._is_missing(point)]
         native = arguments.native / platform.machine()
-        self.tracer, self.emulation = None, None
+        self.tracer, self.devices = None, None
         if not self.points:
             return
         try:
@@ -60,13 +59,9 @@ class BenchmarkLaunch:
                 arguments.staging,
                 self.points,
             )
-            self.emulation = Emulation.of(
-                self.description.system,
-                self.description.scenario.n_osts,
-                native,
-                arguments.staging,
-                arguments.launch,
-            )
+            n_osts = self.description.scenario.n_osts
+            where = native, arguments.staging, arguments.launch
+            self.devices = devices_of(self.description.system, n_osts, *where)
         except (ConfigError, TierError, OSError, ValueError) as error:
             end(f"tierscope: {error}")
 
@@ -90,14 +85,11 @@ class BenchmarkLaunch:
             announce([], {}, [])
             return
         try:
-            if self.description.scenario.loader == PYTORCH and not self.emulation:
-                find_pytorch()
-            preload = self.tracer.preload()
+            self.devices.check_loader(self.description.scenario.loader)
+            preload = [*self.tracer.preload(), *self.devices.preload()]
             environment = TENSORFLOW_ENVIRONMENT | self.tracer.environment()
             environment[TRACER_VARIABLE] = str(self._runtime or BUILTIN)
-            if self.emulation:
-                preload = [*preload, self.emulation.library]
-                environment |= self.emulation.environment()
+            environment |= self.devices.environment()
         except (ConfigError, TierError, ImportError, OSError) as error:
             end(f"tierscope: {error}")
         announce(preload, environment, OVERRIDES)
@@ -113,7 +105,7 @@ class BenchmarkLaunch:
             self.description,
             processes,
             tracer=self.tracer,
-            emulation=self.emulation,
+            devices=self.devices,
             say=lambda line: say_once(processes, line),
         )
         processes.keep(benchmark.storage)
@@ -121,8 +113,7 @@ class BenchmarkLaunch:
         def run() -> None:
             benchmark.gather_facts()
             self.tracer.join(processes)
-            if self.emulation:
-                self.emulation.join(processes)
+            self.devices.join(processes)
             benchmark.run(self.points, self.arguments.staging)
 
         run_or_fail(processes, run, benchmark.stop, benchmark.release)

@@ -5,10 +5,10 @@ import os
 import platform
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from tierscope.benchmark.devices.real import RealDevices
 from tierscope.benchmark.processes import GRACE_S, Processes
 from tierscope.core.files import overlap
 from tierscope.core.machine import TierError
@@ -133,9 +133,9 @@ def exchange_files(
 
 
 def release_storage(
-    processes: Processes, storage: LocalStorage, emulation: Any
+    processes: Processes, storage: LocalStorage, devices: RealDevices
 ) -> None:
-    """Remove this node's LFS contents, and the emulated devices if any exist.
+    """Remove this node's LFS contents, and the files of emulated devices.
 
     The node's first process does it, between two barriers. After a failure the first
     live process of the node does it, once the others have stopped.
@@ -145,5 +145,5 @@ def release_storage(
         storage.release_together(lambda: processes.leads_node, GRACE_S)
     elif processes.node_rank == 0:
         storage.release()
-    if emulation and processes.rank == 0:
-        emulation.remove()
+    if processes.rank == 0:
+        devices.remove()

@@ -11,13 +11,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tierscope.benchmark.devices import devices_of
+from tierscope.benchmark.devices.real import RealDevices
 from tierscope.benchmark.node_storage import (
     check_room,
     claim_storage,
     release_storage,
 )
 from tierscope.benchmark.observations.launch_facts import gather_facts
-from tierscope.benchmark.observations.page_cache import names_can_be_dropped
 from tierscope.benchmark.preparation import announce
 from tierscope.benchmark.probed_files import GeneratedFiles, UserFiles, probed_files
 from tierscope.benchmark.processes import Processes
@@ -33,13 +34,11 @@ from tierscope.core.files import write_text
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import end
 from tierscope.core.scenario import UserDataset
-from tierscope.storage.emulated.library import Emulation
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.probes import (
     REPEATS,
     Client,
     Probe,
-    Timing,
     plan,
     probe_files,
     probe_row,
@@ -48,8 +47,6 @@ from tierscope.trace.runtime import OVERRIDES
 
 Files = GeneratedFiles | UserFiles
 TABLE, SUMMARY = "probes.parquet", "probes.json"
-# Processes of a machine leave a barrier within about this time of each other.
-_POLL_S = 0.00005
 _ADVICE = (
     " The probes of a program need MPI; where job.launcher starts none, set "
     "model.calibrations.NAME.probed_n_osts: [] to predict without them."
@@ -58,7 +55,7 @@ _ADVICE = (
 
 @dataclass
 class ProbeLaunch:
-    """Runs all probes of a dataset on one OST count; `emulation` may be None.
+    """Runs all probes of a dataset on one OST count.
 
     `files` are those that are probed, None if the dataset has too few.
     """
@@ -66,7 +63,7 @@ class ProbeLaunch:
     description: ProbeDescription
     files: Files | None
     processes: Processes
-    emulation: Any
+    devices: RealDevices
     say: Callable[[str], None]
 
     def __post_init__(self):
@@ -76,7 +73,6 @@ class ProbeLaunch:
             0,
             self.processes.launch,
         )
-        self._drops_names = False
         self._facts: dict[str, Any] = {}
 
     def gather_facts(self) -> None:
@@ -102,12 +98,11 @@ class ProbeLaunch:
 
     def stop(self) -> None:
         """Release the threads that still wait in virtual time."""
-        if self.emulation:
-            self.emulation.stop()
+        self.devices.stop()
 
     def release(self) -> None:
         """Remove this node's LFS contents."""
-        release_storage(self.processes, self.storage, self.emulation)
+        release_storage(self.processes, self.storage, self.devices)
 
     def _rows(self, files: Files) -> list[dict[str, Any]]:
         """Fill the LFS, run the probes, and return the rows (on rank 0)."""
@@ -120,7 +115,6 @@ class ProbeLaunch:
             files.check()
         probes = plan(files.description)
         self._fill(files, probes)
-        self._drops_names = not self.emulation and names_can_be_dropped(processes)
         return self._measure(files, probes)
 
     def _fill(self, files: Files, probes: list[Probe]) -> None:
@@ -149,46 +143,16 @@ class ProbeLaunch:
         """Run the probes that share files, from open to close."""
         processes, rows = self.processes, []
         paths = self._paths(files, probes[0], repeat)
-        client = (
-            Client(paths, self.emulation.clock.now_s)
-            if self.emulation
-            else Client(paths)
-        )
+        client = Client(paths, self.devices.clock.now_s)
         for probe in probes:
             takes_part = processes.rank < probe.n_clients
-            if self.emulation:
-                timing = self._run_in_virtual_time(client, probe, takes_part)
-            else:
-                if probe.operation == "read":
-                    client.forget_pages()
-                if probe.operation == "open" and self._drops_names:
-                    names_can_be_dropped(processes)
-                processes.barrier()  # this one polls slowly, the next one fast
-                processes.barrier(_POLL_S)
-                timing = _run_on_real_tiers(client, probe) if takes_part else None
+            timing = self.devices.probe(client, probe, takes_part, processes)
             timings = processes.gather(timing)
             if processes.rank == 0:
                 one_clock = len(set(processes.hosts)) == 1
                 clients = timings[: probe.n_clients]
                 rows.append(probe_row(probe, repeat, clients, one_clock))
         return rows
-
-    def _run_in_virtual_time(
-        self, client: Client, probe: Probe, takes_part: bool
-    ) -> Timing | None:
-        """Run a probe between two barriers of virtual time."""
-        clock = self.emulation.clock
-        clock.barrier()
-        clock.bind(True)
-        try:
-            timing = client.run(probe) if takes_part else None
-        except OSError:
-            clock.check()  # calls fail once the launch is stopped
-            raise
-        finally:
-            clock.bind(False)
-        clock.barrier()
-        return timing
 
     def _paths(self, files: Files, probe: Probe, repeat: int) -> list[str]:
         """Return this process's files for an open probe and those that follow it."""
@@ -216,9 +180,6 @@ class ProbeLaunch:
             write_rows([row | keys for row in rows], folder / TABLE, "probes")
         else:
             write_table(empty_table("probes"), folder / TABLE, "probes")
-        devices = None
-        if self.emulation:
-            devices = {"devices": self.emulation.describe()["devices"]}
         summary = {
             "hash": self.description.hash,
             **self.description.as_json(),
@@ -227,37 +188,21 @@ class ProbeLaunch:
             "scheduler_job": scheduler_job(),
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "emulation": devices,
+            "emulation": self.devices.described(),
             "versions": software_versions(),
             **self._facts,
         }
         write_text(folder / SUMMARY, json.dumps(summary, indent=1) + "\n")
 
 
-def _run_on_real_tiers(client: Client, probe: Probe) -> Timing:
-    """Run a probe, or say which one failed."""
-    try:
-        return client.run(probe)
-    except OSError as error:
-        raise TierError(
-            f"probe {probe.name}: {error}. If the dataset has changed since it was "
-            "listed, put the old files back with their times (cp -p), and start again."
-        ) from error
-
-
-def _emulation_of(
+def _devices_of(
     arguments: argparse.Namespace, description: ProbeDescription
-) -> Emulation | None:
-    """Return the emulated devices of the probed system, if any tier is emulated."""
+) -> RealDevices:
+    """Return the devices of the probed system."""
     native = arguments.native / platform.machine()
     try:
-        return Emulation.of(
-            description.system,
-            description.n_osts,
-            native,
-            arguments.output,
-            arguments.launch,
-        )
+        where = native, arguments.output, arguments.launch
+        return devices_of(description.system, description.n_osts, *where)
     except (TierError, OSError, ValueError) as error:
         end(f"tierscope: {error}")
 
@@ -265,30 +210,29 @@ def _emulation_of(
 def prepare_probes(arguments: argparse.Namespace) -> None:
     """Make the devices' files and print the start of the ranks."""
     description = ProbeDescription.read(arguments.description)
-    emulation = _emulation_of(arguments, description)
+    devices = _devices_of(arguments, description)
     try:
-        environment = emulation.environment() if emulation else {}
+        environment = devices.environment()
     except (TierError, OSError) as error:
         end(f"tierscope: {error}")
-    announce([emulation.library] if emulation else [], environment, OVERRIDES)
+    announce(devices.preload(), environment, OVERRIDES)
 
 
 def run_probes(arguments: argparse.Namespace) -> None:
     """Run all probes, as one of the ranks; arguments are those of `run_probes.py`."""
     description = ProbeDescription.read(arguments.description)
-    emulation = _emulation_of(arguments, description)
+    devices = _devices_of(arguments, description)
     advice = _ADVICE if isinstance(description.dataset, UserDataset) else ""
     processes = join_launch(description.system, arguments.launch, advice)
     files = probed_files(description, arguments.manifest)
     probes = ProbeLaunch(
-        description, files, processes, emulation, lambda line: say_once(processes, line)
+        description, files, processes, devices, lambda line: say_once(processes, line)
     )
     processes.keep(probes.storage)
 
     def run() -> None:
         probes.gather_facts()
-        if emulation:
-            emulation.join(processes)
+        devices.join(processes)
         probes.run(arguments.output)
 
     run_or_fail(processes, run, probes.stop, probes.release)

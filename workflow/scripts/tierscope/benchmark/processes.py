@@ -90,9 +90,7 @@ class Processes:
         on_node = [rank for rank in range(wanted) if nodes[rank] == self.node]
         self.on_node = on_node
         self.node_rank, self.node_size = on_node.index(self.rank), len(on_node)
-        # Virtual nodes are one machine.
-        leads_node = self.node_rank == 0
-        self.leads_machine = self.rank == 0 if system.virtual_nodes else leads_node
+        self.leads_machine = hosts.index(self.host) == self.rank
 
     @property
     def threads_may_call(self) -> bool:

@@ -1,12 +1,12 @@
 """Rank 0 writes the files of a run once the processes have measured it."""
 
-import math
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tierscope.benchmark.devices.real import RealDevices
 from tierscope.benchmark.observations.launch_facts import gather_facts
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.run_folder import (
@@ -24,18 +24,18 @@ from tierscope.core.scenario import Point
 class Measured:
     """Measurements of all processes at one point, gathered on rank 0.
 
-    `fill_time_s` is that of the nodes' LFS, `rows` and `lfs_roots` are by rank, and
-    `gathered` is what the source of the samples gathered.
+    `fill_time_s` is that of the nodes' LFS, `seen` is what watched the tiers has seen,
+    `rows` and `lfs_roots` are by rank, and `gathered` is what the source of the samples
+    gathered.
     """
 
     point: Point
     started: datetime
     fill_time_s: float
+    seen: dict[str, Any]
     rows: list[list[dict[str, Any]]]
     lfs_roots: list[str]
     gathered: Any
-    page_cache: dict[str, Any] | None = None
-    sentinel: dict[str, Any] | None = None
 
 
 class RunWriter:
@@ -46,11 +46,11 @@ class RunWriter:
         description: RunDescription,
         processes: Processes,
         tracer: Any,
-        emulation: Any,
+        devices: RealDevices,
         source: FileSource,
     ):
         self._description, self._processes = description, processes
-        self._tracer, self._emulation = tracer, emulation
+        self._tracer, self._devices = tracer, devices
         self._source = source
         self._complete = lambda: None
         self._facts: dict[str, Any] = {}
@@ -70,9 +70,8 @@ class RunWriter:
         further = self._source.write_tables(folder, measured.gathered, tier_roots)
         filled = {"lfs_fill_time_s": measured.fill_time_s}
         write_epochs(folder, [row | filled for rows in measured.rows for row in rows])
-        duration_s = None
-        if self._emulation:
-            duration_s = math.fsum(row["execution_time_s"] for row in measured.rows[0])
+        epochs_s = (row["execution_time_s"] for row in measured.rows[0])
+        duration_s = self._devices.duration_s(epochs_s)
         self._tracer.write_log(folder / "log.darshan", duration_s)
         run = {
             "hash": self._description.hash,
@@ -86,9 +85,8 @@ class RunWriter:
             "tier_roots": tier_roots,
             **further,
             "tracer": self._tracer.describe(),
-            "emulation": self._emulation.describe() if self._emulation else None,
-            "page_cache": measured.page_cache,
-            "sentinel": measured.sentinel,
+            "emulation": self._devices.describe(),
+            **measured.seen,
             "versions": software_versions(),
             **self._facts,
         }

@@ -14,8 +14,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from enum import IntEnum
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,6 +29,9 @@ _DESCRIPTION_BYTES = 1 << 20
 _REPORT_S = 3.0  # for the process that stopped the launch to report the reason
 _ANOTHER = -1  # an unknown failed rank
 _NOBODY, _NOT_YET = -1, -2
+IDLE = -1  # in place of the instant from which a copier goes on
+
+Batch = tuple[int, int]  # samples and bytes
 
 
 class ClockStoppedError(RuntimeError):
@@ -96,87 +99,18 @@ MOST_COPIERS = 64
 MAX_VIRTUAL_PREFETCH = 250
 
 
-class Clock(Protocol):
-    """The clock of the epochs, which also receives their events."""
+class News(StrEnum):
+    """What only virtual time must hear of, by name of the library's function."""
 
-    is_virtual: bool
-
-    def barrier(self) -> float:
-        """Wait for all processes and return the instant, in seconds."""
-
-    def ask(self) -> None:
-        """Record that the training asks for its next batch, or for the end."""
-
-    def take(self) -> None:
-        """Record that the training has received it."""
-
-    def compute(self, time_ns: int) -> None:
-        """Let the training compute for some nanoseconds."""
-
-    def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
-        """Wait for all members of a group (real time: calls `meet`)."""
-
-    def give_token(self, send: Callable[[], None]) -> None:
-        """Release the processes that wait for this one (real time: calls `send`)."""
-
-    def skip_token(self, giver: int) -> None:
-        """Record that this process does not wait for a rank's next token."""
-
-    def await_token(self, giver: int, receive: Callable[[], None]) -> None:
-        """Wait for a rank's next token (real time: calls `receive`)."""
-
-    def check(self) -> None:
-        """Raise the reason if the launch was stopped."""
-
-    def refuse_if_stopped(self) -> None:
-        """Raise a ClockStoppedError if the launch was stopped; in any thread."""
-
-    def stop(self, reason: BaseException) -> None:
-        """End all waits of the launch for a reason, from any thread."""
-
-    def now_ns(self) -> int:
-        """Return the instant of this thread's role, by default of the consumer."""
-
-    def events(self) -> int:
-        """Return a number that grows with any progress."""
-
-    @contextmanager
-    def act(self, rank: int, role: int) -> Iterator[None]:
-        """Charge calls of this thread to a role of a process."""
-
-    def take_turn(self, role: int, turn: Turn) -> int:
-        """Wait for the turn of a role of this process, and return the instant.
-
-        No other actor continues until the role acts again.
-        """
-
-    def told(self) -> None:
-        """Record that the policy knows of all reads so far."""
-
-    def begin_copy(self, copier: int, at_ns: int) -> None:
-        """Let a copier of this process continue from an instant."""
-
-    def rest(self, copier: int) -> None:
-        """Make a copier idle."""
-
-    def await_copies(self) -> None:
-        """Let the consumer wait until copies have ended."""
-
-    def copies_ended(self, at_ns: int) -> None:
-        """Let the consumer continue."""
-
-    def ask_owner(self, owner: int) -> int:
-        """Ask a node for a file once a server thread is free; return the instant."""
-
-    def receive(self, owner: int, node: int) -> int:
-        """Send the file from an owner to a node; return the instant of arrival."""
-
-    def note_memory(self, descriptor: int) -> None:
-        """Mark a descriptor as memory; its reads take no time."""
+    TOLD = "told"  # a policy knows of all reads so far
+    COPYING = "copy"  # a copier goes on from an instant, or is idle (`IDLE`)
+    AWAIT_COPIES = "await_copies"  # the consumer waits for copies to end
+    COPIES_ENDED = "copies_ended"  # at an instant, from which the consumer goes on
+    IN_MEMORY = "memory"  # reads of a descriptor take no time
 
 
 class RealClock:
-    """The clock of this machine.
+    """The clock of this machine; it has what a clock of epochs must have, no more.
 
     Parameters
     ----------
@@ -184,7 +118,8 @@ class RealClock:
         Waits for all processes.
     """
 
-    is_virtual = False
+    now_ns = staticmethod(time.perf_counter_ns)
+    now_s = staticmethod(time.perf_counter)
 
     def __init__(self, barrier: Callable[[], None]):
         self._barrier = barrier
@@ -194,11 +129,9 @@ class RealClock:
         self._barrier()
         return time.perf_counter()
 
-    def ask(self) -> None:
-        """Do nothing: a batch arrives in real time."""
-
-    def take(self) -> None:
-        """Do nothing: the batch has arrived."""
+    def next_batch(self, batches: Iterator[Batch]) -> Batch | None:
+        """Return the next batch of the training, None at the end."""
+        return next(batches, None)
 
     def compute(self, time_ns: int) -> None:
         """Sleep in place of a training step."""
@@ -209,57 +142,13 @@ class RealClock:
         """Call `meet` to wait for all members of a group."""
         meet()
 
-    def give_token(self, send: Callable[[], None]) -> None:
-        """Call `send` to release the processes that wait for this one."""
-        send()
-
-    def skip_token(self, giver: int) -> None:
-        """Do nothing: messages are identified by sender and tag."""
-
-    def await_token(self, giver: int, receive: Callable[[], None]) -> None:
-        """Call `receive` to wait for a rank's next token."""
-        receive()
-
-    def check(self) -> None:
-        """Do nothing: barriers detect failures of other processes."""
-
-    def refuse_if_stopped(self) -> None:
-        """Do nothing: real time is never stopped."""
-
-    def stop(self, reason: BaseException) -> None:
-        """Do nothing: processes that wait for this one notice its end."""
-
-    def now_ns(self) -> int:
-        """Return this machine's monotonic time."""
-        return time.perf_counter_ns()
-
-    def events(self) -> int:
-        """Return 0: progress is not visible."""
-        return 0
-
-    @contextmanager
-    def act(self, rank: int, role: int) -> Iterator[None]:
-        """Do nothing: every thread has the same time."""
-        yield
+    def act(self, rank: int, role: int) -> AbstractContextManager[None]:
+        """Return a context for what a role does: every thread has the same time."""
+        return nullcontext()
 
     def take_turn(self, role: int, turn: Turn) -> int:
         """Return the instant: calls take effect in the order of real time."""
         return self.now_ns()
-
-    def told(self) -> None:
-        """Do nothing."""
-
-    def begin_copy(self, copier: int, at_ns: int) -> None:
-        """Do nothing: the copier continues in real time."""
-
-    def rest(self, copier: int) -> None:
-        """Do nothing."""
-
-    def await_copies(self) -> None:
-        """Do nothing: the waiting thread is notified otherwise."""
-
-    def copies_ended(self, at_ns: int) -> None:
-        """Do nothing."""
 
     def ask_owner(self, owner: int) -> int:
         """Return the instant: the request itself waits for a free thread."""
@@ -269,8 +158,15 @@ class RealClock:
         """Return the instant: the file has arrived."""
         return self.now_ns()
 
-    def note_memory(self, descriptor: int) -> None:
-        """Do nothing."""
+    def tell(self, news: News, *values: int) -> None:
+        """Do nothing: real time goes on by itself."""
+
+    def check(self) -> int:
+        """Return 0: barriers detect failures, and progress is not visible."""
+        return 0
+
+    def stop(self, reason: BaseException) -> None:
+        """Do nothing: processes that wait for this one notice its end."""
 
 
 def to_ns(time_s: float) -> int:
@@ -283,8 +179,6 @@ class VirtualClock:
 
     Raises a TierError if the library is not loaded or has no state for this process.
     """
-
-    is_virtual = True
 
     def __init__(self, processes: Ranks):
         self._processes = processes
@@ -376,24 +270,22 @@ class VirtualClock:
             instant_ns = self._library.tierscope_clock_barrier(False)
         return self._instant(instant_ns) * 1e-9
 
-    def ask(self) -> None:
-        """Record that the training asks for its next batch, or for the end."""
+    def next_batch(self, batches: Iterator[Batch]) -> Batch | None:
+        """Let the training ask for its next batch, or for the end, and receive it."""
         self._library.tierscope_clock_ask()
-
-    def take(self) -> None:
-        """Record that the training has received it."""
+        try:
+            batch = next(batches, None)
+        except Exception:
+            self.check()  # calls fail once the launch is stopped
+            raise
         if self._library.tierscope_clock_take():
             self.check()
+        return batch
 
     def compute(self, time_ns: int) -> None:
         """Let the training compute for some nanoseconds."""
         if time_ns:
             self._library.tierscope_clock_pass(time_ns)
-
-    def bind(self, binds: bool) -> None:
-        """Start or stop charging calls of this thread to the consumer."""
-        rank = self._processes.rank if binds else _NOBODY
-        self._library.tierscope_clock_act(rank, Role.CONSUMER)
 
     @contextmanager
     def act(self, rank: int, role: int) -> Iterator[None]:
@@ -413,34 +305,17 @@ class VirtualClock:
         """Return the instant of this thread's role, by default of the consumer."""
         return self._library.tierscope_clock_now()
 
-    def events(self) -> int:
-        """Return a number that grows with any progress."""
-        return self._library.tierscope_clock_events()
-
     def take_turn(self, role: int, turn: Turn) -> int:
-        """Wait for the turn of a role of this process, and return the instant."""
+        """Wait for the turn of a role of this process, and return the instant.
+
+        No other actor continues until the role acts again.
+        """
         return self._instant(self._library.tierscope_clock_turn(role, turn))
 
-    def told(self) -> None:
-        """Record that the policy knows of all reads so far."""
-        self._library.tierscope_clock_told()
-
-    def begin_copy(self, copier: int, at_ns: int) -> None:
-        """Let a copier of this process continue from an instant."""
-        if self._library.tierscope_clock_copy(copier, at_ns):
-            raise ValueError(f"virtual time: got copier {copier}.")
-
-    def rest(self, copier: int) -> None:
-        """Make a copier idle."""
-        self._library.tierscope_clock_copy(copier, _NOBODY)
-
-    def await_copies(self) -> None:
-        """Let the consumer wait until copies have ended."""
-        self._library.tierscope_clock_await_copies()
-
-    def copies_ended(self, at_ns: int) -> None:
-        """Let the consumer continue."""
-        self._library.tierscope_clock_copies_ended(at_ns)
+    def tell(self, news: News, *values: int) -> None:
+        """Tell the library; a ValueError says that it cannot have been so."""
+        if getattr(self._library, f"tierscope_clock_{news}")(*values):
+            raise ValueError(f"virtual time: got {news} {values}.")
 
     def set_network(self, n_threads: int, way_s: float, transfer_s: float) -> None:
         """Describe the network between nodes (one process, between epochs).
@@ -459,15 +334,6 @@ class VirtualClock:
         """Send the file from an owner to a node; return the instant of arrival."""
         return self._instant(self._library.tierscope_clock_receive(owner, node))
 
-    def note_memory(self, descriptor: int) -> None:
-        """Mark a descriptor as memory; its reads take no time."""
-        self._library.tierscope_clock_memory(descriptor)
-
-    def refuse_if_stopped(self) -> None:
-        """Raise a ClockStoppedError if the launch was stopped; in any thread."""
-        if self._library.tierscope_clock_is_stopped():
-            raise ClockStoppedError("virtual time was stopped")
-
     def stop(self, reason: BaseException) -> None:
         """End all waits of the launch for a reason, from any thread."""
         self._reason = self._reason or reason
@@ -476,8 +342,6 @@ class VirtualClock:
     def _instant(self, instant_ns: int) -> int:
         """Return an instant, or raise the reason if the launch was stopped."""
         if instant_ns < 0:
-            if threading.current_thread() is not threading.main_thread():
-                raise ClockStoppedError("virtual time was stopped")
             self.check()
         return instant_ns
 
@@ -490,7 +354,7 @@ class VirtualClock:
         if self._library.tierscope_clock_meet(group, n_members):
             self.check()
 
-    def give_token(self, send: Callable[[], None]) -> None:
+    def give_token(self) -> None:
         """Release the processes that wait for this process's next token, now or later.
 
         Raises a ValueError after the largest number of tokens in an epoch.
@@ -498,24 +362,26 @@ class VirtualClock:
         if self._library.tierscope_clock_give():
             raise ValueError("virtual time: got more tokens than are remembered.")
 
-    def skip_token(self, giver: int) -> None:
-        """Record that this process does not wait for a rank's next token."""
-        self._n_received[giver] += 1
+    def await_token(self, giver: int, *, waits: bool = True) -> None:
+        """Wait for a rank's next token; continue no earlier than it was given.
 
-    def await_token(self, giver: int, receive: Callable[[], None]) -> None:
-        """Wait for a rank's next token; continue no earlier than it was given."""
+        Without `waits` this process passes the token over.
+        """
         turn = self._n_received[giver]
         self._n_received[giver] += 1
-        if self._library.tierscope_clock_await_token(giver, turn):
+        if waits and self._library.tierscope_clock_await_token(giver, turn):
             self.check()
 
-    def check(self) -> None:
-        """Raise the reason if the launch was stopped; a signal handler runs first.
+    def check(self) -> int:
+        """Return a number that grows with any progress, unless the launch was stopped.
 
-        A RankGoneError says that this process has found another one dead, an
+        Then the main thread raises the reason, after a signal handler has run. A
+        RankGoneError says that this process has found another one dead, an
         OtherRankFailed that another has stopped the launch, with its message if known.
         """
         if self._library.tierscope_clock_is_stopped():
+            if threading.current_thread() is not threading.main_thread():
+                raise ClockStoppedError("virtual time was stopped")
             time.sleep(_SIGNALS_S)
             if self._reason:
                 raise self._reason
@@ -524,6 +390,7 @@ class VirtualClock:
                 self._processes.raise_if_failed()
                 time.sleep(_SIGNALS_S)
             raise OtherRankFailed(_ANOTHER)
+        return self._library.tierscope_clock_events()
 
     def counts(self, n_devices: int) -> list[dict[str, int]]:
         """Return opens, closes, requests and bytes of each device since the reset."""
@@ -569,6 +436,9 @@ class VirtualClock:
                 )
                 self._processes.note_failure_printed()
                 return
+
+
+Clock = RealClock | VirtualClock
 
 
 def is_in_epoch(actors: str) -> bool:

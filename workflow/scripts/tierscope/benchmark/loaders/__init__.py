@@ -15,30 +15,35 @@ from contextlib import contextmanager
 
 from tierscope.benchmark.loaders.loader import Loader
 from tierscope.core.description import LoaderSettings
-from tierscope.storage.clock import Clock
+from tierscope.storage.clock import Clock, RealClock, VirtualClock
 from tierscope.storage.pytorch import use_pytorch
 
 
-def _tensorflow(in_virtual_time: bool) -> type[Loader]:
-    from tierscope.benchmark.loaders.tensorflow import (
-        LeanTensorflowLoader,
-        TensorflowLoader,
-    )
+def _tensorflow() -> type[Loader]:
+    from tierscope.benchmark.loaders.tensorflow import TensorflowLoader
 
-    return LeanTensorflowLoader if in_virtual_time else TensorflowLoader
+    return TensorflowLoader
 
 
-def _posix(in_virtual_time: bool) -> type[Loader]:
+def _lean_tensorflow() -> type[Loader]:
+    from tierscope.benchmark.loaders.tensorflow import LeanTensorflowLoader
+
+    return LeanTensorflowLoader
+
+
+def _posix() -> type[Loader]:
     from tierscope.benchmark.loaders.posix import PosixLoader
 
     return PosixLoader
 
 
-def _pytorch(in_virtual_time: bool) -> type[Loader]:
-    if in_virtual_time:
-        from tierscope.benchmark.loaders.workers import WorkerLoader
+def _workers() -> type[Loader]:
+    from tierscope.benchmark.loaders.workers import WorkerLoader
 
-        return WorkerLoader
+    return WorkerLoader
+
+
+def _pytorch() -> type[Loader]:
     use_pytorch()
     from tierscope.benchmark.loaders.pytorch import PytorchLoader
 
@@ -48,19 +53,18 @@ def _pytorch(in_virtual_time: bool) -> type[Loader]:
 # What imports the class of each: a launch imports one only, as TensorFlow takes
 # seconds. By import statements, so that its digest of modules covers all loaders.
 FILE_LOADERS = {"tensorflow": _tensorflow, "posix": _posix, "pytorch": _pytorch}
+_VIRTUAL = FILE_LOADERS | {"tensorflow": _lean_tensorflow, "pytorch": _workers}
+_LOADERS = {RealClock: FILE_LOADERS, VirtualClock: _VIRTUAL}
 
 
-def make_loader(
-    name: str, *, batch_size: int, clock: Clock | None = None, **settings: int
-) -> Loader:
-    """Return the loader of this name, one of `FILE_LOADERS`.
+def make_loader(name: str, *, batch_size: int, clock: Clock, **settings: int) -> Loader:
+    """Return the loader of this name, one of `FILE_LOADERS`, for epochs of a clock.
 
-    `clock` is that of virtual time, if it reads there. `settings` are those of a
-    `LoaderSettings`; where `read_threads` files are read at the same time, virtual time
-    has one.
+    `settings` are those of a `LoaderSettings`; where `read_threads` files are read at
+    the same time, virtual time has one.
     """
     with _without_garbage_collection():
-        chosen = FILE_LOADERS[name](clock is not None)
+        chosen = _LOADERS[type(clock)][name]()
     return chosen(batch_size, LoaderSettings(**settings), clock)
 
 

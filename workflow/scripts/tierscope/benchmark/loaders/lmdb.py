@@ -196,14 +196,11 @@ class DatabaseLoader:
         walker = next(i for i, records in enumerate(plan.wanted) if len(records))
         if self._group.reader_rank == walker:
             offsets = self._walk(stores)
-            self._group.send_places(offsets, plan.wanted)
+            self._group.others.send_places(offsets, plan.wanted)
             return offsets
         wanted = plan.wanted[self._group.reader_rank]
         offsets = np.full(self._provenance.n_records, -1)
-        if len(wanted):
-            offsets[wanted] = self._group.receive_places(wanted, walker)
-        else:
-            self._group.skip_places(walker)
+        offsets[wanted] = self._group.others.receive_places(wanted, walker)
         return offsets
 
     def _walk(self, stores: dict) -> np.ndarray:

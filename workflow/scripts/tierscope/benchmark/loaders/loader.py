@@ -26,10 +26,12 @@ class Loader(Protocol):
     """Reads files of one sample each in the order given.
 
     `teller` is the role that reports whole files to a feed: the reader when it closes a
-    file, or the consumer when it takes the batch.
+    file, or the consumer when it takes the batch. A loader that `reads_in_epochs_only`
+    waits for the clock of an epoch.
     """
 
     teller: Role
+    reads_in_epochs_only: bool
 
     def epoch(self, paths: Sequence[str]) -> Iterable[tuple[int, int]]:
         """Return an iterable of (samples, bytes) of each batch."""

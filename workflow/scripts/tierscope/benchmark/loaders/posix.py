@@ -47,6 +47,7 @@ class PosixLoader:
     """
 
     teller = Role.READER
+    reads_in_epochs_only = False
 
     def __init__(
         self,

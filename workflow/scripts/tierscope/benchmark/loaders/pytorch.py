@@ -30,6 +30,7 @@ class PytorchLoader:
     """
 
     teller = Role.READER
+    reads_in_epochs_only = False
 
     def __init__(
         self, batch_size: int, settings: LoaderSettings, clock: Clock | None = None

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.storage.clock import Clock
+from tierscope.storage.clock import Clock, RealClock, VirtualClock
 
 _TAG_PLACES, _TAG_TURN = 81, 82
+_NOTHING = np.empty(0, np.uint8)
 
 
 class ReaderGroup:
@@ -37,12 +38,10 @@ class ReaderGroup:
         self.reader = self._members.bcast(processes.rank)
         self._memory: _SharedMemory | None = None
         self._buffer = np.zeros(0, np.uint8)
-        self._ranks: list[int] = []  # of the readers
-        self._places: _SharedMemory | None = None  # of all records, in virtual time
+        self.others: _Messages | _Tokens | None = None  # of a reader
         if self.is_reader:
-            self._ranks = self._readers.allgather(processes.rank)
-            if n_places and clock.is_virtual:
-                self._places = _SharedMemory(self._readers, 8 * n_places)
+            tell = _TELLING[type(clock)]
+            self.others = tell(clock, processes, self._readers, n_places)
 
     @property
     def reader_rank(self) -> int:
@@ -82,59 +81,16 @@ class ReaderGroup:
         self._processes.wait(self._readers.Ibarrier())
         return self._readers.allgather(value)
 
-    def send_places(self, offsets: np.ndarray, wanted: Sequence[np.ndarray]) -> None:
-        """Send each other reader the places of its wanted records, given by number."""
-
-        def send() -> None:
-            requests = [
-                self._readers.Isend(offsets[records], reader, _TAG_PLACES)
-                for reader, records in enumerate(wanted)
-                if reader != self.reader_rank and len(records)
-            ]
-            for request in requests:
-                self._processes.wait(request)
-
-        if self._places is not None:
-            self._places.content.view(np.int64)[:] = offsets
-            self._places.sync()
-        self._clock.give_token(send)
-
-    def receive_places(self, wanted: np.ndarray, sender: int) -> np.ndarray:
-        """Return the places of some records, received from a reader."""
-        places = np.empty(len(wanted), np.int64)
-        self._receive(places, sender, _TAG_PLACES)
-        if self._places is None:
-            return places
-        self._places.sync()
-        return self._places.content.view(np.int64)[wanted]
-
-    def skip_places(self, sender: int) -> None:
-        """Note that this reader does not want the places that a reader sends."""
-        self._clock.skip_token(self._ranks[sender])
-
     def await_turn(self, group_size: int) -> None:
         """Wait until the reader `group_size` places before this one has read."""
         if self.reader_rank >= group_size:
-            sender = self.reader_rank - group_size
-            self._receive(np.empty(0, np.uint8), sender, _TAG_TURN)
+            self.others.await_turn(self.reader_rank - group_size)
 
     def pass_turn(self, group_size: int) -> None:
         """Let the reader `group_size` places after this one read."""
-
-        def send() -> None:
-            token = np.empty(0, np.uint8)
-            self._processes.wait(self._readers.Isend(token, receiver, _TAG_TURN))
-
         receiver = self.reader_rank + group_size
         if receiver < self.n_readers:
-            self._clock.give_token(send)
-
-    def _receive(self, buffer: np.ndarray, sender: int, tag: int) -> None:
-        """Wait for a message of a reader; in virtual time it is a token."""
-        self._clock.await_token(
-            self._ranks[sender],
-            lambda: self._processes.wait(self._readers.Irecv(buffer, sender, tag)),
-        )
+            self.others.pass_turn(receiver)
 
     def buffer(self, n_bytes: int) -> np.ndarray:
         """Return memory of at least this size that all processes of the reader share.
@@ -162,9 +118,73 @@ class ReaderGroup:
     def close(self) -> None:
         """Free the shared memory (collective)."""
         self._free_buffer()
-        if self._places is not None:
-            self._places.free()
-            self._places = None
+        if self.is_reader:
+            self.others.close()
+
+
+class _Messages:
+    """What readers tell each other in real time: messages of MPI.
+
+    A reader sends each other one the places of its wanted records, given by number.
+    """
+
+    def __init__(self, clock: RealClock, processes, readers, n_places: int):
+        self._wait, self._readers = processes.wait, readers
+
+    def send_places(self, offsets: np.ndarray, wanted: Sequence[np.ndarray]) -> None:
+        requests = [
+            self._readers.Isend(offsets[records], reader, _TAG_PLACES)
+            for reader, records in enumerate(wanted)
+            if reader != self._readers.rank and len(records)
+        ]
+        for request in requests:
+            self._wait(request)
+
+    def receive_places(self, wanted: np.ndarray, sender: int) -> np.ndarray:
+        places = np.empty(len(wanted), np.int64)
+        if len(wanted):
+            self._wait(self._readers.Irecv(places, sender, _TAG_PLACES))
+        return places
+
+    def await_turn(self, sender: int) -> None:
+        self._wait(self._readers.Irecv(_NOTHING, sender, _TAG_TURN))
+
+    def pass_turn(self, receiver: int) -> None:
+        self._wait(self._readers.Isend(_NOTHING, receiver, _TAG_TURN))
+
+    def close(self) -> None:
+        """Do nothing: messages hold nothing."""
+
+
+class _Tokens:
+    """What they tell each other in virtual time: tokens, and places in memory."""
+
+    def __init__(self, clock: VirtualClock, processes, readers, n_places: int):
+        self._clock, self._ranks = clock, readers.allgather(processes.rank)
+        self._places = _SharedMemory(readers, 8 * max(n_places, 1))
+
+    def send_places(self, offsets: np.ndarray, wanted: Sequence[np.ndarray]) -> None:
+        self._places.content.view(np.int64)[:] = offsets
+        self._places.sync()
+        self._clock.give_token()
+
+    def receive_places(self, wanted: np.ndarray, sender: int) -> np.ndarray:
+        self._clock.await_token(self._ranks[sender], waits=len(wanted) > 0)
+        self._places.sync()
+        return self._places.content.view(np.int64)[wanted]
+
+    def await_turn(self, sender: int) -> None:
+        self._clock.await_token(self._ranks[sender])
+
+    def pass_turn(self, receiver: int) -> None:
+        self._clock.give_token()
+
+    def close(self) -> None:
+        """Free the memory (collective)."""
+        self._places.free()
+
+
+_TELLING = {RealClock: _Messages, VirtualClock: _Tokens}
 
 
 class _SharedMemory:

@@ -19,6 +19,7 @@ class TensorflowLoader:
     """
 
     teller = Role.CONSUMER
+    reads_in_epochs_only = False
 
     def __init__(
         self,

@@ -13,13 +13,14 @@ from contextlib import suppress
 from tierscope.benchmark.loaders.loader import Feed
 from tierscope.benchmark.loaders.posix import DEFAULT_BUFFER_BYTES, file_sizes
 from tierscope.core.description import LoaderSettings
-from tierscope.storage.clock import Clock, Role
+from tierscope.storage.clock import IDLE, Clock, News, Role
 
 
 class WorkerLoader:
     """Reads batches of whole files by threads, each of which is an actor `worker i`."""
 
     teller = Role.READER
+    reads_in_epochs_only = True
 
     def __init__(
         self, batch_size: int, settings: LoaderSettings, clock: Clock | None = None
@@ -86,7 +87,7 @@ class WorkerLoader:
                 return
             with suppress(InvalidStateError):  # another worker has failed
                 results[number].set_result(result)
-        self._clock.rest(worker)
+        self._clock.tell(News.COPYING, worker, IDLE)
 
     @staticmethod
     def _fail(results: Sequence[Future], error: BaseException) -> None:

@@ -14,7 +14,7 @@ from tierscope.benchmark.peers.server import ANSWER, MESSAGE_BYTES, REQUEST
 from tierscope.benchmark.placement.messages import TIMEOUT_S, receive
 from tierscope.data.tfrecord import write_all
 from tierscope.policies import AdHoc, Place
-from tierscope.storage.clock import Clock
+from tierscope.storage.clock import Clock, News
 
 UNKNOWN_OWNER = -1
 Content = bytes | bytearray | memoryview
@@ -73,24 +73,24 @@ class PeerClient:
         than threads. Raises a PeerError if the owner does not answer, or cannot read
         the file.
         """
-        node, events = self.owner(file_id), self._clock.events
+        node, check = self.owner(file_id), self._clock.check
         start_ns = self._clock.ask_owner(node)
         try:
             connection = self._connection(node)
             connection.sendall(REQUEST.pack(epoch, file_id, self._rank))
-            head = receive(connection, ANSWER.size, events)
+            head = receive(connection, ANSWER.size, check)
             if head is None:
                 raise EOFError("it closed the connection")
             is_there, n_bytes, read_time_s, meta_time_s = ANSWER.unpack(head)
             self._check_size(is_there, n_bytes)
-            content = receive(connection, n_bytes, events)
+            content = receive(connection, n_bytes, check)
             if content is None:
                 raise EOFError("it closed the connection")
         except (OSError, EOFError) as error:
-            self._clock.refuse_if_stopped()  # the stop has its own message
+            self._clock.check()  # the stop has its own message
             raise self._given_up(node, file_id, error) from error
         if not is_there:
-            self._clock.refuse_if_stopped()
+            self._clock.check()
             self.error = PeerError(
                 f"node {node} cannot read {self._file_name(file_id)} for another node: "
                 f"{content.decode()}."
@@ -205,7 +205,7 @@ class PeerFeed:
         with self._lock:
             self._in_memory[index] = descriptor
         write_all(descriptor, content)
-        self._clock.note_memory(descriptor)
+        self._clock.tell(News.IN_MEMORY, descriptor)
         return f"/proc/self/fd/{descriptor}"
 
     def finished(self, index: int, content: Callable[[], bytes]) -> None:

@@ -14,7 +14,7 @@ from tierscope.benchmark.placement.messages import (
     receive,
 )
 from tierscope.policies.node import Place
-from tierscope.storage.clock import Clock, Role, Turn
+from tierscope.storage.clock import Clock, News, Role, Turn
 
 
 class PlacementClient:
@@ -52,7 +52,7 @@ class PlacementClient:
         self._send(Kind.END, epoch, file_id, now_ns, place)
         if self._answer():
             self._send(Kind.HAND_OVER, epoch, file_id, now_ns, place, content())
-        self._clock.told()
+        self._clock.tell(News.TOLD)
 
     def _send(
         self,
@@ -95,7 +95,7 @@ class PlacementClient:
 
     def _given_up(self, reason: object) -> PlacementError:
         """Record and return the error of a server that does not answer."""
-        self._clock.refuse_if_stopped()  # the stop has its own message
+        self._clock.check()  # the stop has its own message
         if isinstance(reason, TimeoutError):
             reason = f"no answer within {self._timeout_s:g} s"
         self.error = PlacementError(

@@ -135,7 +135,9 @@ class DatabaseSource(FileSource):
 
     def start(self) -> None:
         """Make the loader, which has no lazy start-up."""
-        self.loader = self.database.make_loader(self.site.processes, self.site.clock)
+        self.loader = self.database.make_loader(
+            self.site.processes, self.site.devices.clock
+        )
 
     def end(self) -> None:
         """Close the loader."""
@@ -153,10 +155,9 @@ class DatabaseSource(FileSource):
         ranges = page_ranges(self.database.provenance, n_held)
         return 1, sum(len(range(*one)) for one in ranges)
 
-    def hold(self, on_lfs: np.ndarray) -> float:
+    def exchange(self, on_lfs: np.ndarray) -> None:
         """Fill the LFS again for each point with a part of the file."""
-        fill_time_s = self.fill(np.flatnonzero(on_lfs))
-        return 0.0 if self.site.is_virtual else fill_time_s
+        self.fill(np.flatnonzero(on_lfs))
 
     def write(self, folder: Path, held: np.ndarray) -> None:
         """Copy this process's part of the first records to a folder of the LFS."""

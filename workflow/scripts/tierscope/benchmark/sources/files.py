@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tierscope.benchmark.devices.real import RealDevices
 from tierscope.benchmark.epoch import run_epoch
 from tierscope.benchmark.loaders import make_loader
 from tierscope.benchmark.loaders.loader import Loader
@@ -32,14 +33,14 @@ from tierscope.storage.tier import epoch_alias
 class LaunchSite:
     """Objects that the parts of a launch share.
 
-    `emulation` is None where no tier is emulated, `say` prints on rank 0 only, and
-    `release` ends placement and empties this node's LFS.
+    `say` prints on rank 0 only, and `release` ends placement and empties this node's
+    LFS.
     """
 
     description: RunDescription
     processes: Processes
     storage: LocalStorage
-    emulation: Any
+    devices: RealDevices
     say: Callable[[str], None]
     release: Callable[[], None]
 
@@ -59,24 +60,9 @@ class LaunchSite:
         return self.storage.data_root
 
     @property
-    def is_virtual(self) -> bool:
-        """Return whether the launch runs in virtual time."""
-        return self.emulation is not None
-
-    @property
-    def is_cold(self) -> bool:
-        """Return whether real files must leave the page cache once written."""
-        return self.description.training.cold and not self.is_virtual
-
-    @property
     def real_clock(self) -> Clock:
         """Return a clock of real time."""
         return RealClock(self.processes.barrier)
-
-    @property
-    def clock(self) -> Clock:
-        """Return the clock of the launch."""
-        return self.emulation.clock if self.is_virtual else self.real_clock
 
 
 @dataclass(frozen=True)
@@ -123,11 +109,11 @@ class FileSource:
         self.loader = make_loader(
             description.scenario.loader,
             batch_size=description.dataset.batch_size,
-            clock=self.site.clock if self.site.is_virtual else None,
+            clock=self.site.devices.clock,
             **asdict(description.loader),
         )
-        if self.site.is_virtual and description.reads_by_workers:
-            return  # its workers wait for the clock of an epoch
+        if self.loader.reads_in_epochs_only:
+            return
         dataset = description.dataset
         n_files = dataset.batch_size + 1
         names = [dataset.file_name(file_id) for file_id in range(n_files)]
@@ -163,27 +149,24 @@ class FileSource:
         """
         return int(self.on_lfs(point).sum()), self.site.dataset.file_size_bytes
 
-    def hold(self, on_lfs: np.ndarray) -> float:
-        """Put samples on this node's LFS and return the time that took, in seconds.
+    def exchange(self, on_lfs: np.ndarray) -> None:
+        """Change which samples this node's LFS holds, where no device charges for it.
 
-        In virtual time no device charges for filling: it takes no time, and existing
-        files stay.
+        Files that are there stay.
         """
-        if not self.site.is_virtual:
-            return self.fill(np.flatnonzero(on_lfs))
         common = self.site.processes, self.site.storage, self.folder_name
         if self._held is None:
             claim_storage(*common)
             self._held = np.zeros_like(on_lfs)
         exchange_files(*common, self._held, on_lfs, self.site.dataset)
         self._held = on_lfs
-        return 0.0
 
-    def fill(self, held: np.ndarray) -> float:
+    def fill(self, held: np.ndarray, *, cold: bool = False) -> float:
         """Claim every node's LFS, fill it, and return the time that took in seconds.
 
         The processes of a node share the work; nodes fill at the same time. `held` are
-        the numbers of the samples that the LFS must hold.
+        the numbers of the samples that the LFS must hold. Files that must be `cold`
+        leave the page cache once they are written.
         """
         processes, storage = self.site.processes, self.site.storage
         processes.barrier()
@@ -197,7 +180,7 @@ class FileSource:
         )
         folder = self._lfs_folder
         self.write(folder, held)
-        if self.site.is_cold:
+        if cold:
             self.leave_page_cache(folder)
         processes.barrier()
         fill_time_s = time.perf_counter() - start

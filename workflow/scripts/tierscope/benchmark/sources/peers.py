@@ -13,7 +13,6 @@ from tierscope.benchmark.sources.placed import PlacedSource
 from tierscope.core.scenario import Point
 from tierscope.policies import node_policy
 from tierscope.storage.clock import Role
-from tierscope.storage.emulated.scale import scale_network
 
 
 class PeerSource(PlacedSource):
@@ -30,15 +29,11 @@ class PeerSource(PlacedSource):
         return n_held, description.dataset.file_size_bytes
 
     def reset(self) -> None:
-        """Give the emulated devices the settings of the network between nodes."""
-        if not self.site.is_virtual or self.site.processes.rank:
-            return
-        way_s, bytes_per_s = scale_network(self.site.description.system)
-        self.site.clock.set_network(
-            self.site.description.policy_options["server_threads"],
-            way_s,
-            self.site.dataset.file_size_bytes / bytes_per_s,
-        )
+        """Tell the devices how nodes read from each other."""
+        if self.site.processes.rank == 0:
+            n_threads = self.site.description.policy_options["server_threads"]
+            file_bytes = self.site.dataset.file_size_bytes
+            self.site.devices.set_network(n_threads, file_bytes)
 
     def make_placement(self, point: Point) -> NodePeers:
         """Return the node's file system for a run."""
@@ -50,7 +45,7 @@ class PeerSource(PlacedSource):
             self.copier(),
             site.say,
             end=partial(fail_from_thread, site.processes, site.release),
-            clock=site.clock,
+            clock=site.devices.clock,
         )
 
     def paths_of_epoch(

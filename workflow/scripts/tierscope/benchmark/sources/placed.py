@@ -34,10 +34,9 @@ class PlacedSource(FileSource):
         super().warm_up(paths)
         run_epoch(self.loader.fed_epoch(KnownFiles(paths)), self.site.real_clock)
 
-    def hold(self, on_lfs: np.ndarray) -> float:
+    def exchange(self, on_lfs: np.ndarray) -> None:
         """Fill the LFS again for each point: the policy has changed its contents."""
-        fill_time_s = self.fill(np.flatnonzero(on_lfs))
-        return 0.0 if self.site.is_virtual else fill_time_s
+        self.fill(np.flatnonzero(on_lfs))
 
     def begin(self, point: Point) -> None:
         """Start the node's placement with an empty LFS."""
@@ -52,7 +51,7 @@ class PlacedSource(FileSource):
             self.site.processes,
             self.copier(),
             say=say,
-            clock=self.site.clock,
+            clock=self.site.devices.clock,
             teller=self.loader.teller,
         )
 

@@ -45,61 +45,48 @@ def emulated_gfs(system: Machine, n_osts: int) -> Device:
     return tier_of(system, device, "gfs")
 
 
+def emulated_lfs(system: Machine, n_osts: int) -> list[Device]:
+    """Return the devices in front of the LFS of a system's nodes."""
+
+    def folders(ranks: range) -> list[str]:
+        nodes = sorted({system.node_of(rank) for rank in ranks})
+        return [str(system.lfs.data_root() / node_name(node)) for node in nodes]
+
+    machine = emulated_machine(system, n_osts)
+    servers = scale_lfs(machine, system.n_processes, folders)
+    return [tier_of(system, one, "lfs") for one in servers]
+
+
 class Emulation:
     """The emulated devices of a launch.
 
     Parameters
     ----------
-    devices : list of Device
-        The devices, the GFS first.
-    library : Path
-        `libtierscope_device.so`.
+    system : Machine
+        The system, of which both tiers are emulated.
+    n_osts : int
+        OSTs of the modelled GFS.
+    native : Path
+        Folder of our compiled libraries.
     folder : Path
         Folder for configuration and state of the devices during the launch, if no
         shared memory directory exists.
     launch : str
         Name of the launch, the same for all its processes and for no other launch.
-    n_processes : int
-        Processes of the launch.
     """
 
+    clock: VirtualClock | None = None
+
     def __init__(
-        self,
-        devices: list[Device],
-        library: Path,
-        folder: Path,
-        launch: str,
-        n_processes: int,
+        self, system: Machine, n_osts: int, native: Path, folder: Path, launch: str
     ):
-        self.devices, self.library = devices, library
-        self._n_processes, self.clock = n_processes, None
+        self.system, self.library = system, native / "libtierscope_device.so"
+        self.devices = [emulated_gfs(system, n_osts), *emulated_lfs(system, n_osts)]
         # In memory, because writing a page back to a disk would stall the devices.
         folder = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else folder
         name = f"tierscope-{os.getuid()}-{launch}"
         self._config = folder.absolute() / f"{name}.tsv"
         self._state = folder.absolute() / f"{name}.state"
-
-    @classmethod
-    def of(
-        cls, system: Machine, n_osts: int, native: Path, folder: Path, launch: str
-    ) -> "Emulation | None":
-        """Return the emulation of a machine, None if no tier is emulated."""
-        devices = []
-        if system.gfs.kind == "emulated":
-            devices.append(emulated_gfs(system, n_osts))
-        if system.lfs.kind == "emulated":
-            root = system.lfs.data_root()
-            servers = scale_lfs(
-                emulated_machine(system, n_osts),
-                system.n_processes,
-                lambda ranks: _node_folders(ranks, system, root),
-            )
-            devices += [tier_of(system, one, "lfs") for one in servers]
-        library = native / "libtierscope_device.so"
-        if not devices:
-            return None
-        n_processes = system.n_processes
-        return cls(devices, library, folder, launch, n_processes)
 
     def environment(self) -> dict[str, str]:
         """Make the devices' files once per machine; return the library's variables.
@@ -111,7 +98,8 @@ class Emulation:
         try:
             write_device_config(self.devices, own)
             own.replace(self._config)
-            create_virtual_state(self.library, self._config, own, self._n_processes)
+            n_processes = self.system.n_processes
+            create_virtual_state(self.library, self._config, own, n_processes)
             with suppress(FileExistsError):
                 os.link(own, self._state)
             if os.lstat(self._state).st_uid != os.geteuid():
@@ -158,12 +146,14 @@ class Emulation:
         """Reset the devices' clocks, queues and counts while no process waits."""
         self.clock.reset()
 
+    def described(self) -> dict[str, Any]:
+        """Return the devices."""
+        return {"devices": [asdict(device) for device in self.devices]}
+
     def describe(self) -> dict[str, Any]:
         """Return the devices and their counts since the last reset."""
-        return {
-            "devices": [asdict(device) for device in self.devices],
-            "statistics": self.clock.counts(len(self.devices)),
-        }
+        counts = self.clock.counts(len(self.devices))
+        return {**self.described(), "statistics": counts}
 
     def stop(self) -> None:
         """End all waits in virtual time: the launch is over, or has failed."""
@@ -174,9 +164,3 @@ class Emulation:
         """Remove the devices' files."""
         self._config.unlink(missing_ok=True)
         self._state.unlink(missing_ok=True)
-
-
-def _node_folders(ranks: range, system: Machine, data_root: Path) -> list[str]:
-    """Return the LFS folders of the nodes of some ranks."""
-    nodes = sorted({rank // system.processes_per_node for rank in ranks})
-    return [str(data_root / node_name(node)) for node in nodes]
