@@ -66,7 +66,7 @@ check: lint
 coverage: setup test-packages
 	rm -rf .coverage && mkdir .coverage
 	coverage run -m pytest -q $(PARALLEL) $(TESTS)
-	$(BIN)/python tests/coverage_lines.py .coverage/data.*
+	$(BIN)/python tests/tools/coverage_lines.py .coverage/data.*
 	coverage combine --quiet
 	coverage report --fail-under=92
 

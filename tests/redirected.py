@@ -86,7 +86,7 @@ def run_redirected(
         wants_closes=False,
         library=library,
     )
-    trace = [sys.executable, "-m", "tierscope.logs.command", "trace"]
+    trace = [sys.executable, "-m", "tierscope", "trace"]
     inner = ["sh", "-c", _PRELOAD, library, "env", f"PYTHONPATH={HOOK}", *command]
     done = subprocess.run(
         [*trace, "--logs", folder / "logs", "--paths", links, "--", *inner],

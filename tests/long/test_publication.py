@@ -111,7 +111,7 @@ def test_installed_package_works_without_the_project(tmp_path):
     (tmp_path / "read").write_text("what it reads\n")
     code = (
         "from tierscope.core import validation\n"
-        "from tierscope.logs import command\n"
+        "from tierscope.command import main as command\n"
         "validation.read_schema('config')\n"
         "command.main(['tables'])\n"
         "print(command.__file__)\n"

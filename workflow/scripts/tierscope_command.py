@@ -11,7 +11,7 @@ from pathlib import Path
 # Not left to Python, which PYTHONSAFEPATH tells not to do it.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from tierscope.logs.command import main
+from tierscope.command.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

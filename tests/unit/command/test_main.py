@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tierscope.logs import command
-from tierscope.logs.command import main
+from tierscope.command import main as command
+from tierscope.command import options
+from tierscope.command.main import main
 from tierscope.logs.traced.call import this_call
 from tierscope.logs.traced.command import make_spools
 
@@ -121,7 +122,7 @@ def test_each_option_with_a_value_is_given_once():
         for option in parser._actions
         if option.option_strings and option.nargs != 0
     }
-    assert kinds == {command._Once}
+    assert kinds == {options._Once}
 
 
 @pytest.mark.parametrize(

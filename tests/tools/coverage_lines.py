@@ -1,6 +1,6 @@
 """Give lines that Snakemake ran in copies of our scripts back to the scripts.
 
-    python tests/coverage_lines.py DATA ...
+    python tests/tools/coverage_lines.py DATA ...
 
 Snakemake copies a script to `.snakemake/scripts/tmpX.NAME.py`, behind a preamble, and
 runs the copy; so coverage's data speak of files that are gone.
@@ -13,7 +13,7 @@ from pathlib import Path
 from coverage import CoverageData
 from coverage.exceptions import DataError
 
-SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 PREAMBLE_LINES = 3  # which Snakemake 9 puts in front of a script
 _COPY = re.compile(r".*/\.snakemake/scripts/tmp[^./]+\.(\w+\.py)$")
 

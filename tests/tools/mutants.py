@@ -1,6 +1,6 @@
 """Change the code in small ways, one at a time, and see whether a unit test fails.
 
-    python tests/mutants.py [--seed 14] [--sample 300] [--jobs 2] [--only N ...]
+    python tests/tools/mutants.py [--seed 14] [--sample 300] [--jobs 2] [--only N ...]
 
 Neither mutmut nor cosmic-ray draws a seeded sample or picks tests for each module, and
 both start Python anew for every mutant, which takes longer than most of these tests.
@@ -27,7 +27,7 @@ from pathlib import Path
 from queue import Queue
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = Path("workflow", "scripts", "tierscope")
 COPIED = ("Snakefile", "workflow", "config", "resources", "tests", "pyproject.toml")
 # The tests of each module, quick ones first.

@@ -1,0 +1,1 @@
+"""The command line: `tierscope sweep`, `trace`, `tables` and `table`."""
