@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plot_cheapest_combination import shown_improvements
 from search_combinations import search_all
 from tierscope.analysis.search import (
     cheapest_combination,
@@ -21,6 +20,7 @@ from tierscope.analysis.whatif import (
 from tierscope.core.columns import IMPROVEMENTS
 from tierscope.core.io_class import IOClass
 from tierscope.core.tables import check_table
+from tierscope.figures.cheapest_combination import shown_improvements
 
 RUN = {
     "source": "measured",

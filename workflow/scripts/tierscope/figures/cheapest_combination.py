@@ -78,12 +78,12 @@ def _draw(given: Given) -> Figure:
         estimates = given.table("estimates", "estimates_cheapest")
         words = given.words | {"model": given.settings.searching_model}
         return plot_cheapest_utilisation(estimates, goal, cheapest, spread, **words)
-    percents = _shown_improvements(cheapest, given.settings.max_improvement_percent)
+    percents = shown_improvements(cheapest, given.settings.max_improvement_percent)
     improved = break_down_improved(given.shown("io_time"), percents)
     return plot_cheapest_combination(improved, goal, cheapest, spread, **given.words)
 
 
-def _shown_improvements(
+def shown_improvements(
     cheapest: pd.Series | None, max_improvement_percent: int
 ) -> list[Mapping[str, int]]:
     """Return no improvement and the cheapest, or the largest if none meets the goal."""
