@@ -143,10 +143,7 @@ def run_ranks(
 
 
 def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what an outer launcher calls its process.
-
-    Our launcher numbers the ranks. The settings of MPI stay (``OMPI_MCA_...``).
-    """
+    """Return an environment without what an outer launcher calls its process."""
     return {k: one for k, one in environ.items() if not _OF_OUTER_LAUNCHER.match(k)}
 
 

@@ -98,10 +98,7 @@ def tried(name: str, path: Path, n_processes: int) -> Directory:
 
 
 def _file_rates(path: Path, n_threads: int, most: int) -> tuple[float, float]:
-    """Return how many files a second some threads write and read in a directory.
-
-    Files are written to the device, and their pages dropped before they are read.
-    """
+    """Return how many files a second threads write to the device, and read uncached."""
     with (
         tempfile.TemporaryDirectory(prefix="tierscope-", dir=path) as folder,
         ThreadPoolExecutor(n_threads) as pool,
@@ -135,13 +132,7 @@ def _read(path: Path) -> None:
 
 
 def write_config(path: Path, name: str, tiers: dict[str, Path]) -> list[str]:
-    """Choose the size, write the configuration, and return what was chosen.
-
-    Raises
-    ------
-    ConfigError
-        If the directories or the name cannot be used.
-    """
+    """Choose the size, write the configuration, and return what was chosen."""
     system = read_system(SYSTEM, *(folder / "systems" for folder in RESOURCES))
     gfs, lfs = (tried(*tier, system.n_processes) for tier in tiers.items())
     size = choose_size(gfs, lfs, system.n_processes, memory_bytes())

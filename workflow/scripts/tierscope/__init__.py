@@ -10,13 +10,7 @@ from typing import Any
 
 
 def _refuse_script_of_another() -> None:
-    """Refuse a script that lies beside another package of this name.
-
-    Raises
-    ------
-    ImportError
-        With the file of this package and that of the script's.
-    """
+    """Refuse a script that lies beside another package of this name."""
     script = getattr(sys.modules["__main__"], "__file__", None) or ""
     own = os.path.join(os.path.dirname(script), __name__, os.path.basename(__file__))
     if os.path.isfile(own) and not os.path.samefile(own, __file__):

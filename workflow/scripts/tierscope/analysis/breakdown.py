@@ -168,11 +168,7 @@ def process_times(io_time: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def _net_times(processes: pd.DataFrame, io_time: pd.DataFrame) -> np.ndarray:
-    """Return the time of reads from other nodes of each process, 0 without such reads.
-
-    Raises a ValueError if a process of a run that has the class lacks it or has it
-    twice, or has nothing else.
-    """
+    """Return each process's time of reads from other nodes, 0 in runs without them."""
     keys = [*RUN_EPOCH, "rank"]
     net = io_time[io_time["io_class"] == NET_READ].set_index(keys)["time_s"]
     index = pd.MultiIndex.from_frame(processes[keys])

@@ -50,18 +50,12 @@ _CONTRADICTION = 0.1  # by which the counters must exceed what the sample says
 
 @dataclass(frozen=True)
 class _Seen:
-    """The observations of an epoch, over all processes.
+    """The observations of an epoch, over all processes; what is unknown is NaN."""
 
-    `n_bytes` are the bytes read by tier; `device_bytes` those that block devices read,
-    of both tiers together; `server_bytes` those of servers by tier; `cached` the part
-    of the sampled pages that was resident before the epoch, by tier. What is unknown
-    is not a number.
-    """
-
-    n_bytes: Mapping[str, int]
-    device_bytes: float
-    server_bytes: Mapping[str, float]
-    cached: Mapping[str, float]
+    n_bytes: Mapping[str, int]  # read, by tier
+    device_bytes: float  # read by block devices, of both tiers together
+    server_bytes: Mapping[str, float]  # read by servers, by tier
+    cached: Mapping[str, float]  # part of sampled pages resident before, by tier
     names_dropped: bool
 
 
@@ -151,11 +145,7 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
 
 
 def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
-    """Return the part of a tier's bytes that block devices read.
-
-    A process's counter holds both tiers. So the pages that were resident divide it: a
-    tier gets no more than was counted, and no less than the other tier cannot explain.
-    """
+    """Return the part of a tier's bytes that block devices read."""
     told = {name: facts["told_by"] for name, facts in run.page_cache["tiers"].items()}
     counted = (BLOCK_DEVICE, SERVER)  # the kernel counts reads over NFS, too
     others = sum(
@@ -169,6 +159,7 @@ def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
         return most
     # Devices may read more than is asked for.
     least = min(1.0, max(0.0, (seen.device_bytes - others) / n_bytes))
+    # The counter holds both tiers, so the pages that were resident divide it.
     expected = 1 - seen.cached[tier]
     if math.isnan(expected):
         return most if most - least <= NONE else math.nan

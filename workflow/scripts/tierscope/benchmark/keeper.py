@@ -128,13 +128,11 @@ class Keeper:
         )
 
     def _connect_again(self) -> int:
-        """Return the descriptor of a second connection, when the keeper has both.
-
-        Otherwise a keeper that comes late to several deaths cannot tell the first.
-        """
+        """Return the descriptor of a second connection, when the keeper has both."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         lowest = min(limit, _HIGH) - _BELOW_LIMIT
         with socket.socket(socket.AF_UNIX) as connection:
+            # Without it, a keeper late to several deaths cannot tell the first.
             connection.connect(f"\0tierscope-{self._launch}")
             connection.recv(1)
             return fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, lowest)

@@ -83,10 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _take_paths_as_bytes() -> None:
-    """Begin this process anew if its locale is not of UTF-8, in Python's UTF-8 mode.
-
-    In some locales Python does not give back the bytes of a path or an argument.
-    """
+    """Begin anew in UTF-8 mode: in some locales Python loses the bytes of a path."""
     if sys.getfilesystemencoding() == "utf-8":
         return
     words = Path("/proc/self/cmdline").read_bytes().split(b"\0")[1:-1]

@@ -86,10 +86,7 @@ def _names_in(path: str) -> frozenset[str]:
 
 
 def _parsed(path: str) -> ast.Module:
-    """Return a file's statements, without functions if these import nothing.
-
-    Snakemake asks for all files at each start, and most import at their head only.
-    """
+    """Parse the head only if functions import nothing: a start asks for all files."""
     text = Path(path).read_text("utf-8")
     head, _, functions = text.partition(_FIRST_FUNCTION)
     if "import" not in functions:

@@ -261,10 +261,7 @@ def without_defaults(
 def _keys_of_other_kinds(
     value: Any, schema: Mapping[str, Any], path: tuple = ()
 ) -> Iterator[tuple[tuple, Any]]:
-    """Yield path and key of each key that is no text, on which jsonschema breaks.
-
-    OST counts may be integers: there the schema says so.
-    """
+    """Yield path and key of each key that is no text, on which jsonschema breaks."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from _keys_of_other_kinds(
@@ -274,7 +271,7 @@ def _keys_of_other_kinds(
         return
     accepted = str
     if "integer" in schema.get("propertyNames", {}).get("type", ()):
-        accepted = str | int
+        accepted = str | int  # OST counts
     others = schema.get("additionalProperties")
     others = others if isinstance(others, Mapping) else {}
     for key, part in value.items():

@@ -155,15 +155,12 @@ class Plan:
 
 
 def _with_links(machine: Machine, n: int) -> dict[str, Any]:
-    """Return the devices with the links of so many processes.
-
-    One link is shared by all. Several come with the nodes: each serves as many
-    processes as on the whole machine.
-    """
+    """Return the devices with the links of so many processes."""
     devices, details = machine.devices, machine.devices.get("simulation", {})
     n_links = details.get("gfs_links", 1)
     if n_links == 1:
-        return devices
+        return devices  # all share the one link
+    # Links come with the nodes: each serves as many processes as on the whole machine.
     present = -(-n * n_links // machine.n_processes)
     link_bytes_per_s = devices["gfs"]["link_bytes_per_s"] / n_links
     return {

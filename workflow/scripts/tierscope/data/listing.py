@@ -137,20 +137,15 @@ def _check_root(root: str, notes: Path) -> None:
 
 @dataclass
 class _Visit:
-    """What a thread has found of a folder, without the names of its `rest`.
-
-    `above` are the keys of the folder and those that hold it. `content` is what is
-    known, None if the folder holds itself; `first` is what is behind the first names,
-    None if everything was known; `links` are the names that are links.
-    """
+    """What a thread has found of a folder, without the names of its `rest`."""
 
     path: str
-    above: tuple[Key, ...]
-    content: FolderContent | None = None
+    above: tuple[Key, ...]  # keys of the folder and of those that hold it
+    content: FolderContent | None = None  # known; None if it holds itself
     folders: Sequence[str] = ()
-    first: FolderContent | None = None
+    first: FolderContent | None = None  # behind the first names, if not all is known
     rest: Sequence[Sequence[str]] = ()
-    links: Collection[str] = ()
+    links: Collection[str] = ()  # names that are links
 
 
 class _Walk:
@@ -294,10 +289,7 @@ class _Walk:
 
 
 def _names(folder: str) -> tuple[list[str], list[str], set[str]]:
-    """Return the names of folders in a folder, of all else, and of links among these.
-
-    The system tells them apart while it lists, without a call for each name.
-    """
+    """Return names of folders, of all else, and of links, without a call for each."""
     folders, others, links = [], [], set()
     try:
         with os.scandir(folder) as entries:
@@ -354,14 +346,11 @@ def _look(
 def _same_as(
     sizes: np.ndarray, mtimes_ns: np.ndarray, devices: np.ndarray, inodes: np.ndarray
 ) -> np.ndarray:
-    """Return the first name of the same file, -1 for that one itself.
-
-    The file system of an inode 0 does not tell.
-    """
+    """Return the first name of the same file, -1 for that one itself."""
     keys = (sizes, mtimes_ns, devices, inodes)
     order = np.lexsort(keys)  # equal ones keep the order of names
     is_first, places = np.ones(len(order), bool), np.arange(len(order))
-    is_first[1:] = inodes[order][1:] == 0
+    is_first[1:] = inodes[order][1:] == 0  # the file system does not tell
     for key in keys:
         is_first[1:] |= np.diff(key[order]) != 0
     same_as = np.empty(len(order), np.int64)

@@ -169,11 +169,7 @@ def _remove_quietly(path: str) -> None:
 
 
 def present_files(folder: Path, file_size_bytes: int) -> set[str]:
-    """Return the names of the dataset files in a folder, after checking their sizes.
-
-    Temporary and unfinished files are removed. A DatasetError names a file of another
-    size: it is not ours, because ours appear complete.
-    """
+    """Return the names of the dataset files in a folder; remove unfinished ones."""
     present = set()
     _remove_unfinished(folder, file_size_bytes)
     with os.scandir(folder) as entries:
@@ -182,7 +178,7 @@ def present_files(folder: Path, file_size_bytes: int) -> set[str]:
                 _remove_quietly(entry.path)
             elif entry.name.endswith(".tfrecord"):
                 size = entry.stat().st_size
-                if size != file_size_bytes:
+                if size != file_size_bytes:  # not ours, as ours appear complete
                     raise DatasetError(
                         f"{entry.path}: got {size} bytes, expected {file_size_bytes}; "
                         "this file was not written by tierscope, remove it."
@@ -193,11 +189,8 @@ def present_files(folder: Path, file_size_bytes: int) -> set[str]:
 
 @contextmanager
 def _listed(folder: Path, file_names: Sequence[str]) -> Iterator[None]:
-    """Keep a list of files that may be unfinished while they are written.
-
-    The list remains only if the process is killed. Renaming every file instead would
-    take a third of the time of a small file.
-    """
+    """Keep a list of files that may be unfinished; it stays only if we are killed."""
+    # Renaming every file instead would take a third of the time of a small file.
     path = os.path.join(folder, f"{_LIST_PREFIX}{os.getpid()}-{file_names[0]}")
     try:
         with open(path, "w", encoding="utf-8") as file:

@@ -242,10 +242,7 @@ def _dataset(
 
 
 def _expanded(path: str, where: str) -> str:
-    """Return an absolute path with its variables filled in, as those of roots are.
-
-    A path that exists as it is written has none.
-    """
+    """Return an absolute path, with variables filled in unless it exists as written."""
     if os.path.exists(path):
         return os.path.abspath(path)
     expanded = os.path.expandvars(os.path.expanduser(path))
@@ -329,12 +326,7 @@ def _n_repetitions(sweep: Mapping[str, Any], scenario: Scenario, rate: int) -> i
 
 
 def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sweep]:
-    """Return the sweeps of the studies, by name.
-
-    `predict` has the points of the experiment's sweep that the models support,
-    `whatif-truth` the figures' scenario on faster devices if these are emulated or
-    simulated, and `nodes` the figures' scenario on other numbers of nodes.
-    """
+    """Return the sweeps of the studies, by name."""
     predict = {
         scenario: points
         for scenario, points in experiment.sweep.items()
@@ -355,10 +347,7 @@ def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sw
 
 
 def _ideal_sweep(sweep: Sweep) -> Sweep:
-    """Return the sweep of ideal runs: one for each repetition that a scenario has.
-
-    Scenarios that differ in their policy only share it, as all files are on one tier.
-    """
+    """Return the sweep of ideal runs; policies share it, as one tier has all files."""
     repetitions: dict[Scenario, set[int]] = {}
     for scenario, points in sweep.items():
         ideal = replace(scenario, policy="pinning", is_ideal=True)
@@ -368,15 +357,13 @@ def _ideal_sweep(sweep: Sweep) -> Sweep:
 
 
 def _nodes_study(experiment: Experiment, study: Mapping[str, Any]) -> Sweep:
-    """Return the sweep of the study of nodes: per number no LFS, Monarch and LMDB.
-
-    On the system's own number of nodes, the runs are those of the main sweep.
-    """
+    """Return the sweep of the study of nodes: per number no LFS, Monarch and LMDB."""
     check_nodes(experiment, study["n_nodes"])
     base = Scenario(**experiment.settings["figures"]["scenario"])
     system, repetitions = experiment.system, range(study["repetitions"])
     sweep = {}
     for n_nodes in study["n_nodes"]:
+        # On the system's own number of nodes, the runs are those of the main sweep.
         here = replace(base, n_nodes=None if n_nodes == system.n_nodes else n_nodes)
         for policy, rate in (("none", 0), ("monarch", study["cache_rate_percent"])):
             sweep[replace(here, policy=policy)] = _points([rate], repetitions)

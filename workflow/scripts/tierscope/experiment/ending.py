@@ -40,13 +40,10 @@ class Ending:
         listen(self._begin)
 
     def _begin(self, signum: int, frame: Any) -> None:
-        """End once, in a thread.
-
-        Snakemake's handler takes a lock that the interrupted main thread may hold, for
-        example while it finishes a job. Then Snakemake 9 would hang forever.
-        """
+        """End once, in a thread."""
         listen(lambda *_: None)
         running = children_of(os.getpid())  # not what asks a scheduler from now on
+        # Snakemake 9's handler hangs on a lock that the interrupted thread may hold.
         threading.Thread(target=self._end, args=(signum, running), daemon=True).start()
         if signum == signal.SIGINT:
             raise KeyboardInterrupt

@@ -396,11 +396,7 @@ class Experiment:
         )
 
     def _calibrated_scenario(self, wanted: Mapping[str, Any], where: str) -> Scenario:
-        """Return the scenario of the sweep for a calibration that names some keys.
-
-        It is the scenario of the figures in all other keys, or the one that is most
-        like it if the models do not know that one.
-        """
+        """Return the modelled scenario with some keys, else most like the figures'."""
         like = self.settings["figures"]["scenario"] | dict(wanted)
         known = [one for one in self.sweep if one.is_modelled]
         fitting = [one for one in known if wanted.items() <= one.keys.items()]
@@ -428,11 +424,7 @@ class Experiment:
     def _calibrated_points(
         self, wanted: Mapping[str, Any], scenario: Scenario
     ) -> tuple[Point, ...]:
-        """Return the points whose runs are fitted, sorted by cache rate.
-
-        Of measured runs these are all repetitions. The model knows the seeds of
-        emulated ones, so one of them tells as much as several.
-        """
+        """Return the points whose runs are fitted, sorted by cache rate."""
         rates = wanted.get("cache_rates_percent", AUTO)
         if rates == AUTO:
             first = [one for one in self.sweep[scenario] if one.repetition == 0]
@@ -514,12 +506,7 @@ class Experiment:
 
 
 def fitted_rates(cache_rates_percent: Iterable[int]) -> list[int]:
-    """Return the cache rates of a sweep to fit, if the configuration names none.
-
-    They are the lowest, the highest, and the one nearest to two thirds of the way
-    between. At least one rate remains for prediction if there are several: of three
-    rates the middle one, of two the one that uses a single tier.
-    """
+    """Return the rates to fit by default; of several, one is left for prediction."""
     rates = sorted(set(cache_rates_percent))
     if len(rates) <= 1:
         return rates

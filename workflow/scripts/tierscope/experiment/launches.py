@@ -117,10 +117,7 @@ def missing_launches(experiment: Experiment, results: Path) -> Mapping[str, Laun
 
 
 def _number_of_next(results: Path, scenario: Scenario, first: Point) -> int:
-    """Return the number that no earlier launch with this first point has.
-
-    Otherwise the marker of runs that were deleted since would end a new launch.
-    """
+    """Return an unused number: the marker of deleted runs would end a new launch."""
     wildcards = _wildcards(scenario, first)
     folder = (results / MARKER.format(**wildcards, nth=0)).parent
     numbers = [int(path.stem) for path in folder.glob("*.txt") if path.stem.isdecimal()]

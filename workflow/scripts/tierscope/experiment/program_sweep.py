@@ -223,10 +223,7 @@ def _repeated_points(asked: SweepRequest) -> dict[str, Any]:
 
 
 def _roots(asked: SweepRequest) -> dict[str, str]:
-    """Return the directories that tierscope may fill.
-
-    Nothing is written to the GFS, as the dataset is there; its root is not used.
-    """
+    """Return the directories to fill; not the GFS's, as the dataset lies there."""
     given = {"lfs": asked.lfs, "ideal": asked.ideal}
     roots = {
         name: str(path) if asked.system else _root(f"--{name}", path, asked.dataset)

@@ -77,13 +77,7 @@ def _found_version() -> str:
 
 
 def _checked(value: Any, *kinds: type) -> Any:
-    """Return a value if it has one of some types; a method would count as true.
-
-    Raises
-    ------
-    TypeError
-        If it has another type.
-    """
+    """Return a value if it has one of some types; a method would count as true."""
     if not isinstance(value, kinds):
         expected = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"got {type(value).__name__}, expected {expected}")
@@ -198,12 +192,9 @@ class SnakemakeInternals:
         return self._scripts(self._workflow.rules)
 
     def _scripts(self, rules: Iterable[Any]) -> set[str]:
-        """Return the names of the scripts of rules that this environment will run.
-
-        None if Snakemake makes environments of its own for them.
-        """
+        """Return the names of the scripts of rules that this environment will run."""
         if _checked(self._workflow.deployment_settings.deployment_method, Set):
-            return set()
+            return set()  # Snakemake makes environments of its own
         scripts = {rule.script for rule in rules} - {None}
         return {Path(_checked(one, str)).name for one in scripts}
 

@@ -270,13 +270,7 @@ class Start:
             return True
 
     def _refuse_other_settings(self, scenarios: Iterable[Scenario]) -> None:
-        """Refuse finished runs that were measured with other settings.
-
-        Raises
-        ------
-        ConfigError
-            With the settings that differ.
-        """
+        """Refuse finished runs that were measured with other settings."""
         for scenario in scenarios:
             wanted = self._settings_of(scenario)
             points = self.experiment.all_points[scenario]
@@ -290,10 +284,7 @@ class Start:
                     )
 
     def _warn_of_other_modules(self) -> None:
-        """Say before a launch that its runs cannot be joined with finished ones.
-
-        Runs are compared when their tables are joined, which may be many hours later.
-        """
+        """Warn before a launch, not hours later, if runs cannot join finished ones."""
         if "modules" in self.experiment.settings["allow_mixed"]:
             return
         script = "run_program" if self.experiment.runs_program else "run_benchmark"
@@ -344,17 +335,11 @@ class Start:
                 slurm.cancel_forgotten_jobs(self.batch_jobs, marked)
 
     def _mark_out_of_date(self) -> None:
-        """Let the next start repeat all jobs that depend on a failed one.
-
-        Snakemake removes the outputs of a failed job but records it as finished with
-        its current inputs and parameters. It then treats dependent files as up to date,
-        and the failure would be lost. Launches are not repeated. A job ended by Ctrl-C
-        needs no mark because Snakemake records it as unfinished. A failure is lost if
-        snakemake is killed, or stops by its own error, while it waits for jobs that run
-        beside the failed one.
-        """
+        """Let the next start repeat all jobs that depend on a failed one."""
+        # Snakemake records a failed job as finished, so those after it seem up to date.
+        # The failure is lost if Snakemake is killed while jobs beside it run.
         for unfinished in self.snakemake.jobs_after_failed():
-            if "mpi" not in unfinished.resources:
+            if "mpi" not in unfinished.resources:  # launches are not repeated
                 self.snakemake.mark_unfinished(unfinished)
 
     def _remove_staging_folders(self) -> None:
@@ -404,13 +389,7 @@ class Start:
 
 
 def _read_run(path: Path) -> dict[str, Any]:
-    """Return the content of a `run.json`.
-
-    Raises
-    ------
-    ConfigError
-        If it is not that of a run.
-    """
+    """Return the content of a `run.json`."""
     try:
         run = json.loads(path.read_text())
         run["hash"]

@@ -352,10 +352,7 @@ def _devices_of_nodes(
     origin: Path,
     folders: Sequence[str | Path],
 ) -> dict[str, Any]:
-    """Return a system's devices for a job with other nodes and processes.
-
-    The number of nodes per LFS server stays the same; that of processes follows.
-    """
+    """Return a system's devices for another job, with as many nodes per LFS server."""
     there = read_system(model, *folders)
     if there.devices is None or there.emulation is not None or "devices" in values:
         raise ConfigError(

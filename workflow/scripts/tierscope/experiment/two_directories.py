@@ -146,16 +146,14 @@ def _fixed_s() -> float:
 
 
 def _file_s(gfs: Directory, lfs: Directory) -> float:
-    """Return the time that each file of the dataset adds to all measurements.
-
-    The points of a repetition fill the LFS once, as each adds to the pinned files.
-    """
+    """Return the time that each file of the dataset adds to all measurements."""
     generate_s, fill_s = 1 / gfs.write_files_per_s, 1 / lfs.write_files_per_s
     epochs_s = 0.0
     for rate in CACHE_RATES_PERCENT:
         on_lfs = rate / 100
         read_s = (1 - on_lfs) / gfs.read_files_per_s + on_lfs / lfs.read_files_per_s
         epochs_s += EPOCHS * (read_s + _SAMPLE_S)
+    # The points of a repetition fill the LFS once, as each adds to the pinned files.
     return generate_s + REPETITIONS * (fill_s + epochs_s)
 
 

@@ -284,10 +284,7 @@ def summary_text(tests: pd.DataFrame, *, training: str) -> str:
 
 
 def _line(row: Mapping) -> str:
-    """Return the sentences about one test.
-
-    They name margins unless the test has shown that the accuracy differs.
-    """
+    """Return the sentences about one test, with margins unless accuracy differs."""
     name = SHUFFLES[row["shuffle"]].replace("\n", " ").capitalize()
     text = (
         f"  {name}: {row['accuracy_percent']:.2f} %, {row['difference_points']:+.2f} "

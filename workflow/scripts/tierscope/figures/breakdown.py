@@ -181,10 +181,7 @@ def plot_breakdown(
 
 
 def _draw_classes(ax: Axes, panel: pd.DataFrame, stalls: pd.DataFrame | None) -> float:
-    """Draw I/O time by class as bars, beside them the stall if a model tells it.
-
-    Returned is the longest stall in seconds.
-    """
+    """Draw I/O time by class, beside it stalls if known; return the longest stall."""
     if stalls is None:
         stack_classes(ax, panel)
         return 0.0

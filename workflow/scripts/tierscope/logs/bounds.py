@@ -270,11 +270,7 @@ def other_bounds(
 def _largest_deviation(
     shared: SharedRecords, n_processes: int, named: np.ndarray, slack: float
 ) -> np.ndarray:
-    """Return how far in seconds a process can be from the mean of those not named.
-
-    It is infinite if the variance contradicts the other numbers. `slack` is the
-    relative error of a sum over the processes.
-    """
+    """Return the most seconds from the mean of those not named; inf: contradictory."""
     low_s, high_s, sum_s = shared.fastest_s, shared.slowest_s, shared.total_s
     n_others = np.maximum(n_processes - 2 * named, 1)
     mean_s = sum_s / n_processes
@@ -285,6 +281,7 @@ def _largest_deviation(
     deviations += (low_s - mean_s) ** 2 + (high_s - mean_s) ** 2
     left = np.where(named, squares - deviations, squares)
     # The reduction adds squares of differences of sums of times up to the slowest.
+    # `slack` is the relative error of a sum over the processes.
     error_s = 4 * np.sqrt(n_processes) * slack * high_s
     error = 2 * np.sqrt(squares) * error_s + error_s**2
     spread_s = np.sqrt((np.maximum(left, 0) + error) * (n_others - 1) / n_others)

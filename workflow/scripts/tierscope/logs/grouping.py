@@ -261,11 +261,7 @@ def _by_facts(logs: Sequence[LogFacts]) -> list[_Cluster]:
 
 
 def _split_by_call(logs: Sequence[LogFacts]) -> list[list[LogFacts]]:
-    """Return logs of one launcher or step as runs that follow each other.
-
-    Each rank may call ``tierscope trace`` itself, so a run has many calls. A rank that
-    calls again after its call has ended begins the next run.
-    """
+    """Return logs of one launcher or step as runs that follow each other."""
     calls: dict[tuple[float, float, str], list[LogFacts]] = defaultdict(list)
     for log in logs:
         times_s = command_times_s(log.metadata) or (-math.inf, math.inf)
@@ -273,6 +269,7 @@ def _split_by_call(logs: Sequence[LogFacts]) -> list[list[LogFacts]]:
     runs: list[list[LogFacts]] = []
     ends_s: dict[str, float] = {}  # by rank, in the last run
     for (began_s, ended_s, rank), found in sorted(calls.items(), key=itemgetter(0)):
+        # Each rank may call, so a run has many calls; a second one begins the next run.
         if not runs or began_s >= ends_s.get(rank, math.inf):
             runs.append([])
             ends_s = {}
@@ -311,11 +308,8 @@ class _Overlap:
 
 
 def _split_by_time(logs: Sequence[LogFacts]) -> list[list[LogFacts]]:
-    """Return logs, sorted by start, as runs that follow each other.
-
-    A shell that runs one program after the other does not make them one run. So a log
-    without I/O joins others only if it is of the same executable file.
-    """
+    """Return logs, sorted by start, as runs that follow each other."""
+    # A shell that runs one program after the other does not make them one run.
     working = {log.interpreter for log in logs if log.works}
     runs: list[_Overlap] = []
     helpers = []
@@ -339,19 +333,14 @@ def _split_by_time(logs: Sequence[LogFacts]) -> list[list[LogFacts]]:
 
 
 def _by_program(families: Sequence[list[LogFacts]]) -> list[_Cluster]:
-    """Return the jobs of families, which are processes with those they have forked.
-
-    Of one job are families of one user and program that start within `START_WINDOW_S`
-    and overlap, the children that Python's multiprocessing starts anew, and helpers
-    without I/O that start meanwhile.
-    """
+    """Return the jobs of families, which are processes with those they have forked."""
     because = "user, program and time, as no log names its job"
     runs: list[_Overlap] = []
     latest: dict[tuple[int, str], _Overlap] = {}
     for family in sorted(families, key=lambda logs: logs[0].started_s):
         first = family[0]
         keys = [(first.uid, f"program {first.program}")]
-        if first.child_of_multiprocessing:
+        if first.child_of_multiprocessing:  # Python started it anew
             keys = [(first.uid, f"interpreter {first.interpreter}")]
         elif not any(log.works for log in family):
             keys.append((first.uid, ""))
@@ -494,17 +483,13 @@ def nearest_parents(logs: Sequence[LogFacts]) -> list[int | None]:
 
 
 def _workers(logs: Sequence[LogFacts], parents: Sequence[int | None]) -> set[int]:
-    """Return the positions of logs that are of a worker of their parent.
-
-    A worker has its parent's command line, or Python has started it anew. If it has
-    children like itself, it is no worker, but a process that a launcher has started;
-    every process may have a tracker.
-    """
+    """Return the positions of logs that are of a worker of their parent."""
     alike = {
         i
         for i, parent in enumerate(parents)
         if parent is not None and _is_like(logs[i], logs[parent])
     }
+    # One with children like itself is no worker; every process may have a tracker.
     with_workers = {
         parents[i]
         for i in alike

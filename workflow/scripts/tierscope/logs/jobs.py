@@ -78,10 +78,7 @@ def _tables_of_good(
     settings: Settings,
     refused: dict[LogGroup, str],
 ) -> list[Frames]:
-    """Return tables of parts of the jobs; a job that fails is added to `refused`.
-
-    If something fails, halves are tried until the job is found that is to blame.
-    """
+    """Return tables of parts of jobs; halving finds those that fail, for `refused`."""
     if not groups:
         return [{name: empty_table(name) for name in OF_JOBS}]
     try:

@@ -158,10 +158,7 @@ def main_log(
 
 
 def _times(parts: Parts) -> dict[str, np.ndarray]:
-    """Return the times of each process of each job by cell, summed over its logs.
-
-    ``job_cell`` is a cell of the job (`Parts.cell`).
-    """
+    """Return times by process and cell of a job (`Parts.cell`) over all its logs."""
     rows = parts.rows_of("times")
     job_cell = parts.job_cell[rows["cell"]]
     n_cells, n_ranks = len(parts.cells), int(parts.n_processes.max(initial=0)) + 1
@@ -180,15 +177,12 @@ def _times(parts: Parts) -> dict[str, np.ndarray]:
 
 
 def _sums(parts: Parts) -> dict[str, np.ndarray]:
-    """Return time, operations, bytes and distinct files of each cell of a job.
-
-    ``own_s`` is the time without helpers. Files of two epochs are never the same.
-    """
+    """Return time, operations, bytes and distinct files of each cell of a job."""
     n_cells, where = len(parts.cell), parts.job_cell
     sum_s, is_own = parts.sums_of("sum_s", float), parts.process[parts.log] >= 0
     return {
         "sum_s": np.bincount(where, sum_s, n_cells),
-        "own_s": np.bincount(where[is_own], sum_s[is_own], n_cells),
+        "own_s": np.bincount(where[is_own], sum_s[is_own], n_cells),  # no helpers
         "operations": whole_sums(where, parts.sums_of("operations", np.int64), n_cells),
         "bytes": whole_sums(where, parts.sums_of("bytes", np.int64), n_cells),
         "files": _n_files(parts),
@@ -223,31 +217,16 @@ def _n_files(parts: Parts) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Which phases there are, and which cells and classes each of them has.
+    """Which phases there are, and which cells and classes each of them has."""
 
-    Parameters
-    ----------
-    job, epoch : ndarray of int, shape (n_phases,)
-        Of each job the whole job and its epochs.
-    job_cell, row : ndarray of int, shape (n_phase_cells,)
-        Cells of jobs, and the row below that each adds to; most cells are here twice if
-        there are epochs.
-    phase, class_number : ndarray of int, shape (n_rows,)
-        A row for each class of each phase, in this order.
-    column : ndarray of int, shape (n_rows,)
-        The place of the class among those of its phase that count, or -1.
-    classes : list of (tier, interface, operation)
-        The distinct ones, sorted.
-    """
-
-    job: np.ndarray
-    epoch: np.ndarray
-    job_cell: np.ndarray
-    row: np.ndarray
-    phase: np.ndarray
-    class_number: np.ndarray
-    column: np.ndarray
-    classes: list[JobClass]
+    job: np.ndarray  # by phase; of each job the whole and its epochs
+    epoch: np.ndarray  # by phase
+    job_cell: np.ndarray  # by cell of a phase; most are twice if there are epochs
+    row: np.ndarray  # by cell of a phase: the row below that it adds to
+    phase: np.ndarray  # by row: one for each class of each phase, in this order
+    class_number: np.ndarray  # by row
+    column: np.ndarray  # by row: place among the phase's classes that count, or -1
+    classes: list[JobClass]  # distinct, sorted
 
     @classmethod
     def of(cls, parts: Parts) -> Self:
@@ -336,10 +315,7 @@ def _rows_of_phases(
     is_counted: np.ndarray,
     n_cells: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of `_times` with what they add to: a cell of a phase that counts.
-
-    A row without a process adds to none, one of an epoch to this and the whole job.
-    """
+    """Return rows of `_times` that count, and the phases' cells that they add to."""
     is_own = times["rank"] >= 0
     rows, phase_cells = [], []
     in_epoch = layout.epoch[layout.phase[layout.row]] != WHOLE_JOB
@@ -471,11 +447,8 @@ def _of_processes(group: LogGroup, parts: Sequence[Summary]) -> list[Summary]:
 
 
 def _run_span(parts: Sequence[Summary]) -> tuple[float, float]:
-    """Return when a job began, in seconds since 1970, and how long it ran.
-
-    The run time is missing if a log does not tell it. Logs of `tierscope trace` hold
-    when their command began and ended; a process may have no log or end early.
-    """
+    """Return when a job began, in seconds since 1970, and how long it ran."""
+    # Traced commands tell theirs, too: a process may have no log or end early.
     commands_s = [command_times_s(part.facts["metadata"]) for part in parts]
     spans_s = list(filter(None, commands_s))
     known = [part.facts for part in parts if NO_RUN_TIME not in part.facts["lacks"]]
@@ -501,10 +474,7 @@ def _percent(part_s: np.ndarray, whole_s: np.ndarray) -> np.ndarray:
 
 
 def _slowest_columns(phases: Phases, run_times_s: np.ndarray) -> Columns:
-    """Return the columns of table ``job_slowest``, without words.
-
-    `run_times_s` has the least and the most of each job's run time.
-    """
+    """Return the columns of table ``job_slowest``, without words."""
     slowest, times = phases.slowest, phases.times
     run_least_s, run_most_s = run_times_s[phases.job].T
     n_slowest = np.add.reduceat(slowest.are_candidates, times.first, dtype=np.int64)
@@ -532,10 +502,7 @@ def _slowest_columns(phases: Phases, run_times_s: np.ndarray) -> Columns:
 def _breakdown_columns(
     phases: Phases, layout: _Layout, sums: Mapping[str, np.ndarray]
 ) -> Columns:
-    """Return the columns of table ``job_breakdown``: of the slowest process, and sums.
-
-    The slowest process is not told from others by times that do not count.
-    """
+    """Return columns of table ``job_breakdown``: of the slowest process, and sums."""
     phase, column = layout.phase, layout.column
     is_counted, n_rows = column >= 0, len(column)
     known = phases.slowest
@@ -544,6 +511,7 @@ def _breakdown_columns(
         "epoch": phases.epoch[phase],
         **class_columns(layout.classes, layout.class_number),
         "counted": is_counted,
+        # Times that do not count do not tell the slowest process from others.
         "least_s": np.where(is_counted, known.class_least_s[phase, column], 0.0),
         "most_s": np.where(is_counted, known.class_most_s[phase, column], np.nan),
         "sum_s": np.bincount(layout.row, sums["sum_s"][layout.job_cell], n_rows),

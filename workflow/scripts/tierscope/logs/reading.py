@@ -245,13 +245,7 @@ def _abandon(process: subprocess.Popen) -> None:
 
 
 def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
-    """Start a worker and tell it the settings; its messages go to a file.
-
-    Raises
-    ------
-    ReadingError
-        If it does not start: then no log is to blame.
-    """
+    """Start a worker and tell it the settings; its messages go to a file."""
     modules = os.pathsep.join([str(_PACKAGE_PARENT), *filter(None, sys.path)])
     errors.seek(0)
     errors.truncate()  # the words of a worker before it
@@ -264,7 +258,7 @@ def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
         encoding="utf-8",
         errors="surrogateescape",
     )
-    if process.stdout.readline() != f"{worker.READY}\n":
+    if process.stdout.readline() != f"{worker.READY}\n":  # no log is to blame
         raise ReadingError(f"cannot read logs: {_death(process, errors)}")
     process.stdin.write(json.dumps(settings) + "\n")
     return process

@@ -121,10 +121,7 @@ def _simulated(description: RunDescription, points: Iterable[Point]) -> np.ndarr
 
 
 def _run_times(predicted: pd.DataFrame, *more: str) -> pd.DataFrame:
-    """Return the mean class times and the I/O time of each run, in seconds.
-
-    Index: cache rate and repetition, and what else is named.
-    """
+    """Return mean class times and I/O time (s) by cache rate, repetition and `more`."""
     keys = ["cache_rate_percent", "repetition", *more]
     times_s = predicted.pivot_table(index=keys, columns="io_class", values="time_s")
     return times_s[list(CLASSES)].assign(total=times_s.sum(axis=1))
@@ -133,11 +130,7 @@ def _run_times(predicted: pd.DataFrame, *more: str) -> pd.DataFrame:
 def _scatter(
     predicted: pd.DataFrame, description: RunDescription
 ) -> list[tuple[np.ndarray, float]]:
-    """Return the relative variance of the predicted means over few repetitions.
-
-    If these are fewer than `_REPETITIONS`, further ones are simulated to know how much
-    they differ, unless that takes long. Then epochs of a single one stand for them.
-    """
+    """Return the relative variance of the predicted means over few repetitions."""
     runs_s = _run_times(predicted)
     counts = runs_s.groupby("cache_rate_percent").size()
     further = [
@@ -150,7 +143,7 @@ def _scatter(
     if 0 < n_reads <= _MOST_READS:
         others_s = _run_times(predict(description, further, SIMULATION))
         runs_s = pd.concat([runs_s, others_s])
-    elif counts.min() < 2:
+    elif counts.min() < 2:  # epochs of one stand for them
         runs_s = _run_times(predicted, "epoch")
         counts = counts * epochs
     groups = runs_s.groupby("cache_rate_percent")

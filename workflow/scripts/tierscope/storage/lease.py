@@ -191,11 +191,8 @@ class Lease:
             return file.read(_MAX_BYTES)
 
     def _end(self, holder: Holder) -> None:
-        """Remove the lease of a process that has ended.
-
-        Only the process that creates a second file for exactly that lease may remove
-        it, so no process removes the lease of another one that was faster.
-        """
+        """Remove the lease of a process that has ended."""
+        # Only who creates this file removes it, so nobody removes a faster one's lease.
         claim = f"{self.path.name}.{holder.token}"
         end_s = time.monotonic() + _WRITING_S
         while not self._create(claim):

@@ -205,13 +205,10 @@ class LocalStorage:
         shutil.rmtree(self._relative, ignore_errors=True, dir_fd=root)
 
     def _remove_what_was_left(self, root: int) -> None:
-        """Remove the folders of launches that were killed on this machine.
-
-        The lease on such a folder is taken in a name of its own: in the launch's, the
-        launch's own process for that node would `keep` the folder that is removed.
-        """
+        """Remove the folders of launches that were killed on this machine."""
         for name in _leases(root):
             what = f"launch {self.launch} of tierscope"
+            # In the launch's name, its process here would `keep` what is removed.
             left = Lease(self._root / name, what, folder=root)
             with suppress(LeaseError):  # holder unknown, or another launch was faster
                 holder = left.holder()
@@ -251,14 +248,10 @@ class LocalStorage:
         return holder is not None
 
     def _remove_root(self, root: int) -> None:
-        """Remove the root unless another node uses it.
-
-        A claiming process first takes the lease of its node and then looks for the
-        lease of removal. This one first takes the lease of removal and then looks for
-        those of nodes. So at least one of the two sees the other.
-        """
+        """Remove the root unless another node uses it."""
         if _leases(root):
             return
+        # A claim takes its own lease before it looks for this one: one sees the other.
         removing = self._lease(root, _REMOVING)
         removing.take()
         try:

@@ -377,11 +377,7 @@ def network_of(system: Machine, n_osts: int) -> Network:
 def _described_network(
     devices: Mapping[str, Any], n_osts: int, n_ranks: int
 ) -> Network:
-    """Return the network of a machine as its devices describe it.
-
-    As with emulated devices, a GFS whose closes take no service time has no latency of
-    closes. 0 OSTs, not known, are one server.
-    """
+    """Return the network of a machine as its devices describe it."""
     gfs, lfs = devices["gfs"], devices["lfs"]
     details = devices.get("simulation", {})
     try:
@@ -398,8 +394,9 @@ def _described_network(
             open_s=gfs["open_s"],
             close_s=gfs["close_s"],
             open_latency_s=gfs["metadata_latency_s"],
+            # As with emulated devices: none if closes take no service time.
             close_latency_s=gfs["metadata_latency_s"] if gfs["close_s"] else 0.0,
-            n_object_servers=n_osts or 1,
+            n_object_servers=n_osts or 1,  # 0 is not known
             request_bytes=gfs["request_bytes"],
             request_s=gfs.get("request_s", 0.0),
             bandwidth_bytes_per_s=gfs["ost_bandwidth_bytes_per_s"],

@@ -186,17 +186,13 @@ class AnyLog:
 
 
 class _Counters(NamedTuple):
-    """The counters of an interface by column; a column is the sum of its counters.
-
-    `sizes` stands between ``SIZE_READ`` and the size in the names of counters; None if
-    calls are not counted by size.
-    """
+    """The counters of an interface by column; a column is the sum of its counters."""
 
     prefix: str
     opens: list[str]
     reads: list[str]
     writes: list[str]
-    sizes: str | None
+    sizes: str | None  # stands between ``SIZE_READ`` and a size; None without sizes
 
 
 _COUNTERS = {
@@ -514,10 +510,7 @@ def _raise_to_zero(columns: dict[str, np.ndarray]) -> int:
 
 
 class _Column:
-    """Values that are put one part after the other; what is left out is zero.
-
-    The memory grows in place: parts joined at the end would take it twice.
-    """
+    """Values put part after part, else zero, in memory that grows without a copy."""
 
     def __init__(self, dtype: np.dtype | type = float) -> None:
         self._values = np.empty(0, dtype)
@@ -565,10 +558,7 @@ def _version(log: Container, interface: str, known: Sequence[int]) -> int:
 def _columns(
     records: np.ndarray, selection: _Selection
 ) -> tuple[dict[str, np.ndarray], int]:
-    """Return copies of the columns of a few records, and how many counters are below 0.
-
-    Without a shared record, those that only shared records have are left out.
-    """
+    """Return copies of a few records' columns, and how many counters are below 0."""
     found = {
         "ids": records["id"].astype(np.uint64),
         "ranks": records["rank"].astype(np.int64),

@@ -143,13 +143,10 @@ def _is_child(
 
 
 def _with_one_loop(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return sums in which each epoch of a rank has one loop, the slowest.
-
-    Trainers of a script without a launcher have one rank, and mark at the same time.
-    What follows training is of one after the other.
-    """
+    """Return sums in which each epoch of a rank has one loop, the slowest."""
     slowest_s: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
-    is_training = rows["epoch"] > AFTER_TRAINING
+    is_training = rows["epoch"] > AFTER_TRAINING  # loops after it follow each other
+    # Trainers of a script without a launcher have one rank, and mark at the same time.
     loops = rows[rows["in_loop"] & rows["marks"] & is_training]
     for row in loops.itertuples():
         slowest_s[row.rank, row.epoch][row.pid] += row.time_s

@@ -202,11 +202,8 @@ class Executor(RemoteExecutor):
         return command
 
     def get_job_args(self, job: JobExecutorInterface) -> str:
-        """Leave the files to wait for to `_job_command`.
-
-        Snakemake would also wait for its temporary folder, which disappears when this
-        Snakemake ends and holds nothing that the job needs.
-        """
+        """Leave the files to wait for to `_job_command`."""
+        # Snakemake would also wait for a temporary folder, which it removes at its end.
         return super(RemoteExecutor, self).get_job_args(job)
 
     def additional_general_args(self) -> str:
@@ -295,17 +292,13 @@ class Executor(RemoteExecutor):
     # Jobs that an earlier Snakemake has submitted
 
     def _adopt(self, info: SubmittedJobInfo) -> bool:
-        """Watch the job that an earlier Snakemake submitted unless it has failed.
-
-        If PJM does not answer, the job is watched, too: its end shows later, and no job
-        runs twice. A job that has succeeded since this Snakemake made its plan is also
-        watched, until its end is reported.
-        """
+        """Watch the job that an earlier Snakemake submitted unless it has failed."""
         record = self.records.read(info.job)
         if record is None or record.job_id in self.watched:
             return False
         files = JobFiles(Path(record.stem))
         same = record.content == content(info.job)
+        # It may have succeeded since this Snakemake made its plan.
         has_succeeded = same and has_outputs(info.job) and read_exit_status(files) == 0
         if self._has_ended(record, files) and not has_succeeded:
             self.records.remove(info.job)
@@ -338,13 +331,7 @@ class Executor(RemoteExecutor):
     # Status
 
     def _pjstat(self, *options: str) -> dict[str, JobStatus] | None:
-        """Return the status of jobs by ID, None if pjstat prints nothing.
-
-        Raises
-        ------
-        StatusError
-            If pjstat fails or prints no table.
-        """
+        """Return the status of jobs by ID, None if pjstat prints nothing."""
         try:
             code, output, errors = run(["pjstat", "-v", *options])
         except CommandError as error:
@@ -389,13 +376,7 @@ class Executor(RemoteExecutor):
     def _look(
         self, active_jobs: list[SubmittedJobInfo]
     ) -> tuple[dict[str, JobStatus], str | None]:
-        """Ask pjstat for running jobs, then for those that have ended.
-
-        Returns
-        -------
-        tuple of dict and str or None
-            Status by job ID; what is wrong with pjstat, None if nothing.
-        """
+        """Return the status of jobs by ID, and what is wrong with pjstat, if any."""
         try:
             table = self._pjstat()
         except StatusError as error:
@@ -412,11 +393,8 @@ class Executor(RemoteExecutor):
         return (table or {}) | (ended or {}), trouble
 
     def _is_unseen(self, info: SubmittedJobInfo) -> bool:
-        """Return whether pjstat has not shown a job for some cycles.
-
-        Between running and history there may be a gap, and history tells more than the
-        exit status: which limit was reached.
-        """
+        """Return whether pjstat has not shown a job for some cycles."""
+        # Between running and history may be a gap; history says which limit was hit.
         missing = self.missing_cycles.get(info.external_jobid, 0)
         return missing + self.failing_cycles >= UNSEEN_CYCLES
 

@@ -150,10 +150,7 @@ class LogHandler(LogHandlerBase):
             self._say([f"{head}  Done in {self._progress.took()}."])
 
     def _job_error(self, record: logging.LogRecord) -> None:
-        """Note why a job has failed, to say it at the end.
-
-        Ctrl-C ends jobs: jobs that end after it have not failed.
-        """
+        """Note why a job failed, to say it at the end, unless Ctrl-C has ended it."""
         job = self._running.pop(record.jobid, None) or SnakemakeJob(record)
         self._follow(job)
         if self._is_interrupted:

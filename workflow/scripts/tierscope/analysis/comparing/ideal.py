@@ -292,10 +292,7 @@ class _Sentences:
 
 
 def _utilisation_words(row: Mapping[str, Any], is_told: bool) -> list[str]:
-    """Return the AU if the training computes, and what it is at most.
-
-    Nothing is said of the latter unless storage's part can be told.
-    """
+    """Return the AU if known, and if storage's part can be told, what it is at most."""
     now, ideal = row["utilisation_percent"], row["ideal_utilisation_percent"]
     if not now > 0:  # or not known
         return []

@@ -159,11 +159,8 @@ def add_up(
 
 
 def _drains_again(table: pd.DataFrame) -> pd.Series:
-    """Return of each row whether its drain comes again in further epochs.
-
-    Our loaders wait after each epoch, so theirs does if the policy copies a file again
-    that it has evicted. A program is waited for once, when it has ended.
-    """
+    """Return of each row whether its drain comes again in further epochs."""
+    # Our loaders wait after each epoch; a program is waited for when it has ended.
     evicting = [name for name, policy in POLICIES.items() if policy.evicts]
     return table["policy"].isin(evicting) & (table["loader"] != PROGRAM_LOADER)
 
@@ -256,10 +253,7 @@ def _summary(part: pd.DataFrame) -> dict:
 
 
 def _pays_after(time_s: np.ndarray, reference_s: np.ndarray, gain_s: float) -> float:
-    """Return the number of epochs from which on the time is below the reference's.
-
-    `gain_s` is what each further epoch saves.
-    """
+    """Return after how many epochs it pays, if each further one saves `gain_s`."""
     ahead = time_s < reference_s
     if gain_s < 0 or (gain_s == 0 and not ahead[-1]):
         return np.nan  # each further epoch takes longer than that of the reference

@@ -185,10 +185,7 @@ def has_other_loop(row: Mapping[str, Any]) -> bool:
 
 
 def _where_both(points: pd.DataFrame, part: str) -> pd.Series:
-    """Return a part of the runs, 0 where they or their ideal runs do not know it.
-
-    As in ``storage_s``, from which only what both know was taken out.
-    """
+    """Return a part, 0 where a run or its ideal lacks it: ``storage_s`` has it then."""
     known = points[[part, f"ideal_{part}"]].notna().all(axis=1)
     return points[part].where(known, 0.0)
 

@@ -183,15 +183,11 @@ class DatabaseLoader:
         )
 
     def _locate(self, plan: _Plan, stores: dict) -> np.ndarray:
-        """Return the offset of each record that this reader needs.
-
-        The offsets are computed (PROV), or come from the reader that walks the tree for
-        all (DM), or from walking the tree from the first record. The walk uses the LFS
-        if that holds records, because the copy there has the whole tree.
-        """
+        """Return offsets by record: computed (PROV), from a walker (DM), or walked."""
         if "prov" in self._on:
             return self._provenance.layout.offsets
         if "dm" not in self._on:
+            # The walk prefers the LFS, because the copy there has the whole tree.
             return self._walk(stores) if stores else np.zeros(0, np.int64)
         walker = next(i for i, records in enumerate(plan.wanted) if len(records))
         if self._group.reader_rank == walker:
@@ -255,11 +251,7 @@ class DatabaseLoader:
         offsets: np.ndarray,
         order: np.ndarray,
     ) -> Iterator[tuple[_Stretch, np.ndarray]]:
-        """Yield each read, and the positions of its records.
-
-        An explicit read joins consecutive records of a tier; mapped records are
-        accessed one by one.
-        """
+        """Yield each read and its records' positions; only explicit reads join some."""
         if not len(order):
             return
         n_bytes = self._provenance.value_bytes

@@ -123,10 +123,7 @@ class ReaderGroup:
 
 
 class _Messages:
-    """What readers tell each other in real time: messages of MPI.
-
-    A reader sends each other one the places of its wanted records, given by number.
-    """
+    """What readers tell each other in real time: messages of MPI."""
 
     def __init__(self, clock: RealClock, processes, readers, n_places: int):
         self._wait, self._readers = processes.wait, readers
@@ -188,10 +185,7 @@ _TELLING = {RealClock: _Messages, VirtualClock: _Tokens}
 
 
 class _SharedMemory:
-    """Memory that all processes of a communicator, on one machine, share.
-
-    Creating it is collective, and so is `free`.
-    """
+    """Memory that processes of a machine share; creating and freeing are collective."""
 
     def __init__(self, comm, n_bytes: int):
         from mpi4py import MPI

@@ -91,10 +91,7 @@ class WorkerLoader:
 
     @staticmethod
     def _fail(results: Sequence[Future], error: BaseException) -> None:
-        """Let whichever batch is awaited raise an error.
-
-        In virtual time no other worker goes on past one that has ended.
-        """
+        """Let any awaited batch raise: in virtual time none goes on past this one."""
         for result in results:
             with suppress(InvalidStateError):  # it has been read
                 result.set_exception(error)

@@ -162,10 +162,7 @@ def remove_left(mount: Path, watch: Watch = nullcontext) -> None:
 
 
 def _remove(folder: Path, descriptor: int, watch: Watch) -> None:
-    """Remove a folder file by file, because many take long; its lease comes last.
-
-    The first OSError is raised after all files that can be removed are gone.
-    """
+    """Remove a folder file by file, because many take long; its lease comes last."""
     with watch(folder):
         names = set(os.listdir(descriptor)) - {NAME}
     errors = []

@@ -235,16 +235,14 @@ class PeerServer(NodeServer):
             pass
 
     def _close_stranger(self, *, at_any_age: bool = False) -> bool:
-        """Close the oldest connection without a token if late; return whether checked.
-
-        Its token may have arrived while all threads were busy; then it stays open.
-        """
+        """Close the oldest connection if its token is late; tell whether checked."""
         with self._lock:
             if not self._strangers:
                 return False
             oldest = min(self._strangers.values(), key=lambda one: one.deadline_s)
             if oldest.deadline_s > time.monotonic() and not at_any_age:
                 return False
+            # It may have arrived while all threads were busy; then it stays open.
             self._receive_token(oldest)
             if self._strangers.pop(oldest.connection.fileno(), None):
                 self._close(oldest.connection)

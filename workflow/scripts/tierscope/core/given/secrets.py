@@ -93,10 +93,7 @@ def _hidden(word: str) -> str:
 
 
 def _is_value(word: str, before: str) -> bool:
-    """Return whether a word is the secret value of the option before it.
-
-    It may begin with a hyphen, unless it looks like another option.
-    """
+    """Return whether a word is an option's secret, which may begin with a hyphen."""
     if before in _USERS:
         return _USER.fullmatch(word) is not None
     if not before.startswith("-") or "=" in before or not _is_secret(before):

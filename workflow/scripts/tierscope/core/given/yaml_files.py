@@ -111,10 +111,7 @@ def _json_of(text: str, path: str | Path) -> Any:
 
 
 def _yaml_of(text: str, path: str | Path) -> Any:
-    """Return the content of a text in YAML.
-
-    What the fast parser refuses, the other one reads or explains.
-    """
+    """Return a YAML text's content; what the fast parser refuses, the other reads."""
     for loader in _LOADERS:
         try:
             _check_depth(text, path, loader)

@@ -63,19 +63,14 @@ class _TreePage:
 
 @dataclass
 class _Pages:
-    """LMDB's allocation of pages: free pages, and the changes of a transaction.
+    """LMDB's allocation of pages: free pages, and the changes of a transaction."""
 
-    `next_number` is the first page beyond the file. `saved` is the database of free
-    pages, by the transaction that freed them, on page `saved_in`. `taken` are free
-    pages that this transaction has taken over, of transactions up to `taken_until`.
-    """
-
-    next_number: int = N_META_PAGES
+    next_number: int = N_META_PAGES  # the first page beyond the file
     transaction: int = 0
-    saved: dict[int, list[int]] = field(default_factory=dict)
-    saved_in: int | None = None
-    taken: list[int] | None = None
-    taken_until: int = 0
+    saved: dict[int, list[int]] = field(default_factory=dict)  # freed, by transaction
+    saved_in: int | None = None  # the page where these are saved
+    taken: list[int] | None = None  # free pages that this transaction took over
+    taken_until: int = 0  # of transactions up to this one
     freed: list[int] = field(default_factory=list)
     dirty: set[int] = field(default_factory=set)
 
@@ -233,11 +228,7 @@ class _Appended:
         self._of_last_leaf = []
 
     def _split(self, level: int) -> None:
-        """Add a new last page to a level; a full branch moves its last entry there.
-
-        A leaf keeps its entries. A new branch starts with the last entry of the old
-        one, without its key, and the new entry.
-        """
+        """Add a new last page to a level; a full branch moves its last entry there."""
         old, is_leaf = self._path[level], level == len(self._path) - 1
         new = self._new_page()
         if level == 0:
@@ -249,6 +240,7 @@ class _Appended:
         self._path[level] = new
         self._finished.append(old.number)
         self._add_branch(level - 1)
+        # It starts with the old one's last entry, without its key, and the new entry.
         if not is_leaf:
             new.free_bytes -= NODE_HEADER_BYTES + INDEX_BYTES
             new.free_bytes -= self._branch_node + INDEX_BYTES

@@ -198,12 +198,8 @@ def _memory_words(
 
 
 def _cached(experiment: Experiment, fits: bool, fits_a_node: bool) -> str:
-    """Return which reads the page cache can serve, as a clause.
-
-    One machine has just written all files. Over several, a global shuffle gives most
-    files to another node than in the epoch before, but each node always reads the same
-    files from its LFS.
-    """
+    """Return which reads the page cache can serve, as a clause."""
+    # A global shuffle gives most GFS files to other nodes; those of an LFS stay there.
     n_machines = _n_machines(experiment.system)
     if n_machines == 1 or experiment.training.shuffle == "local":
         reads = "all reads" if fits else "a part of the reads"

@@ -158,10 +158,7 @@ def plot_policies(
 
 
 def _of_row(table: pd.DataFrame, rate: int) -> pd.DataFrame:
-    """Return the rows of a table at a cache rate, and those of the reference.
-
-    The reference is policy none, or another policy at cache rate 0, which is renamed.
-    """
+    """Return the rows at a cache rate, and the reference: none, or a policy at 0 %."""
     references = is_reference(table)
     names = table["policy"].where(
         ~references | (table["policy"] == "none"), table["policy"] + _AT_ZERO
@@ -203,11 +200,7 @@ def _draw_times(ax: Axes, epochs: pd.DataFrame, names: Sequence[str]) -> None:
 def _draw_operations(
     ax: Axes, epochs: pd.DataFrame, sums: pd.DataFrame, names: Sequence[str]
 ) -> tuple[float, np.ndarray]:
-    """Draw each policy's operations on the GFS: of reads, copies and staging.
-
-    Returns the length of the longest bar without estimated staging, and for each bar
-    the operations of its estimated staging.
-    """
+    """Draw operations on the GFS; return the longest known bar, and estimated ones."""
     n_repetitions = epochs.groupby("policy")["repetition"].nunique()[names].to_numpy()
     bottom = np.zeros(len(names))
 
@@ -312,10 +305,7 @@ def _staging_words(row: Mapping[str, Any]) -> str:
 def _draw_savings_intervals(
     ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame
 ) -> None:
-    """Draw the interval of the time saved by each policy in all epochs, as a bar.
-
-    Bars may leave the panel: its limits stay those of the lines.
-    """
+    """Draw each policy's saved time with its interval, which may leave the panel."""
     limits = ax.get_ylim()
     for name in summary["policy"]:
         mine = sums[sums["policy"] == name].set_index("repetition")
@@ -331,11 +321,7 @@ def _draw_savings_intervals(
 def _limit_savings(
     ax: Axes, starts: Mapping[str, float], others: Sequence[np.ndarray]
 ) -> None:
-    """Leave out lines that estimated staging puts far below the others; name them.
-
-    `starts` maps a text for each such line to its first value; `others` holds the
-    values of the other lines.
-    """
+    """Leave out lines that estimated staging puts far below the others; name them."""
     values = np.concatenate([[0.0], *others])
     low, span = values.min(), np.ptp(values)
     if not span or min(starts.values(), default=low) >= low - _SWAMPS * span:

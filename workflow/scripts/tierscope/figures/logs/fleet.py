@@ -207,10 +207,7 @@ def _draw_classes(
     *,
     is_uneven: bool,
 ) -> list[Patch]:
-    """Draw what jobs cost by class; return the entries of the legend.
-
-    Where one job costs much more than most, bars are parts of each job's own hours.
-    """
+    """Draw what jobs cost by class, in percent if uneven; return legend entries."""
     wide = rows.pivot_table(
         index="job",
         columns=JOB_CLASS,
@@ -309,10 +306,7 @@ def _draw_savings(ax: Axes, jobs: pd.DataFrame, hours: str) -> None:
 
 
 def _draw_parts(ax: Axes, parts: Parts) -> list[Line2D]:
-    """Draw each job's part of I/O over its run time, and the names of outliers.
-
-    The entries of the legend are returned.
-    """
+    """Draw each job's part of I/O over its run time; return the legend's entries."""
     known = parts.points
     is_outlier = known["outlier"].ne("")
     is_lower = known["times_are"].eq(LOWER_BOUNDS) & ~is_outlier

@@ -148,13 +148,10 @@ def _some(n: int, most: int) -> np.ndarray:
 
 
 def _mark_slowest(ax: Axes, processes: pd.DataFrame, is_lost: bool) -> Line2D:
-    """Mark the processes that can be the slowest; return the entry of the legend.
-
-    If records were lost, any process can be: then the slowest that is recorded.
-    """
+    """Mark the processes that can be the slowest; return the entry of the legend."""
     can_be = processes["can_be_slowest"]
     label = "slowest process"
-    if is_lost:
+    if is_lost:  # any process can be
         can_be = processes["least_s"].eq(processes["least_s"].max())
         label += ",\nas far as is recorded"
     found = processes[can_be]

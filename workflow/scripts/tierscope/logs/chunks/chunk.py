@@ -320,15 +320,12 @@ def _log_rows(
     named: Mapping[str, str],
     unkept: Collection[str],
 ) -> list[dict]:
-    """Return the rows of all logs that were read; `named` has the user in each name.
-
-    A log of several processes needs no other one. But its job may be kept in the end,
-    if logs of other chunks have the user's name.
-    """
+    """Return the rows of all logs that were read; `named` has the user in each name."""
     job_of = {str(path): group.name for group in groups for path in group.logs}
     rows = []
     for path, digest in reading.digests.items():
         facts = reading.facts[path]
+        # It needs no other log then, unless one of another chunk may name its user.
         is_done = facts["n_processes"] > 1 and job_of.get(path, "") not in unkept
         names = ("uid", "job_id", "n_processes", "started_s", "ended_s")
         rows.append(

@@ -55,13 +55,9 @@ _ORDER = ["started_s", "pid", "log"]
 
 @dataclass
 class _Found:
-    """What chunks say of their logs and jobs, the internal tables one below the other.
+    """What chunks say of their logs and jobs: internal tables, one below the other."""
 
-    Column `chunk` has the number of the chunk in `names`; jobs across chunks have the
-    number after the last one.
-    """
-
-    names: list[str]
+    names: list[str]  # column `chunk` counts them, and jobs across chunks come after
     folders: list[Path]
     logs: pd.DataFrame
     jobs: pd.DataFrame
@@ -148,10 +144,7 @@ def _found_in(chunks: Sequence[Path]) -> _Found:
 
 
 def _take_copies(found: _Found) -> pd.DataFrame:
-    """Mark the logs with the content of another one, the first by path; return them.
-
-    They have the first one's path in column `first`, and their job in the chunk.
-    """
+    """Mark the logs with the content of another one, the first by path; return them."""
     logs = found.logs.sort_values("log", kind="stable")
     first = logs.groupby("digest")["log"].transform("first")
     is_copy = first != logs["log"]
@@ -226,10 +219,7 @@ def _regroup(found: _Found, settings: Settings) -> None:
 def _spanning(
     logs: pd.DataFrame, settings: Settings, late: Collection[tuple[int, str]]
 ) -> pd.DataFrame:
-    """Return the logs whose jobs no chunk has joined, or none knows.
-
-    These may belong to logs of other chunks, or to one that is a copy.
-    """
+    """Return the logs whose jobs no chunk has joined, or none knows."""
     single = logs[(logs["n_processes"] == 1) & (logs["job"] != "")]
     number = pd.Series(related_logs(single, settings.group), index=single.index)
     spans = single["chunk"].groupby(number).transform("nunique") > 1

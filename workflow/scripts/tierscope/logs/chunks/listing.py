@@ -187,15 +187,11 @@ def _in_chunks(
 def _parts(
     logs: Sequence[ListedLog], logs_per_chunk: int
 ) -> Iterator[tuple[str, ListedLog]]:
-    """Yield the logs of a day with the chunk of the part in which they are.
-
-    The logs of a user are in one part; of a user with more logs than fit, those of a
-    job id. The number of parts is a power of two, so it seldom changes for new logs.
-    """
+    """Yield the logs of a day with the chunk of the part in which they are."""
     day = f"{day_of(logs[0]):%Y-%m-%d}"
     n_parts = 1
     while n_parts * logs_per_chunk < len(logs):
-        n_parts *= 2
+        n_parts *= 2  # so it seldom changes for new logs
     keys = [_user_and_id(log.path) for log in logs]
     of_user = Counter(user for user, _ in keys)
     for log, (user, job_id) in zip(logs, keys, strict=True):
@@ -281,10 +277,7 @@ def find_logs(patterns: Sequence[str], may_be_none: object = False) -> list[str]
 
 
 def _matching(pattern: Path) -> list[str]:
-    """Return the files that a pattern names, and folders that it cannot look into.
-
-    ``**`` follows no links of folders. What is hidden must be named.
-    """
+    """Return the files that a pattern names, and folders that it cannot look into."""
     if "**" not in pattern.parts:
         return [one for one in glob.glob(str(pattern)) if not os.path.isdir(one)]
     before = pattern.parts.index("**")
@@ -293,7 +286,7 @@ def _matching(pattern: Path) -> list[str]:
     hidden = any(part.startswith(".") for part in parts)
     found: list[str] = []
     for start in starts:
-        for folder, folders, files in os.walk(
+        for folder, folders, files in os.walk(  # follows no links of folders
             start, onerror=lambda error: found.append(error.filename)
         ):
             if not hidden:

@@ -206,13 +206,11 @@ def _of_span(parts: Sequence[Summary]) -> list[str]:
 
 
 def _of_certificate(logs: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return where the bytes of traced commands came from, and who interfered.
-
-    Libraries are not named, as the names of files can tell who has run a job.
-    """
+    """Return where the bytes of traced commands came from, and who interfered."""
     reads = [one for one in map(reads_of_metadata, logs) if one and one.by_file_system]
     remarks = [bytes_statement(reads).words] if reads else []
     if n_logs := sum(log.get("n_preloaded", "0") != "0" for log in logs):
+        # Libraries are not named: names of files can tell who has run a job.
         each = "process has", "processes have"
         remarks.append(
             f"{count_words(n_logs, *each)} preload libraries of others, which may "

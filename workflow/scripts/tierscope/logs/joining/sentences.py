@@ -85,10 +85,7 @@ def _time_words(
 
 
 def _largest_recorded(phases: Phases) -> list[tuple[int, float, float]]:
-    """Return who has the largest least time of each phase, that, and the largest most.
-
-    They are of what is recorded.
-    """
+    """Return who has the largest least time by phase, that, and the largest most."""
     times = phases.recorded
     least_s, most_s = (
         times.largest(times.total_least_s),
@@ -142,10 +139,7 @@ def bottleneck(
 def _who(
     n: int, n_slowest: int, ranks: str, rank: int, least_s: float, most_s: float
 ) -> str:
-    """Return the slowest process in words, the beginning of a sentence.
-
-    `n` processes are in the job; the last three are of `_largest_recorded`.
-    """
+    """Return the slowest of `n` processes in words, the beginning of a sentence."""
     if n == 1:
         return "The process"
     if n_slowest == 1:

@@ -147,15 +147,13 @@ def _meanwhile(reads: Sequence[ProcessReads]) -> str:
 
 
 def _verdict(reads: Sequence[ProcessReads], total: int) -> str:
-    """Return the verdict that the least and the most that devices can have read allow.
-
-    The kernel's counter of a process also has what NFS brings, and page faults.
-    """
+    """Return the verdict by the least and the most that devices can have read."""
     of_devices = [one for one in reads if one.n_bytes_of(BLOCK_DEVICE)]
     known = sum(one.device_bytes or 0 for one in of_devices)
     silent = sum(
         one.n_bytes_of(BLOCK_DEVICE) for one in of_devices if one.device_bytes is None
     )
+    # The kernel's counter of a process also has what NFS brings, and page faults.
     others = sum(one.n_bytes_of(SERVER) + one.mapped_bytes for one in of_devices)
     on_devices = sum(one.n_bytes_of(BLOCK_DEVICE) for one in reads)
     in_memory = sum(one.n_bytes_of(MEMORY) for one in reads)

@@ -289,10 +289,7 @@ def write_logs(
 
 
 def _ended_processes(spools: Path) -> "tuple[list[TracedProcess], list[str]]":
-    """Return the processes of a call, and why they are not known.
-
-    Those that outlive the command have some seconds to end.
-    """
+    """Return the processes after some seconds to end, and why they are not known."""
     from tierscope.logs.traced.processes import read_processes
 
     deadline_s = time.monotonic() + _GRACE_S

@@ -285,11 +285,7 @@ def interference_of(
 
 
 def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, str]]:
-    """Return what the log of each process says of it.
-
-    Only here are all processes known, also those without a log. So here, by the rules
-    of `tierscope.logs.grouping`, it is decided with which process each one counts.
-    """
+    """Return what the log of each process says of it."""
     facts = []
     ranks = ranks_of(processes)
     n_escaped = sum(len(one.escapes) for one in processes)
@@ -308,6 +304,7 @@ def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, 
         identity = Path(), os.getuid(), call.job_id, 1
         facts.append(LogFacts(*identity, *times_s, process.exe, metadata))
     all_metadata = []
+    # Only here are all processes known, also those without a log, so this decides.
     parents = nearest_parents(facts)
     for one, rank, first in zip(facts, *ranks_and_firsts(facts, parents), strict=True):
         named = first  # what Python has started anew has no program of its own

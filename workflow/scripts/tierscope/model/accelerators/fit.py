@@ -104,10 +104,7 @@ def curve_ends(
 
 
 def _bounds(parameter: Parameter) -> tuple[float, float]:
-    """Return the bounds, that of the slower storage first.
-
-    The utilisation falls with a time and grows with a rate.
-    """
+    """Return the bounds, that of the slower storage first: a long time, a low rate."""
     bounds = parameter.lower, parameter.upper
     return bounds if parameter.sign < 0 else bounds[::-1]
 
@@ -115,13 +112,7 @@ def _bounds(parameter: Parameter) -> tuple[float, float]:
 def _check_reached(
     ends: tuple[float, float], parameter: Parameter, given: float, half: float
 ) -> None:
-    """Refuse a utilisation, less and plus its deviation, that no value gives.
-
-    Raises
-    ------
-    ModelError
-        If the utilisations at the parameter's bounds do not enclose it.
-    """
+    """Refuse a utilisation, less and plus its deviation, that no value gives."""
     if ends[0] <= given - half and given + half <= ends[1]:
         return
     raise ModelError(

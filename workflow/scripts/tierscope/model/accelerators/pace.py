@@ -102,12 +102,9 @@ def pace_of(
 
 
 def _later_step_ns(ready_ns: np.ndarray, ends_ns: np.ndarray, n_readers: int) -> float:
-    """Return what a step takes after the known ones.
-
-    The last batch of each reader is left out, if others are left: while it is read,
-    other readers have ended, so the storage is less busy than it would be.
-    """
+    """Return what a step takes after the known ones."""
     half = len(ends_ns) // 2
+    # The last batches are left out: other readers have ended, and storage is less busy.
     end = max(len(ends_ns) - n_readers, half + 2)
     step_ns = (ends_ns[end - 1] - ends_ns[half - 1]) / (end - half)
     second_ns = ready_ns[:, half:end].mean(axis=0)

@@ -179,11 +179,8 @@ def _iterate(
 
 @compiled
 def _extrapolate(waiting, moved, before):
-    """Extrapolate to the limit of moves that shrink by a constant factor (Aitken).
-
-    Two stations of nearly equal load exchange customers slowly: there this saves most
-    of the iterations. No customer stays for less than half its service time.
-    """
+    """Extrapolate to the limit of moves that shrink by a constant factor (Aitken)."""
+    # Stations of nearly equal load exchange customers slowly: it saves most iterations.
     product, square = 0.0, 0.0
     for p in range(len(waiting)):
         product += moved[p] * before[p]
@@ -192,4 +189,5 @@ def _extrapolate(waiting, moved, before):
         return
     factor = min(product / square, _MOST_REMEMBERED)
     for p in range(len(waiting)):
+        # No customer stays for less than half its service time.
         waiting[p] = max(waiting[p] + moved[p] * factor / (1 - factor), 0.5)

@@ -243,14 +243,7 @@ def rank_times(
 def _longest_times(
     network: Network, workload: Workload, counts: HitCounts
 ) -> np.ndarray:
-    """Return the longest times of ranks: while a rank waits, its server is busy.
-
-    Returns
-    -------
-    ndarray, shape (n_kinds, n_counts, 4)
-        Seconds by I/O class: the busy times of all servers that a rank can visit, and
-        its latencies.
-    """
+    """Return a rank's longest times: while it waits, one of its servers is busy."""
     groups, n_hits = counts.groups, counts.n_hits
     shape = (len(groups.share), len(n_hits))
     classes = []
@@ -275,7 +268,7 @@ def _longest_times(
             n_visited = 1 if station.sticks else np.minimum(own, station.n_copies)
             read_s = read_s + busy_s[:, np.newaxis] * n_visited
         classes += [np.broadcast_to(one, shape) for one in (read_s, meta_s)]
-    return np.stack(classes, axis=-1)
+    return np.stack(classes, axis=-1)  # shape (n_kinds, n_counts, 4)
 
 
 def _slowest_object_server(tier: TierModel) -> float:

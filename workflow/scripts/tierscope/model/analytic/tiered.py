@@ -203,13 +203,10 @@ def tiered_network(
 
 
 class _Queue(NamedTuple):
-    """A queue that all ranks share, or one queue for each type of group.
+    """A queue that all ranks share, or one queue for each type of group."""
 
-    `n_copies` has one item, or one for each type; `demand_s` is that of a file.
-    """
-
-    demand_s: float | np.ndarray
-    n_copies: np.ndarray
+    demand_s: float | np.ndarray  # of a file
+    n_copies: np.ndarray  # one item, or one for each type
     n_visited: int
     cv2: float
     io_class: int

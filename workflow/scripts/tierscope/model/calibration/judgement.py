@@ -53,12 +53,9 @@ def _inverse(information: np.ndarray, prior: float) -> np.ndarray:
 def _sources(
     observations: Observations, gain: np.ndarray, is_pooled: bool
 ) -> Iterator[Source]:
-    """Yield the sources of errors that the observations show.
-
-    `gain` is what errors of observations do to the parameters: (n_parameters, n).
-    """
+    """Yield the sources of errors that the observations show."""
     for block in observations.blocks:
-        part = gain[:, block.members]
+        part = gain[:, block.members]  # what errors of observations do to parameters
         covariance = part @ block.covariance @ part.T
         yield Source("pure error", covariance, block.degrees)
     if is_pooled:

@@ -222,10 +222,7 @@ def _file_s(
 
 
 def _not_too_exact(times: Mapping[str, ProbeTime]) -> dict[str, ProbeTime]:
-    """Return probes of a tier, none more exact than half of them are.
-
-    The scatter of one probe's few repeats is small by chance now and then.
-    """
+    """Return probes, none more exact than half are: few repeats may agree by chance."""
     typical = float(np.median([one.error for one in times.values()]))
     return {
         name: replace(one, error=max(one.error, typical)) for name, one in times.items()

@@ -127,10 +127,7 @@ class _Probed:
 
 
 def _of_servers(network: Network, full_ns: np.ndarray | None) -> np.ndarray | None:
-    """Return instants of the GFS's servers for the servers of a network.
-
-    Other numbers of clients have other servers of the LFS, which come last.
-    """
+    """Return the instants of the GFS's servers for a network; those of LFS are last."""
     if full_ns is None:
         return None
     gfs, lfs = layouts_of(network)

@@ -76,18 +76,15 @@ def starting_values(
 def _limit(
     description: RunDescription, measured: Mapping[Point, np.ndarray]
 ) -> dict[str, float]:
-    """Return a rate limit of each server, and its credit.
-
-    In the slowest epoch of the point with the most reads from the GFS the servers are
-    at their limit. What is read faster in the others is the credit; if no epoch is
-    slower than the others, the bytes of an epoch.
-    """
+    """Return a rate limit of each server, and its credit."""
     lowest, dataset = min(measured), description.dataset
     n_servers = description.scenario.n_osts or 1
     share = (1 - lowest.cache_rate_percent / 100) / n_servers
     epoch_bytes = share * dataset.n_files * dataset.file_size_bytes
     times_s = measured[lowest][:, -1]
+    # In the slowest epoch of the point with most GFS reads, servers are at their limit.
     rate = epoch_bytes / times_s.max()
+    # What is read faster in the others is the credit; else the bytes of an epoch.
     saved_bytes = float((epoch_bytes - rate * times_s).sum())
     credit_bytes = saved_bytes if saved_bytes > 0.1 * epoch_bytes else epoch_bytes
     found = {"gfs.limit_bytes_per_s": rate, "gfs.limit_credit_bytes": credit_bytes}

@@ -140,24 +140,12 @@ def misfits(found: Calibration) -> bool:
 
 @dataclass(frozen=True)
 class _Structure:
-    """A structure that can be tried.
-
-    Parameters
-    ----------
-    make : callable
-        Makes it of a description.
-    parameters : tuple of str
-        Those that it adds.
-    words : str
-        What it says of the files' places, if taken.
-    words_without : str
-        The same if it is left out, before the reason.
-    """
+    """A structure that can be tried."""
 
     make: Callable[[RunDescription], RunDescription]
-    parameters: tuple[str, ...] = ()
-    words: str = ""
-    words_without: str = ""
+    parameters: tuple[str, ...] = ()  # that it adds
+    words: str = ""  # on the files' places, if it is taken
+    words_without: str = ""  # if it is left out, before the reason
 
 
 def _structures_of(description: RunDescription) -> list[_Structure]:
@@ -207,17 +195,12 @@ def _left(
     probes: pd.DataFrame | None,
     say: Callable[[str], None],
 ) -> tuple[float, dict[str, float]]:
-    """Return the sum of squares with a structure, and the parameters that give it.
-
-    The search begins at a fit without it. Parameters of the LFS and those that the data
-    did not tell keep their values, so this takes a fraction of the time of a whole
-    calibration.
-    There must be one parameter at least.
-    """
+    """Return the sum of squares with a structure, and the parameters that give it."""
     values = {
         one.name: value
         for one, value in zip(found.parameters, found.values, strict=True)
     }
+    # Other parameters keep theirs, so this takes a fraction of a whole calibration.
     told = _told_of_gfs(found)
     added = [FURTHER_PARAMETERS[name] for name in structure.parameters]
     description = structure.make(with_values(found.description, values))
@@ -232,16 +215,12 @@ def _left(
 
 
 def _limits_near(objective: Objective, x: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield starts with smaller credits and faster servers, if there is a limit.
-
-    A credit that is not used up has no effect on the data, so a search that begins with
-    too large a credit does not move it. Servers that were fitted without the limit are
-    too slow.
-    """
+    """Yield starts with smaller credits and faster servers, if there is a limit."""
     names, (osts, credit) = objective.names, (_SERVERS, LIMIT_PARAMETERS[1])
     if credit not in names:
         yield x
         return
+    # No search moves an unused credit; servers fitted without a limit are too slow.
     for factors in itertools.product(_CREDITS, _FASTER if osts in names else (1.0,)):
         start = x.copy()
         start[names.index(credit)] += np.log(factors[0])
@@ -260,10 +239,7 @@ def _told_of_gfs(found: Calibration) -> list[Parameter]:
 
 
 def _n_units(io_time: pd.DataFrame, probes: pd.DataFrame | None) -> int:
-    """Return how many runs and probes err independently of each other.
-
-    All epochs and classes of a run may be slow together.
-    """
+    """Return how many runs and probes err independently, unlike epochs of a run."""
     n_runs = len(io_time[POINT].drop_duplicates())
     if probes is None or probes.empty:
         return n_runs
@@ -273,11 +249,7 @@ def _n_units(io_time: pd.DataFrame, probes: pd.DataFrame | None) -> int:
 def _is_told(
     structure: _Structure, before: Calibration, after: float, n_units: int
 ) -> bool:
-    """Return whether the sum of squares falls by more than chance would have it.
-
-    This is an F test with one parameter at least. Its degrees of freedom are those of
-    independent runs and probes, as their terms err together.
-    """
+    """Return whether the squares fall by more than chance would have it: an F test."""
     n_added = max(len(structure.parameters), 1)
     n_free = n_units - int(np.isfinite(before.standard_errors).sum()) - n_added
     if n_free < 1:

@@ -220,10 +220,8 @@ def _logarithm(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def _class_slope(times_s: np.ndarray, value: Callable, column: int) -> np.ndarray:
-    """Return the derivative of the numbers' logarithms by the error of a class.
-
-    The error is a part of the I/O time, times the root of the class's share.
-    """
+    """Return the derivative of the numbers' logarithms by the error of a class."""
     mine = np.arange(len(CLASSES)) == column
+    # The error is a part of the I/O time, times the root of the class's share.
     step_s = _SMALL * np.sqrt(times_s * times_s.sum(axis=-1, keepdims=True)) * mine
     return _logarithm(value(times_s + step_s), value(times_s)) / _SMALL

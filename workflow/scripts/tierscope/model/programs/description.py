@@ -168,15 +168,12 @@ def model_program(
 def _beside_devices(
     facts: ProgramFacts, times: IdealTimes
 ) -> tuple[ProgramFacts, float, str]:
-    """Return how a program loads, its processor time of a sample, and what it overlaps.
-
-    A program without workers fetches a batch while its devices compute the one before,
-    as one worker would. What it takes to launch a step comes before each fetch.
-    """
+    """Return how it loads, its processor time of a sample, and what it overlaps."""
     if facts.loader != PYTORCH or facts.workers or not times.launch_s:
         return facts, times.sample_s, ""
     words = " It fetches a batch while its device computes the one before."
     launch_s = times.launch_s / facts.batch_size
+    # It fetches as one worker would, and launches a step before each fetch.
     alike = replace(facts, workers=1, prefetch_factor=1)
     return alike, times.sample_s + launch_s, words
 

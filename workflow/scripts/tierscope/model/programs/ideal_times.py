@@ -162,14 +162,11 @@ def _sample_s(ideal: Sequence[SeenRun], between_s: np.ndarray) -> tuple[float, s
 
 
 def _usual_fetch_s(fetches: Sequence[Mapping[str, Any]]) -> float:
-    """Return the fetch of a sample, without the first fetch of each process.
-
-    Notes of older runs do not tell that one. It counts if there is no other.
-    """
+    """Return the fetch of a sample, without each process's first if notes tell that."""
     all_s, n_all, first_s, n_first = (
         math.fsum(one.get(name, 0) for one in fetches)
         for name in ("fetch_s", "samples", "first_fetch_s", "first_samples")
     )
-    if n_all == n_first:
+    if n_all == n_first:  # there is no other
         return all_s / n_all
     return (all_s - first_s) / (n_all - n_first)

@@ -181,10 +181,7 @@ def _names(frame: pd.DataFrame, name: str) -> Iterator[Named]:
 def _replaced_named(
     before: Frames, programs: frozenset[str], short: ShortNames, texts: _Texts
 ) -> Frames:
-    """Return the tables of a part that have names of more than jobs, without them.
-
-    The texts learn these names.
-    """
+    """Return tables without the names of more than jobs, which the texts learn."""
     named = _with_programs(before, programs)
     after = {name: _without_names(frame, short) for name, frame in named.items()}
     for name, frame in before.items():
@@ -214,10 +211,7 @@ def _without_quotes(reason: str, short: ShortNames) -> str:
 
 
 def _with_programs(frames: Frames, known: frozenset[str]) -> Frames:
-    """Return tables with programs in table ``logs`` instead of command lines.
-
-    So a program has the same short name as in table ``jobs``.
-    """
+    """Return tables with programs for commands in ``logs``: names as in ``jobs``."""
     if "logs" not in frames:
         return frames
     logs, of_jobs = frames["logs"], {}

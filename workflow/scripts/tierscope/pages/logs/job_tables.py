@@ -87,13 +87,9 @@ def _rows(frame: pd.DataFrame) -> list[dict]:
 
 
 def _largest_logs(times: pd.DataFrame, slowest: pd.Series) -> dict[tuple, float]:
-    """Return by class the time of the slowest process's largest log.
-
-    Nothing if the process is not known, if all its time is in one log, or if the job
-    has epochs, as each of them has a largest log.
-    """
+    """Return by class the time of the slowest process's largest log."""
     is_known = slowest["n_slowest"] == 1 and slowest["slowest_ranks"].isdigit()
-    if not is_known or has_epochs(times):
+    if not is_known or has_epochs(times):  # each epoch has a largest log
         return {}
     rows = times[times["rank"] == int(slowest["slowest_ranks"])]
     if not (rows["largest_s"] < (1 - 1e-9) * rows["least_s"]).any():
@@ -194,11 +190,7 @@ def estimates_table(estimates: pd.DataFrame) -> tuple[pd.DataFrame, int]:
 
 
 def _names_of_same(n_classes: pd.Series) -> dict[str, str]:
-    """Return the names of improvements, one for those that improve the same classes.
-
-    If a tier has one or two classes of metadata, or in all, its row has both names:
-    ``metadata server of gfs (gfs META)``. `n_classes` is by improvement.
-    """
+    """Return the names of improvements, one for those that improve the same classes."""
     names = {base: base for base in n_classes.index}
     of_tier = {base: found for base in names if (found := _OF_TIER.fullmatch(base))}
     for base, (what, tier) in {one: it.groups() for one, it in of_tier.items()}.items():
@@ -217,7 +209,7 @@ def _names_of_same(n_classes: pd.Series) -> dict[str, str]:
         if not is_server and n_classes.get(server) == n_classes[base]:
             del names[base]  # everything on it is metadata
         elif same:
-            names[base] += f" ({same[0]})"
+            names[base] += f" ({same[0]})"  # metadata server of gfs (gfs META)
             del names[same[0]]
     return names
 

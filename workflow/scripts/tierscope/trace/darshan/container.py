@@ -69,12 +69,9 @@ _MODULES = [
 
 
 class _Format(NamedTuple):
-    """Layout of a log: its header without byte order, its job and its modules.
+    """Layout of a log: its header without byte order, its job and its modules."""
 
-    The header is version, magic number, compression, flags of partial modules, table of
-    regions (offset and length of the names and each module) and module versions.
-    """
-
+    # Version, magic, compression, partial modules, regions (offset, length), versions.
     header: str
     job: np.dtype
     modules: list[str]
@@ -335,13 +332,9 @@ class Container:
 
 
 def _exe_and_mounts(text: bytes) -> tuple[bytes, dict[str, str]]:
-    """Return the command line, and the type of the file system by mount point.
-
-    A command line may have line breaks. Behind it, each mount is a line: a type, a tab
-    and an absolute path. Blanks in paths may be written as in /proc/mounts. Half lines
-    between mounts are omitted.
-    """
+    """Return the command line, and the type of the file system by mount point."""
     exe, *lines = text.rstrip(b"\n").split(b"\n")
+    # A command line may have line breaks. Each line behind it is a mount, or half one.
     first = len(lines)
     for at in reversed(range(len(lines))):
         if _MOUNT.fullmatch(lines[at]):

@@ -164,10 +164,7 @@ def _many_names(log: Container, blocks: Iterator[bytes]) -> Names:
 
 
 def _name_starts(block: bytes) -> tuple[np.ndarray, int]:
-    """Return the starts of whole pairs (8 bytes of id, path, zero), and their end.
-
-    Ids may contain zeros, so the pairs can only be found one after the other.
-    """
+    """Return the starts of whole pairs (8 bytes of id, path, zero), and their end."""
     zeros = np.flatnonzero(np.frombuffer(block, np.uint8) == 0)
     if not len(zeros):
         return zeros, 0
