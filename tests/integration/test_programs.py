@@ -752,7 +752,7 @@ def test_sweep_is_summed_up_before_its_figures_and_at_the_end(sweep):
     heads = [one.partition(":")[0] for one in text.removesuffix(ideal).splitlines()]
     assert heads[0] == "The program"
     assert [one for one in heads if one != "The program"] == ["monarch", "none"]
-    during, drawn, end = sweep.output.partition("Drawing the comparison of policies")
+    during, drawn, end = sweep.output.partition('Drawing "Policies compared"')
     assert drawn
     assert text in during
     assert text in end
