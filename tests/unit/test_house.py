@@ -13,9 +13,14 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from tierscope.core.validation import read_yaml
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "workflow" / "scripts" / "tierscope"
+SCHEMAS = ROOT / "workflow" / "schemas"
+# The one arrow that goes up: `core.validation` looks up dataclasses that schemas name,
+# once a schema is read. No rank reads one.
+KEYS_OF = {"core", "experiment", "storage"}
 MOST_MODULES = 15  # of one room, its sub-rooms apart
 _GROUND = {"core", "data"}
 _STORAGE = {*_GROUND, "policies", "storage"}
@@ -84,6 +89,26 @@ def test_imports_go_down_the_floors_only():
         and below not in FLOORS[room]
     ]
     assert against == []
+
+
+def named_by_schemas():
+    """Return the dataclasses of which schemas take the keys."""
+    parts, named = [read_yaml(path) for path in SCHEMAS.glob("*.yaml")], []
+    for part in parts:  # grows
+        if isinstance(part, dict):
+            named += part.get("keys_of", [])
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+    return named
+
+
+def test_schemas_name_dataclasses_of_few_rooms():
+    modules = [
+        one.rpartition(".")[0].removeprefix("tierscope.") for one in named_by_schemas()
+    ]
+    assert set(modules) <= MODULES.keys()
+    assert {name.partition(".")[0] for name in modules} == KEYS_OF
 
 
 def test_no_modules_import_each_other_in_a_circle():

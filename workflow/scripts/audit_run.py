@@ -81,7 +81,10 @@ def read_program_evidence(
 
 
 def loop_ends_of(run: Run, processes: pd.DataFrame) -> LoopEnds:
-    """Return where the loops of a program ended, which old runs do not tell."""
+    """Return where the loops of a program ended; old runs do not tell.
+
+    `processes` is table `program_processes`.
+    """
     ends = run.observed.get("loop_ends", ())
     return LoopEnds(
         {one["node"]: one["epochs"] for one in ends},

@@ -19,7 +19,19 @@ def predict_systems(
     model: str,
     devices: Mapping[str, Any] | None,
 ) -> pd.DataFrame:
-    """Return the predictions of the same points on each described system."""
+    """Return the predictions of the same points on each described system.
+
+    Parameters
+    ----------
+    descriptions : sequence of RunDescription
+        Settings of a scenario on each system (`Experiment.description`).
+    points : sequence of Point
+        The points.
+    model : str
+        Name of the model.
+    devices : mapping or None
+        Calibrated devices for each system; None keeps those of its file.
+    """
     parts = []
     for description in descriptions:
         if devices is not None:

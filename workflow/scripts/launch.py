@@ -143,7 +143,10 @@ def run_ranks(
 
 
 def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what an outer launcher calls its process."""
+    """Return an environment without what an outer launcher calls its process.
+
+    Our launcher numbers the ranks. The settings of MPI stay (``OMPI_MCA_...``).
+    """
     return {k: one for k, one in environ.items() if not _OF_OUTER_LAUNCHER.match(k)}
 
 

@@ -132,7 +132,13 @@ def _read(path: Path) -> None:
 
 
 def write_config(path: Path, name: str, tiers: dict[str, Path]) -> list[str]:
-    """Choose the size, write the configuration, and return what was chosen."""
+    """Choose the size, write the configuration, and return what was chosen.
+
+    Raises
+    ------
+    ConfigError
+        If the directories or the name cannot be used.
+    """
     system = read_system(SYSTEM, *(folder / "systems" for folder in RESOURCES))
     gfs, lfs = (tried(*tier, system.n_processes) for tier in tiers.items())
     size = choose_size(gfs, lfs, system.n_processes, memory_bytes())

@@ -10,6 +10,7 @@ from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment import start as module
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.launches import missing_launches
+from tierscope.experiment.planned import measurement
 from tierscope.experiment.snakemake_internals import SnakemakeJob
 from tierscope.experiment.start import Start, StartError
 
@@ -82,6 +83,14 @@ def test_reading_the_rules_writes_nothing_and_says_the_plan_of_real_storage(site
     site.start().check_configuration(is_job=False)
     assert files(site.results) == before
     assert any(line.startswith("Dataset small") for line in site.told)
+
+
+def test_tiers_that_are_emulated_are_not_looked_at(tmp_path, monkeypatch):
+    looked = []
+    monkeypatch.setattr(measurement, "file_system", looked.append)
+    site = Site(tmp_path, "scale-model")
+    site.start().check_configuration(is_job=False)
+    assert looked == site.told == site.warned == []
 
 
 def test_job_and_finished_sweep_say_no_plan(site):

@@ -29,7 +29,7 @@ from itertools import repeat
 from tierscope.benchmark.epoch import run_epoch
 from tierscope.benchmark.loaders.posix import PosixLoader
 from tierscope.core.description import LoaderSettings
-from tierscope.storage.clock import IDLE, News, Role, Turn, VirtualClock, to_ns
+from tierscope.storage.clock import Role, Turn, VirtualClock, to_ns
 
 rank, folder = int(sys.argv[1]), sys.argv[2]
 class Processes:
@@ -453,18 +453,18 @@ def test_copier_goes_on_beside_the_epoch_and_who_waits_for_it_goes_on_at_its_end
     code = """
         clock.plan(0, 1000, 1, 0, 0.0)
         clock.barrier()
-        clock.tell(News.COPYING, 0, 0)
+        clock.begin_copy(0, 0)
         def copy():
             with clock.act(0, Role.COPIER):
                 for number in range(10):
                     read("gfs", number, 1000)
             ended_ns = clock.take_turn(Role.COPIER, Turn.COPIED)
-            clock.tell(News.COPIES_ENDED, ended_ns)
-            clock.tell(News.COPYING, 0, IDLE)
+            clock.copies_ended(ended_ns)
+            clock.rest(0)
         thread = threading.Thread(target=copy)
         thread.start()
         clock.compute(to_ns(0.001))
-        clock.tell(News.AWAIT_COPIES)
+        clock.await_copies()
         thread.join()
         print(json.dumps([clock.now_ns(), clock.barrier(), calls[-1]]))
     """
@@ -479,12 +479,12 @@ def test_copier_does_not_run_ahead_of_a_process_on_its_way_to_the_barrier(launch
     code = """
         clock.reset()
         clock.plan(1, 1000, 2, 0, 0.0, Role.READER)
-        clock.tell(News.COPYING, 0, 0)
+        clock.begin_copy(0, 0)
         def copy():
             with clock.act(0, Role.COPIER):
                 read("gfs", 0, 1000)
             clock.take_turn(Role.COPIER, Turn.COPIED)
-            clock.tell(News.COPYING, 0, IDLE)
+            clock.rest(0)
         thread = threading.Thread(target=copy)
         thread.start()
         time.sleep(0.3)
@@ -494,7 +494,7 @@ def test_copier_does_not_run_ahead_of_a_process_on_its_way_to_the_barrier(launch
         clock.take_turn(Role.READER, Turn.STARTING)
         calls.clear()
         read("gfs", 1, 1000)
-        clock.tell(News.TOLD)
+        clock.told()
         library.tierscope_clock_take()
         thread.join()
         print(json.dumps(calls))
@@ -522,7 +522,7 @@ def test_files_of_a_peer_need_one_of_its_threads_and_both_links(launch):
         there_ns = clock.receive(2, {node})
         descriptor = os.memfd_create("file")
         os.write(descriptor, bytes(1000))
-        clock.tell(News.IN_MEMORY, descriptor)
+        clock.note_memory(descriptor)
         opened = os.open(f"/proc/self/fd/{{descriptor}}", os.O_RDONLY)
         os.pread(opened, 1000, 0)
         os.close(opened)

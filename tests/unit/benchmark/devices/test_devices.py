@@ -129,6 +129,20 @@ def test_probe_waits_for_all_and_only_some_take_part(real, emulated):
     assert len(waits) == 4
 
 
+@pytest.mark.parametrize(("agree", "n_asked"), [(True, 3), (False, 1)])
+def test_names_are_dropped_before_opens_until_machines_disagree(real, agree, n_asked):
+    asked = []
+    processes = SimpleNamespace(
+        leads_machine=False,
+        barrier=lambda *_: None,
+        all_agree=lambda drops: asked.append(drops) or agree,
+    )
+    for _ in range(3):
+        probe = SimpleNamespace(name="gfs_open", operation="open")
+        real.probe(Notes(run="timing"), probe, True, processes)
+    assert len(asked) == n_asked
+
+
 def test_failing_probe_of_real_tiers_is_named(real):
     def run(probe):
         raise FileNotFoundError(2, "No such file", "a")

@@ -93,7 +93,12 @@ def initial_statistics(network: str) -> list[np.ndarray]:
 def logits(
     weights: Tensors, features: tf.Tensor, network: str, statistics: Tensors = ()
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Return the output, and the statistics used: the batch's if none are given."""
+    """Return a network's output and the statistics of its normalisation.
+
+    `weights` has for each layer the matrix and the shift, and the scale for hidden
+    layers with batch normalisation. `statistics` are mean and variance of each hidden
+    layer; if empty, those of `features` (n_samples, n_features).
+    """
     weights, known, used = iter(weights), iter(statistics), []
     layer = features
     for _ in HIDDEN_WIDTHS:

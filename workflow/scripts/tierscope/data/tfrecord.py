@@ -169,7 +169,11 @@ def _remove_quietly(path: str) -> None:
 
 
 def present_files(folder: Path, file_size_bytes: int) -> set[str]:
-    """Return the names of the dataset files in a folder; remove unfinished ones."""
+    """Return the names of the dataset files in a folder, after checking their sizes.
+
+    Temporary and unfinished files are removed. A DatasetError names a file of another
+    size: it is not ours, because ours appear complete.
+    """
     present = set()
     _remove_unfinished(folder, file_size_bytes)
     with os.scandir(folder) as entries:
@@ -178,7 +182,7 @@ def present_files(folder: Path, file_size_bytes: int) -> set[str]:
                 _remove_quietly(entry.path)
             elif entry.name.endswith(".tfrecord"):
                 size = entry.stat().st_size
-                if size != file_size_bytes:  # not ours, as ours appear complete
+                if size != file_size_bytes:
                     raise DatasetError(
                         f"{entry.path}: got {size} bytes, expected {file_size_bytes}; "
                         "this file was not written by tierscope, remove it."

@@ -114,9 +114,14 @@ def check_n_osts(n_osts: int, system: System, simulated: bool) -> None:
         )
 
 
-def _refuse_in(cases: Mapping[str, Any], where: str, got: Any, expected: str) -> None:
-    """Refuse a value of the configuration in the first case that is true."""
-    for case, is_so in cases.items():
+def _refuse_in(
+    cases: Iterable[tuple[Any, str]], where: str, got: Any, expected: str
+) -> None:
+    """Refuse a value of the configuration in the first case that is true.
+
+    Cases are pairs of a condition and what follows `expected` if it holds.
+    """
+    for is_so, case in cases:
         if is_so:
             raise ConfigError(f"config: {where}: got {got}, expected {expected} {case}")
 
@@ -128,11 +133,11 @@ def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
     where, system = "studies.nodes.n_nodes", experiment.system
     base = Scenario(**experiment.settings["figures"]["scenario"])
     of_files = "in figures.scenario: Monarch needs a loader of files"
-    cases = {
-        "for simulated runs": experiment.simulated,
-        "with a program (loader.command)": experiment.runs_program,
-        f"with loader {base.loader} {of_files}": base.reads_database,
-    }
+    cases = (
+        (experiment.simulated, "for simulated runs"),
+        (experiment.runs_program, "with a program (loader.command)"),
+        (base.reads_database, f"with loader {base.loader} {of_files}"),
+    )
     _refuse_in(cases, where, n_nodes, "[]")
     for count in n_nodes:
         if system.n_processes % count:
@@ -233,29 +238,42 @@ def _check_runtime(experiment: Experiment) -> None:
     system, workers = experiment.system, experiment.loader.workers
     if experiment.runs_program or experiment.runtime == "builtin":
         return
-    cases = {
-        f"with points_per_launch all of system {system.name}: a Darshan log covers a "
-        "whole MPI job": system.points_per_launch == "all",
-        f"with loader pytorch and loader.workers {workers}: under MPI a site's Darshan "
-        "does not see the reads of workers": experiment.has_workers,
-        f"on the emulated tiers of {system.name}: a site's Darshan would not see their "
-        "clock": experiment.source == "emulated",
-    }
+    cases = (
+        (
+            system.points_per_launch == "all",
+            f"with points_per_launch all of system {system.name}: a Darshan log covers "
+            "a whole MPI job",
+        ),
+        (
+            experiment.has_workers,
+            f"with loader pytorch and loader.workers {workers}: under MPI a site's "
+            "Darshan does not see the reads of workers",
+        ),
+        (
+            experiment.source == "emulated",
+            f"on the emulated tiers of {system.name}: a site's Darshan would not see "
+            "their clock",
+        ),
+    )
     _refuse_in(cases, "darshan.runtime", repr(experiment.runtime), "auto or builtin")
 
 
 def _check_threads(experiment: Experiment) -> None:
     """Refuse read threads where one reads for a process."""
     threads, system = experiment.read_threads, experiment.system
-    databases = [one.loader for one in experiment.all_points if one.reads_database]
+    databases = (one.loader for one in experiment.all_points if one.reads_database)
     if threads == 1:
         return
-    cases = {
-        f"with loader {', '.join(databases[:1])}": databases,
-        "for simulated runs": experiment.simulated,
-        f"on the emulated tiers of system {system.name}: virtual time cannot follow "
-        "work between the loader's threads": experiment.source == "emulated",
-    }
+    database = next(databases, None)
+    cases = (
+        (database, f"with loader {database}"),
+        (experiment.simulated, "for simulated runs"),
+        (
+            experiment.source == "emulated",
+            f"on the emulated tiers of system {system.name}: virtual time cannot "
+            "follow work between the loader's threads",
+        ),
+    )
     _refuse_in(cases, "loader.read_threads", threads, "1")
 
 
@@ -433,11 +451,14 @@ def _check_peers(experiment: Experiment) -> None:
                 f"config: policies.adhoc.mount: got {mount!r}, expected an absolute "
                 "path, the same on all nodes"
             )
-        cases = {
-            f"with the emulated devices of system {system.name}: reads from the mount "
-            "would take real time, not emulated time": system.source == "emulated",
-            "for simulated runs": experiment.simulated,
-        }
+        cases = (
+            (
+                system.source == "emulated",
+                f"with the emulated devices of system {system.name}: reads from the "
+                "mount would take real time, not emulated time",
+            ),
+            (experiment.simulated, "for simulated runs"),
+        )
         _refuse_in(cases, "policies.adhoc.mount", repr(mount), "null")
     policy = experiment.settings["figures"]["scenario"]["policy"]
     if policy in of_kind(PEERS):
@@ -533,14 +554,21 @@ def _check_whatif(experiment: Experiment) -> None:
     if goal["of"] != "execution_time":
         return
     threads, workers = experiment.read_threads, experiment.loader.workers
-    cases = {
-        "with a program: its I/O time is a sum over workers": experiment.runs_program,
-        f"with loader.read_threads {threads}: I/O time is then thread-seconds": (
-            threads > 1
+    cases = (
+        (
+            experiment.runs_program,
+            "with a program: its I/O time is a sum over workers",
         ),
-        f"with loader pytorch and loader.workers {workers}: I/O time is then a sum "
-        "over workers": PYTORCH in experiment.loaders and workers > 1,
-    }
+        (
+            threads > 1,
+            f"with loader.read_threads {threads}: I/O time is then thread-seconds",
+        ),
+        (
+            PYTORCH in experiment.loaders and workers > 1,
+            f"with loader pytorch and loader.workers {workers}: I/O time is then a sum "
+            "over workers",
+        ),
+    )
     _refuse_in(cases, "whatif.goal.of", goal["of"], "io_time")
 
 

@@ -506,7 +506,12 @@ class Experiment:
 
 
 def fitted_rates(cache_rates_percent: Iterable[int]) -> list[int]:
-    """Return the rates to fit by default; of several, one is left for prediction."""
+    """Return the cache rates of a sweep to fit, if the configuration names none.
+
+    They are the lowest, the highest, and the one nearest to two thirds of the way
+    between. At least one rate remains for prediction if there are several: of three
+    rates the middle one, of two the one that uses a single tier.
+    """
     rates = sorted(set(cache_rates_percent))
     if len(rates) <= 1:
         return rates

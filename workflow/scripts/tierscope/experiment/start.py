@@ -22,7 +22,6 @@ from tierscope.experiment.planned.measurement import (
     check_ideal_memory,
     check_places,
     plan_lines,
-    read_room,
 )
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
@@ -231,9 +230,8 @@ class Start:
             except (TierError, ConfigError) as error:  # it may be run elsewhere
                 self.warn(str(error))
         with suppress(OSError, TierError):  # the start says why a tier cannot be used
-            room = read_room(self.experiment.system)
             cold = self.experiment.training.cold
-            for line in plan_lines(self.experiment, room, cold=cold):
+            for line in plan_lines(self.experiment, cold=cold):
                 self.tell(line)
 
     def _check_places(self) -> None:

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,7 +29,6 @@ _DESCRIPTION_BYTES = 1 << 20
 _REPORT_S = 3.0  # for the process that stopped the launch to report the reason
 _ANOTHER = -1  # an unknown failed rank
 _NOBODY, _NOT_YET = -1, -2
-IDLE = -1  # in place of the instant from which a copier goes on
 
 Batch = tuple[int, int]  # samples and bytes
 
@@ -99,16 +98,6 @@ MOST_COPIERS = 64
 MAX_VIRTUAL_PREFETCH = 250
 
 
-class News(StrEnum):
-    """What only virtual time must hear of, by name of the library's function."""
-
-    TOLD = "told"  # a policy knows of all reads so far
-    COPYING = "copy"  # a copier goes on from an instant, or is idle (`IDLE`)
-    AWAIT_COPIES = "await_copies"  # the consumer waits for copies to end
-    COPIES_ENDED = "copies_ended"  # at an instant, from which the consumer goes on
-    IN_MEMORY = "memory"  # reads of a descriptor take no time
-
-
 class RealClock:
     """The clock of this machine; it has what a clock of epochs must have, no more.
 
@@ -118,6 +107,7 @@ class RealClock:
         Waits for all processes.
     """
 
+    name = "real"  # time, for tables by it
     now_ns = staticmethod(time.perf_counter_ns)
     now_s = staticmethod(time.perf_counter)
 
@@ -158,12 +148,30 @@ class RealClock:
         """Return the instant: the file has arrived."""
         return self.now_ns()
 
-    def tell(self, news: News, *values: int) -> None:
-        """Do nothing: real time goes on by itself."""
+    def told(self) -> None:
+        """Do nothing: no read waits for a policy's answer to another."""
 
-    def check(self) -> int:
-        """Return 0: barriers detect failures, and progress is not visible."""
+    def begin_copy(self, copier: int, at_ns: int) -> None:
+        """Do nothing: the copier continues in real time."""
+
+    def rest(self, copier: int) -> None:
+        """Do nothing: an idle copier holds nothing back."""
+
+    def await_copies(self) -> None:
+        """Do nothing: the waiting thread is notified otherwise."""
+
+    def copies_ended(self, at_ns: int) -> None:
+        """Do nothing: the consumer continues when it is notified."""
+
+    def note_memory(self, descriptor: int) -> None:
+        """Do nothing: reads of memory take the time that they take."""
+
+    def events(self) -> int:
+        """Return 0: progress is not visible."""
         return 0
+
+    def check(self) -> None:
+        """Do nothing: barriers detect failures of other processes."""
 
     def stop(self, reason: BaseException) -> None:
         """Do nothing: processes that wait for this one notice its end."""
@@ -179,6 +187,8 @@ class VirtualClock:
 
     Raises a TierError if the library is not loaded or has no state for this process.
     """
+
+    name = "virtual"
 
     def __init__(self, processes: Ranks):
         self._processes = processes
@@ -312,10 +322,30 @@ class VirtualClock:
         """
         return self._instant(self._library.tierscope_clock_turn(role, turn))
 
-    def tell(self, news: News, *values: int) -> None:
-        """Tell the library; a ValueError says that it cannot have been so."""
-        if getattr(self._library, f"tierscope_clock_{news}")(*values):
-            raise ValueError(f"virtual time: got {news} {values}.")
+    def told(self) -> None:
+        """Record that the policy knows of all reads so far."""
+        self._library.tierscope_clock_told()
+
+    def begin_copy(self, copier: int, at_ns: int) -> None:
+        """Let a copier of this process continue from an instant."""
+        if self._library.tierscope_clock_copy(copier, at_ns):
+            raise ValueError(f"virtual time: got copier {copier}.")
+
+    def rest(self, copier: int) -> None:
+        """Make a copier or worker of this process idle."""
+        self._library.tierscope_clock_copy(copier, _NOBODY)
+
+    def await_copies(self) -> None:
+        """Let the consumer wait until copies have ended."""
+        self._library.tierscope_clock_await_copies()
+
+    def copies_ended(self, at_ns: int) -> None:
+        """Let the consumer continue from an instant."""
+        self._library.tierscope_clock_copies_ended(at_ns)
+
+    def note_memory(self, descriptor: int) -> None:
+        """Mark a descriptor as memory; its reads take no time."""
+        self._library.tierscope_clock_memory(descriptor)
 
     def set_network(self, n_threads: int, way_s: float, transfer_s: float) -> None:
         """Describe the network between nodes (one process, between epochs).
@@ -372,10 +402,14 @@ class VirtualClock:
         if waits and self._library.tierscope_clock_await_token(giver, turn):
             self.check()
 
-    def check(self) -> int:
-        """Return a number that grows with any progress, unless the launch was stopped.
+    def events(self) -> int:
+        """Return a number that grows with any progress."""
+        return self._library.tierscope_clock_events()
 
-        Then the main thread raises the reason, after a signal handler has run. A
+    def check(self) -> None:
+        """Raise an error if the launch was stopped.
+
+        The main thread raises the reason, after a signal handler has run. A
         RankGoneError says that this process has found another one dead, an
         OtherRankFailed that another has stopped the launch, with its message if known.
         """
@@ -390,7 +424,6 @@ class VirtualClock:
                 self._processes.raise_if_failed()
                 time.sleep(_SIGNALS_S)
             raise OtherRankFailed(_ANOTHER)
-        return self._library.tierscope_clock_events()
 
     def counts(self, n_devices: int) -> list[dict[str, int]]:
         """Return opens, closes, requests and bytes of each device since the reset."""
@@ -424,7 +457,7 @@ class VirtualClock:
             if gone := self._processes.dead_ranks():
                 self.stop(self._processes.gone_error(gone))
                 return
-            now_s, seen = time.monotonic(), self._library.tierscope_clock_events()
+            now_s, seen = time.monotonic(), self.events()
             actors = self.describe_actors() if seen == n_events else ""
             if seen != n_events or not is_in_epoch(actors):
                 n_events, changed_s = seen, now_s

@@ -10,11 +10,14 @@ from tierscope.trace.background import SUMS
 
 
 def as_file_records(peer_reads: pd.DataFrame) -> pd.DataFrame:
-    """Return reads from peers as rows of `file_records`, of tier `net`."""
+    """Return reads from peers as rows of `file_records`, of tier `net`.
+
+    A request counts as one open and one read. Its time, from the request to the last
+    byte, is read time; it includes the time of the owner's LFS.
+    """
     records = peer_reads.rename(
         columns={"bytes": "bytes_read", "time_s": "read_time_s"}
     )
-    # The time is from the request to the last byte, with that of the owner's LFS.
     records = records.assign(tier="net", opens=1, reads=1, meta_time_s=0.0)
     return check_table(records[list(TABLES["file_records"])], "file_records")
 

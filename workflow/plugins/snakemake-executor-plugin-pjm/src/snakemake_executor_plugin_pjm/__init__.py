@@ -202,8 +202,11 @@ class Executor(RemoteExecutor):
         return command
 
     def get_job_args(self, job: JobExecutorInterface) -> str:
-        """Leave the files to wait for to `_job_command`."""
-        # Snakemake would also wait for a temporary folder, which it removes at its end.
+        """Leave the files to wait for to `_job_command`.
+
+        Snakemake would also wait for its temporary folder, which disappears when this
+        Snakemake ends and holds nothing that the job needs.
+        """
         return super(RemoteExecutor, self).get_job_args(job)
 
     def additional_general_args(self) -> str:

@@ -20,12 +20,16 @@ _NOISE = re.compile(
 
 
 def own_words(lines: Iterable[str]) -> list[str]:
-    """Return the lines of a log about the cause of a failure."""
+    """Return the lines of a log about the cause of a failure.
+
+    These are the lines after the last line of progress; from a Python traceback only
+    the exception, and none if tierscope says the cause, unless that is a program of the
+    user. If there are many and some begin with ``tierscope: ``, only those.
+    """
     lines = [line.rstrip() for line in lines if line.strip() and not _NOISE.match(line)]
     steps = [i for i, line in enumerate(lines) if PROGRESS.match(line)]
     lines = _once(lines[steps[-1] + 1 :] if steps else lines)
     said = [line for line in lines if line.startswith(OWN_WORDS)]
-    # Our words replace a Python exception, unless it is of a program of the user.
     is_users = any(_PROGRAM_ENDED in line for line in said)
     lines = _without_tracebacks(lines, keep_exceptions=not said or is_users)
     return (said if said and len(lines) > _N_LINES else lines)[-_N_LINES:]

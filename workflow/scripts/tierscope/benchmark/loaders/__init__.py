@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from tierscope.benchmark.loaders.loader import Loader
 from tierscope.core.description import LoaderSettings
-from tierscope.storage.clock import Clock, RealClock, VirtualClock
+from tierscope.storage.clock import Clock
 from tierscope.storage.pytorch import use_pytorch
 
 
@@ -54,7 +54,7 @@ def _pytorch() -> type[Loader]:
 # seconds. By import statements, so that its digest of modules covers all loaders.
 FILE_LOADERS = {"tensorflow": _tensorflow, "posix": _posix, "pytorch": _pytorch}
 _VIRTUAL = FILE_LOADERS | {"tensorflow": _lean_tensorflow, "pytorch": _workers}
-_LOADERS = {RealClock: FILE_LOADERS, VirtualClock: _VIRTUAL}
+_LOADERS = {"real": FILE_LOADERS, "virtual": _VIRTUAL}
 
 
 def make_loader(name: str, *, batch_size: int, clock: Clock, **settings: int) -> Loader:
@@ -64,7 +64,7 @@ def make_loader(name: str, *, batch_size: int, clock: Clock, **settings: int) ->
     the same time, virtual time has one.
     """
     with _without_garbage_collection():
-        chosen = _LOADERS[type(clock)][name]()
+        chosen = _LOADERS[clock.name][name]()
     return chosen(batch_size, LoaderSettings(**settings), clock)
 
 

@@ -40,7 +40,7 @@ class ReaderGroup:
         self._buffer = np.zeros(0, np.uint8)
         self.others: _Messages | _Tokens | None = None  # of a reader
         if self.is_reader:
-            tell = _TELLING[type(clock)]
+            tell = _TELLING[clock.name]
             self.others = tell(clock, processes, self._readers, n_places)
 
     @property
@@ -181,7 +181,7 @@ class _Tokens:
         self._places.free()
 
 
-_TELLING = {RealClock: _Messages, VirtualClock: _Tokens}
+_TELLING = {"real": _Messages, "virtual": _Tokens}
 
 
 class _SharedMemory:

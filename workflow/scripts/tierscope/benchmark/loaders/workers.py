@@ -13,7 +13,7 @@ from contextlib import suppress
 from tierscope.benchmark.loaders.loader import Feed
 from tierscope.benchmark.loaders.posix import DEFAULT_BUFFER_BYTES, file_sizes
 from tierscope.core.description import LoaderSettings
-from tierscope.storage.clock import IDLE, Clock, News, Role
+from tierscope.storage.clock import Clock, Role
 
 
 class WorkerLoader:
@@ -87,7 +87,7 @@ class WorkerLoader:
                 return
             with suppress(InvalidStateError):  # another worker has failed
                 results[number].set_result(result)
-        self._clock.tell(News.COPYING, worker, IDLE)
+        self._clock.rest(worker)
 
     @staticmethod
     def _fail(results: Sequence[Future], error: BaseException) -> None:

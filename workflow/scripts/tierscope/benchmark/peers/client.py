@@ -14,7 +14,7 @@ from tierscope.benchmark.peers.server import ANSWER, MESSAGE_BYTES, REQUEST
 from tierscope.benchmark.placement.messages import TIMEOUT_S, receive
 from tierscope.data.tfrecord import write_all
 from tierscope.policies import AdHoc, Place
-from tierscope.storage.clock import Clock, News
+from tierscope.storage.clock import Clock
 
 UNKNOWN_OWNER = -1
 Content = bytes | bytearray | memoryview
@@ -73,17 +73,17 @@ class PeerClient:
         than threads. Raises a PeerError if the owner does not answer, or cannot read
         the file.
         """
-        node, check = self.owner(file_id), self._clock.check
+        node, events = self.owner(file_id), self._clock.events
         start_ns = self._clock.ask_owner(node)
         try:
             connection = self._connection(node)
             connection.sendall(REQUEST.pack(epoch, file_id, self._rank))
-            head = receive(connection, ANSWER.size, check)
+            head = receive(connection, ANSWER.size, events)
             if head is None:
                 raise EOFError("it closed the connection")
             is_there, n_bytes, read_time_s, meta_time_s = ANSWER.unpack(head)
             self._check_size(is_there, n_bytes)
-            content = receive(connection, n_bytes, check)
+            content = receive(connection, n_bytes, events)
             if content is None:
                 raise EOFError("it closed the connection")
         except (OSError, EOFError) as error:
@@ -205,7 +205,7 @@ class PeerFeed:
         with self._lock:
             self._in_memory[index] = descriptor
         write_all(descriptor, content)
-        self._clock.tell(News.IN_MEMORY, descriptor)
+        self._clock.note_memory(descriptor)
         return f"/proc/self/fd/{descriptor}"
 
     def finished(self, index: int, content: Callable[[], bytes]) -> None:

@@ -14,7 +14,7 @@ from tierscope.benchmark.placement.messages import (
     receive,
 )
 from tierscope.policies.node import Place
-from tierscope.storage.clock import Clock, News, Role, Turn
+from tierscope.storage.clock import Clock, Role, Turn
 
 
 class PlacementClient:
@@ -52,7 +52,7 @@ class PlacementClient:
         self._send(Kind.END, epoch, file_id, now_ns, place)
         if self._answer():
             self._send(Kind.HAND_OVER, epoch, file_id, now_ns, place, content())
-        self._clock.tell(News.TOLD)
+        self._clock.told()
 
     def _send(
         self,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 
 from tierscope.benchmark.placement.messages import TIMEOUT_S
-from tierscope.storage.clock import IDLE, Clock, ClockStoppedError, News, Role, Turn
+from tierscope.storage.clock import Clock, ClockStoppedError, Role, Turn
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class CopyThreads:
     def rest(self, copier: int) -> None:
         """Let an idle copier stop holding back virtual time."""
         if any(copier == idle for _, idle in self._idle):
-            self._clock.tell(News.COPYING, copier, IDLE)
+            self._clock.rest(copier)
 
     def stop(self, timeout_s: float) -> None:
         """End the threads; drop copies that have not begun."""
@@ -88,7 +88,7 @@ class CopyThreads:
 
     def _begin(self, copier: int, order: CopyOrder, now_ns: int) -> None:
         """Let a copier begin a copy at an instant."""
-        self._clock.tell(News.COPYING, copier, now_ns)
+        self._clock.begin_copy(copier, now_ns)
         self._orders[copier].put(order)
 
     def _work(self, copier: int) -> None:

@@ -40,7 +40,7 @@ def receive(
         Number of bytes.
     events : callable
         Returns a number that grows while the other side waits for its turn; during that
-        time no timeout applies (`tierscope.storage.clock.VirtualClock.check`).
+        time no timeout applies (`tierscope.storage.clock.VirtualClock.events`).
 
     Raises
     ------

@@ -28,7 +28,7 @@ from tierscope.benchmark.placement.messages import (
 from tierscope.policies.copy_limits import HELD_BYTES
 from tierscope.policies.decisions import Decisions
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
-from tierscope.storage.clock import Clock, News, Role, Turn
+from tierscope.storage.clock import Clock, Role, Turn
 
 _POLL_S = 0.001
 _MESSAGES = 3  # per kind of failure; further failures are only counted
@@ -134,7 +134,8 @@ class PlacementServer(NodeServer):
         while not drained.wait(_POLL_S):
             self.check()
             meanwhile()
-            n_now = self.decisions.n_rows, self._clock.check()
+            self._clock.check()
+            n_now = self.decisions.n_rows, self._clock.events()
             if n_now != n_before:
                 n_before, deadline = n_now, time.monotonic() + self._timeout_s
             if time.monotonic() > deadline:
@@ -349,13 +350,13 @@ class PlacementServer(NodeServer):
         """Hold new copies back and wait for those under way."""
         self._drained = drained
         if self._n_copying:
-            self._clock.tell(News.AWAIT_COPIES)
+            self._clock.await_copies()
         self._note_drained()
 
     def _note_drained(self) -> None:
         """End the wait of `drain` if no copy is under way."""
         if self._drained is not None and not self._n_copying:
-            self._clock.tell(News.COPIES_ENDED, self.decisions.now_ns)
+            self._clock.copies_ended(self.decisions.now_ns)
             self._drained.set()
 
     def _end_drain(self, epoch: int) -> None:

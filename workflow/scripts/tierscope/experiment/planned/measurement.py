@@ -129,26 +129,29 @@ def check_ideal_memory(
     check_memory(root, n_bytes * n_copies * is_empty)
 
 
-def plan_lines(experiment: Experiment, room: Room, *, cold: bool) -> list[str]:
+def plan_lines(
+    experiment: Experiment, room: Room | None = None, *, cold: bool
+) -> list[str]:
     """Return what to know of a planned measurement: a line for each rule.
 
     Parameters
     ----------
     experiment : Experiment
         A checked experiment.
-    room : Room
-        What its system has room for.
+    room : Room, optional
+        What its system has room for, by default `read_room`.
     cold : bool
         Whether files leave the page cache before each epoch.
 
     Returns
     -------
     list of str
-        Empty if no real storage is measured.
+        Empty if no real storage is measured: then no tier is looked at.
     """
     if experiment.source != "measured":
         return []
     system, lines = experiment.system, []
+    room = room or read_room(system)
     in_memory = [t for t in (room.gfs, room.lfs) if t is not None and t.is_memory]
     for dataset in experiment.datasets.values():
         if experiment.runs_program:

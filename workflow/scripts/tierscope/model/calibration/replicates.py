@@ -132,10 +132,24 @@ def kind_of_replicates(labels: pd.DataFrame) -> str:
 def pure_error(
     labels: pd.DataFrame, terms: np.ndarray, floor: Sequence[float], kind: str
 ) -> list[Block]:
-    """Return the pure error of each cache rate; members are numbers of observations."""
+    """Return the pure error of each cache rate; members are numbers of observations.
+
+    That of probes is `error_of_probes`.
+
+    Parameters
+    ----------
+    labels : DataFrame
+        ``observation``, ``rate_percent``, ``repetition`` and ``epoch`` of each term.
+    terms : ndarray of float, shape (n_terms,)
+        The terms.
+    floor : sequence of float
+        The least standard deviation of one replicate of each observation.
+    kind : str
+        `kind_of_replicates`.
+    """
     blocks = []
     unit = "epoch" if kind == EPOCHS else "repetition"
-    floor = np.asarray(floor)  # least deviation of one replicate
+    floor = np.asarray(floor)
     frame = labels.assign(term=terms)
     points = frame[frame["rate_percent"] != PROBE]
     for _, part in points.groupby("rate_percent"):
@@ -155,8 +169,20 @@ def pure_error(
 
 
 def error_of_probes(members: np.ndarray, own: np.ndarray, noise: float) -> list[Block]:
-    """Return the pure error of probes, a block each; `own` are weights of terms."""
-    # The weight gives a term the deviation `noise`; repeats say how well it is known.
+    """Return the pure error of probes: each has a block.
+
+    The weight of a probe's term gives it the deviation `noise`, whatever its repeats
+    do. How well that is known depends on which part of it comes from the repeats.
+
+    Parameters
+    ----------
+    members : ndarray of int, shape (n_probes,)
+        Numbers of their observations.
+    own : ndarray of float, shape (n_probes,)
+        Weights of their terms.
+    noise : float
+        Standard deviation of a weighted term.
+    """
     covariance = np.array([[noise**2]])
     degrees = _OF_REPEATS / np.maximum((1 - own**2) ** 2, 1e-9)
     return [
