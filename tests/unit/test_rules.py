@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from snakemake.linting.snakefiles import SnakefileLinter
 from tierscope.core.columns import TABLES
-from tierscope.figures.declared import declared_figures
+from tierscope.core.output.declared import declared_figures
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 PACKAGE = WORKFLOW / "scripts" / "tierscope"

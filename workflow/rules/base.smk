@@ -44,7 +44,7 @@ from tierscope.experiment.snakemake_internals import (
     try_to,
 )
 from tierscope.experiment.start import StartError
-from tierscope.figures.declared import Declared, declared_figures
+from tierscope.core.output.declared import Declared, declared_figures
 from tierscope.logs.settings import is_of_logs
 
 # Snakemake asks for this type when it puts a table into its report.

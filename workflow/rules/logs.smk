@@ -9,7 +9,7 @@ change.
 import time
 
 from tierscope.core.columns import logs as columns_of_logs
-from tierscope.experiment.planned.drawn import PlainFigures
+from tierscope.core.output.declared import PlainFigures
 from tierscope.experiment.start import start_logs
 from tierscope.logs.chunks.plan import ChunkPlan
 from tierscope.logs.settings import CHUNKS, LISTING, READ_LOGS, read_settings

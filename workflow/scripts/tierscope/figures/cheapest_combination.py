@@ -11,6 +11,7 @@ from tierscope.analysis.breakdown import io_time_spread
 from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import break_down_improved
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import RULE_NOTE, Origin, utilisation_note
 from tierscope.core.words import (
     goal_notes,
@@ -38,7 +39,6 @@ from tierscope.figures.before_after import (
     set_axes,
     set_utilisation_axes,
 )
-from tierscope.figures.declared import Declared
 from tierscope.figures.given import Given
 from tierscope.figures.style import (
     class_handles,

@@ -10,11 +10,11 @@ from tierscope.analysis.breakdown import (
     epoch_times,
 )
 from tierscope.core.columns import SCENARIO
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     scenario_titles,
 )
-from tierscope.figures.declared import Declared
 from tierscope.figures.given import Given
 from tierscope.figures.style import (
     draw_legend,

@@ -22,6 +22,7 @@ from tierscope.analysis.whatif import (
 )
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import (
     METHOD_WORDS,
     Origin,
@@ -37,7 +38,6 @@ from tierscope.core.words import (
 )
 from tierscope.figures.before_after import draw_if_advised
 from tierscope.figures.cheapest_combination import ONLY_THE_MEAN
-from tierscope.figures.declared import Declared
 from tierscope.figures.given import Given
 from tierscope.figures.style import (
     named_in_sweep,

@@ -24,10 +24,10 @@ from tierscope.analysis.intervals import (
     paired_difference,
 )
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.scenario import PROGRAM_LOADER
 from tierscope.core.words import scenario_titles, seconds_words, size_words
-from tierscope.figures.declared import Declared
 from tierscope.figures.given import Given
 from tierscope.figures.style import (
     class_handles,

@@ -5,15 +5,16 @@ not need. So its constant `FIGURE` is read from its text, and holds literals onl
 """
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tierscope.core.io_class import IOClass
 
 _NAME = "FIGURE"
 _PAIR = "{pair}"
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +101,42 @@ class Declared:
             self.file.format(pair=name): self.title.format(pair=words)
             for name, words in labels.items()
         }
+
+
+class PlainFigures:
+    """Figures that are drawn from the same, whatever they declare besides tables.
+
+    Parameters
+    ----------
+    table : callable of str
+        Returns the file of a table, or the function that names it.
+    inputs, settings : mapping
+        Further inputs and parameters of each.
+    """
+
+    def __init__(
+        self,
+        table: Callable[[str], Any],
+        settings: Mapping[str, Any],
+        inputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._table, self._settings, self._inputs = table, settings, inputs or {}
+
+    def inputs(self, one: Declared) -> dict[str, Any]:
+        """Return the inputs of a figure, by their names."""
+        return {name: self._table(name) for name in one.tables} | dict(self._inputs)
+
+    def settings(self, one: Declared) -> dict[str, Any]:
+        """Return the parameters of a figure, by their names."""
+        return dict(self._settings)
+
+    def titles(self, one: Declared) -> dict[str, str]:
+        """Return the titles of a figure's files."""
+        return one.titles({})
+
+    def caption(self, one: Declared) -> str:
+        """Return the name of a figure's caption."""
+        return one.name
 
 
 def declared_figures(of: str, folder: Path = _PACKAGE / "figures") -> list[Declared]:

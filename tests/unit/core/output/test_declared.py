@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from tierscope.figures.declared import declared_figures
+from tierscope.core.output.declared import Declared, PlainFigures, declared_figures
 
 MODULE = """
 import no_such_module
@@ -64,3 +64,13 @@ def test_only_literals_are_declared(declare):
     one.path.write_text(one.path.read_text().replace("'fig9'", "str(9)"))
     with pytest.raises(ValueError, match="malformed"):
         declared_figures("tests", one.path.parent)
+
+
+def test_plain_figures_have_the_tables_they_declare():
+    one = Declared(file="fleet", title="All jobs", tables=("fleet", "logs"))
+    figures = PlainFigures("{}.parquet".format, {"provenance": "logs"}, {"fit": ["a"]})
+    tables = {"fleet": "fleet.parquet", "logs": "logs.parquet"}
+    assert figures.inputs(one) == tables | {"fit": ["a"]}
+    assert figures.settings(one) == {"provenance": "logs"}
+    assert figures.titles(one) == {"fleet": "All jobs"}
+    assert PlainFigures(str, {}).inputs(one) == {"fleet": "fleet", "logs": "logs"}
