@@ -11,7 +11,8 @@ if __name__ == "__main__":
     module, given = import_module(snakemake.params.module), Given(snakemake)
     output = snakemake.output
     save_figure(module.draw(given), [output[kind] for kind in ("svg", "png", "pdf")])
-    if "text" in output.keys():  # noqa: SIM118 (Snakemake's names)
+    if hasattr(module, "describe"):
         text = module.describe(given)
-        write_text(output.text, text)
+        if "text" in output.keys():  # noqa: SIM118 (Snakemake's names)
+            write_text(output.text, text)
         print(text)

@@ -71,9 +71,22 @@ def draw(given: Given) -> Figure:
     return draw_if_advised(_draw, given)
 
 
+def describe(given: Given) -> str:
+    """Say the goal, and the cheapest combination or that there is none."""
+    goal, cheapest = _found(given)
+    found = (
+        "no combination meets the goal" if cheapest is None else cheapest.to_string()
+    )
+    return f"{goal.to_string()}\n{found}"
+
+
+def _found(given: Given) -> tuple[pd.Series, pd.Series | None]:
+    goal = given.shown("goals").iloc[0]
+    return goal, cheapest_combination(given.table("combinations"), goal)
+
+
 def _draw(given: Given) -> Figure:
-    goal, spread = given.shown("goals").iloc[0], given.table("spread")
-    cheapest = cheapest_combination(given.table("combinations"), goal)
+    (goal, cheapest), spread = _found(given), given.table("spread")
     if is_utilisation(goal):
         estimates = given.table("estimates", "estimates_cheapest")
         words = given.words | {"model": given.settings.searching_model}
