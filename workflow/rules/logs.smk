@@ -7,6 +7,7 @@ change.
 """
 
 import time
+from functools import partial
 
 from tierscope.core.columns import logs as columns_of_logs
 from tierscope.core.output.declared import PlainFigures
@@ -18,7 +19,13 @@ with one_line():
     config.update(OPENING.as_schema_says(config, "logs"))
     ANALYSIS = read_settings(config, OPENING.defaults())
     RESULTS = OPENING.begin(config["experiment"], "measured")
-CHUNK = ChunkPlan(RESULTS, lambda: checkpoints.list_logs.get(), cores_here)
+EXECUTOR = partial(try_to, SNAKEMAKE.executor, logger.warning, "local")
+CHUNK = ChunkPlan(
+    RESULTS,
+    lambda: checkpoints.list_logs.get(),
+    # The cores that jobs share, none if they run on other machines.
+    lambda: workflow.cores if EXECUTOR() == "local" else None,
+)
 PROVENANCE = ANALYSIS.provenance(config["experiment"])
 DECLARED = declared_figures("logs")
 FIGURES = PlainFigures(CHUNK.gathered, {"provenance": PROVENANCE})

@@ -50,7 +50,6 @@ def test_a_figure_of_pairs_has_files_and_titles_of_each(declare):
         "fig9_b": "Figure 9: what GFS-META and LFS-META bring",
     }
     assert one.log == "plot_both/{pair}"
-    assert one.message == 'Drawing "Figure 9: what {wildcards.pair} bring".'
 
 
 def test_figures_come_in_order_of_their_files_and_by_subject(declare):

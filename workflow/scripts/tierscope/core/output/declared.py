@@ -40,7 +40,8 @@ class Declared:
     target : str, optional
         A short name by which users ask for it.
     has_text : bool, optional
-        Whether its module also says it in words, by a function `describe`.
+        Whether a file has what its module says in words, by a function `describe`;
+        otherwise its log only.
     source : str, optional
         Source of its numbers; by default that of the experiment.
     of : str, optional
@@ -80,11 +81,6 @@ class Declared:
     def log(self) -> str:
         """Path of its log, without the suffix."""
         return f"{self.rule}/{_PAIR}" if _PAIR in self.file else self.rule
-
-    @property
-    def message(self) -> str:
-        """What Snakemake says when it begins."""
-        return f'Drawing "{self.title}".'.replace(_PAIR, "{wildcards.pair}")
 
     def titles(self, pairs: Mapping[str, Sequence[str]]) -> dict[str, str]:
         """Return the title of each of its files, by the file's name.
