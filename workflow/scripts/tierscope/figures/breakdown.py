@@ -25,7 +25,7 @@ from tierscope.core.words import (
     in_seconds,
     scenario_titles,
 )
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     EDGE,
     MODEL_HATCH,

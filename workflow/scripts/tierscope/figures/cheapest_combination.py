@@ -24,7 +24,6 @@ from tierscope.core.words import (
 from tierscope.figures.before_after import (
     BEST_AFTER,
     BEST_BEFORE,
-    GOAL_LINE,
     LEAST_RATE,
     PANEL_OF_TWO,
     best_words,
@@ -39,8 +38,9 @@ from tierscope.figures.before_after import (
     set_axes,
     set_utilisation_axes,
 )
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
+    GOAL_LINE,
     class_handles,
     draw_legend,
     has_one_rate,

@@ -15,7 +15,7 @@ from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     scenario_titles,
 )
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     draw_legend,
     draw_mean,

@@ -33,7 +33,7 @@ from tierscope.figures.before_after import (
     set_utilisation_axes,
     write_advice,
 )
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     class_handles,
     draw_legend,

@@ -24,7 +24,7 @@ from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.studies import AS_WRITTEN
 from tierscope.core.words import scenario_titles
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     class_handles,
     distances,

@@ -38,7 +38,7 @@ from tierscope.core.words import (
 )
 from tierscope.figures.before_after import draw_if_advised
 from tierscope.figures.cheapest_combination import ONLY_THE_MEAN
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     named_in_sweep,
     shades,

@@ -16,7 +16,7 @@ from tierscope.core.lmdb_loaders import LOADERS as DATABASES
 from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     class_handles,
     draw_legend,

@@ -16,7 +16,7 @@ from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.comparing.policies import failure_notes, terminal_lines
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import distances, new_figure, styled, titled
 
 FIGURE = Declared(

@@ -28,7 +28,7 @@ from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.scenario import PROGRAM_LOADER
 from tierscope.core.words import scenario_titles, seconds_words, size_words
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     class_handles,
     draw_legend,

@@ -33,10 +33,10 @@ from tierscope.core.io_class import IOClass
 from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.words import in_seconds, scenario_titles
-from tierscope.figures.before_after import GOAL_LINE
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     ERROR_BARS,
+    GOAL_LINE,
     MODEL_HATCH,
     TOGETHER_COLOUR,
     bar_width,
