@@ -25,9 +25,7 @@ FIGURES = PlainFigures(
 
 
 pathvars:
-    experiment=RESULTS,
-    tables=f"{RESULTS}/{MAIN_SWEEP}",
-    logs=f"{RESULTS}/logs",
+    **OPENING.pathvars,
 
 
 include: "unknown.smk"

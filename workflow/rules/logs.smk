@@ -32,9 +32,7 @@ FIGURES = PlainFigures(CHUNK.gathered, {"provenance": PROVENANCE})
 
 
 pathvars:
-    experiment=RESULTS,
-    tables=f"{RESULTS}/{MAIN_SWEEP}",
-    logs=f"{RESULTS}/logs",
+    **OPENING.pathvars,
 
 
 include: "draw.smk"
