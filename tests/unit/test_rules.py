@@ -11,6 +11,9 @@ import pytest
 from snakemake.linting.snakefiles import SnakefileLinter
 from tierscope.core.columns import TABLES
 from tierscope.core.output.declared import declared_figures
+from tierscope.experiment.launches import MARKER
+from tierscope.experiment.planned.runs import FOLDER
+from tierscope.logs.settings import CHUNKS, LISTING
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 PACKAGE = WORKFLOW / "scripts" / "tierscope"
@@ -54,6 +57,24 @@ def test_each_rule_depends_on_its_script_and_what_this_imports():
             if f'OPENING.library("{script}")' not in text:
                 without.add(name)
     assert without == WITHOUT_LIBRARY
+
+
+@pytest.mark.parametrize(
+    ("file", "path"),
+    [
+        ("benchmark", f"<experiment>/{MARKER}"),
+        ("audit", f"<experiment>/{FOLDER}"),
+        ("logs", f"<experiment>/{LISTING}/chunks.json"),
+        ("logs", f"<experiment>/{LISTING}/{{chunk}}.list"),
+        ("logs", f"<experiment>/{CHUNKS}/{{chunk}}"),
+        ("estimate", "<tables>/estimates_model.parquet"),
+        ("estimate", "<tables>/class_stalls.parquet"),
+        ("model", "<experiment>/model/{calibration}/devices.yaml"),
+    ],
+)
+def test_rules_say_where_their_files_lie(file, path):
+    """As the package says, where it knows the path as well."""
+    assert f'"{path}"' in (WORKFLOW / "rules" / f"{file}.smk").read_text()
 
 
 def test_measurements_depend_on_no_code():

@@ -19,7 +19,10 @@ if EXPERIMENT.launches_several:
                 tables=RUNS.of_launches(RUNS.tables_of_kind(scenario, runs)),
                 library=OPENING.library("audit_run"),
             output:
-                **RUNS.audited(runs),
+                **{name: of_runs(runs, f"{name}.parquet") for name in RUNS.sums},
+                file_records=of_runs(runs, "file_records.parquet"),
+                io_time=RUNS.if_measured(of_runs(runs, "io_time.parquet")),
+                audit=of_runs(runs, "audit.json"),
             log:
                 f"<logs>/audit_run/{number}-{scenario.name}.log",
             # The longest begins first, as most jobs wait for the last one.
@@ -35,6 +38,7 @@ if EXPERIMENT.launches_several:
                 "../scripts/audit_run.py"
 
 else:
+    runs = ["<experiment>/runs/{scenario}/cache-{cache_rate}/rep-{repetition}"]
 
     rule audit_run:
         input:
@@ -45,7 +49,10 @@ else:
             tables=RUNS.run_tables,
             library=OPENING.library("audit_run"),
         output:
-            **RUNS.audited([RUNS.folder]),
+            **{name: of_runs(runs, f"{name}.parquet") for name in RUNS.sums},
+            file_records=of_runs(runs, "file_records.parquet"),
+            io_time=RUNS.if_measured(of_runs(runs, "io_time.parquet")),
+            audit=of_runs(runs, "audit.json"),
         log:
             "<logs>/audit_run/{scenario}/cache-{cache_rate}_rep-{repetition}.log",
         localrule: True

@@ -13,7 +13,7 @@ from tierscope.core.columns import logs as columns_of_logs
 from tierscope.core.output.declared import PlainFigures
 from tierscope.experiment.start import start_logs
 from tierscope.logs.chunks.plan import ChunkPlan
-from tierscope.logs.settings import CHUNKS, LISTING, READ_LOGS, read_settings
+from tierscope.logs.settings import CHUNKS, READ_LOGS, read_settings
 
 with one_line():
     config.update(OPENING.as_schema_says(config, "logs"))
@@ -48,7 +48,7 @@ checkpoint list_logs:
     input:
         library=OPENING.library("list_logs"),
     output:
-        listed=CHUNK.listed,
+        listed="<experiment>/listing/chunks.json",
     log:
         "<logs>/list_logs.log",
     localrule: True
@@ -71,10 +71,10 @@ checkpoint list_logs:
 
 rule read_chunk:
     input:
-        logs=f"<experiment>/{LISTING}/{{chunk}}.list",
+        logs="<experiment>/listing/{chunk}.list",
         library=OPENING.library("read_chunk"),
     output:
-        tables=directory(f"<experiment>/{CHUNKS}/{{chunk}}"),
+        tables=directory("<experiment>/chunks/{chunk}"),
     log:
         "<logs>/read_chunk/{chunk}.log",
     conda:
