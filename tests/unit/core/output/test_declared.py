@@ -1,6 +1,8 @@
 """Declarations are read from the text of modules that are not imported."""
 
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tierscope.core.output.declared import Declared, PlainFigures, declared_figures
@@ -12,7 +14,7 @@ FIGURE = Declared(
     file={file!r},
     title="Figure 9: what {{pair}} bring",
     tables=("io_time", "spread"),
-    of="tests",
+    of="logs",
 )
 
 
@@ -30,7 +32,7 @@ def declare(tmp_path):
         (tmp_path / "room").mkdir(exist_ok=True)
         path = tmp_path / "room" / f"{name}.py"
         path.write_text(MODULE.format(file=file, before=before))
-        return declared_figures("tests", tmp_path)
+        return declared_figures("logs", tmp_path)
 
     return write
 
@@ -62,14 +64,26 @@ def test_only_literals_are_declared(declare):
     (one,) = declare("computed", "fig9")
     one.path.write_text(one.path.read_text().replace("'fig9'", "str(9)"))
     with pytest.raises(ValueError, match="malformed"):
-        declared_figures("tests", one.path.parent)
+        declared_figures("logs", one.path.parent)
 
 
-def test_plain_figures_have_the_tables_they_declare():
+def test_plain_figures_have_what_they_declare():
     one = Declared(file="fleet", title="All jobs", tables=("fleet", "logs"))
     figures = PlainFigures("{}.parquet".format, {"provenance": "logs"}, {"fit": ["a"]})
     tables = {"fleet": "fleet.parquet", "logs": "logs.parquet"}
-    assert figures.inputs(one) == tables | {"fit": ["a"]}
+    assert figures.inputs(one) == tables
+    assert figures.inputs(replace(one, inputs=("fit",))) == tables | {"fit": ["a"]}
     assert figures.settings(one) == {"provenance": "logs"}
     assert figures.titles(one) == {"fleet": "All jobs"}
-    assert PlainFigures(str, {}).inputs(one) == {"fleet": "fleet", "logs": "logs"}
+    for key in ("inputs", "settings"):
+        unknown = replace(one, **{key: ("no such name",)})
+        with pytest.raises(KeyError, match="no such name"):
+            getattr(figures, key)(unknown)
+
+
+@pytest.mark.parametrize(("key", "word"), [("in_report", "allways"), ("of", "log")])
+def test_a_word_by_which_nobody_finds_a_figure_is_refused(key, word):
+    with pytest.raises(
+        ValueError, match=f"x.py: FIGURE: {key}: got '{word}', expected"
+    ):
+        Declared(file="x", title="X", path=Path("x.py"), **{key: word})

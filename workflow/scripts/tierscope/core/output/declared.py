@@ -14,6 +14,8 @@ from tierscope.core.io_class import IOClass
 
 _NAME = "FIGURE"
 _PAIR = "{pair}"
+_SUBJECTS = ("experiment", "logs", "accelerators")
+_REPORTS = ("always", "ideal", "policies", "loaders", "nodes", "on request")
 _PACKAGE = Path(__file__).parents[2]
 
 
@@ -36,7 +38,8 @@ class Declared:
     settings : tuple of str, optional
         What it depends on besides, which the rules know by these names.
     in_report : str, optional
-        When all figures and the report have it: a name that the rules know.
+        When all figures and the report have it: always, on request, or if there are
+        ideal runs, or policies, loaders or nodes to compare.
     target : str, optional
         A short name by which users ask for it.
     has_text : bool, optional
@@ -60,6 +63,21 @@ class Declared:
     source: str = ""
     of: str = "experiment"
     path: Path = Path()  # of the module
+
+    def __post_init__(self) -> None:
+        """Refuse words by which nobody would find the figure.
+
+        Raises
+        ------
+        ValueError
+            With the module, the word and those that are known.
+        """
+        for key, known in (("of", _SUBJECTS), ("in_report", _REPORTS)):
+            if (word := getattr(self, key)) not in known:
+                words = ", ".join(known)
+                raise ValueError(
+                    f"{self.path}: FIGURE: {key}: got {word!r}, expected one of {words}"
+                )
 
     @property
     def name(self) -> str:
@@ -107,7 +125,7 @@ class PlainFigures:
     table : callable of str
         Returns the file of a table, or the function that names it.
     inputs, settings : mapping
-        Further inputs and parameters of each.
+        Further inputs and parameters that they may declare, and `provenance`.
     """
 
     def __init__(
@@ -120,11 +138,12 @@ class PlainFigures:
 
     def inputs(self, one: Declared) -> dict[str, Any]:
         """Return the inputs of a figure, by their names."""
-        return {name: self._table(name) for name in one.tables} | dict(self._inputs)
+        tables = {name: self._table(name) for name in one.tables}
+        return tables | {name: self._inputs[name] for name in one.inputs}
 
     def settings(self, one: Declared) -> dict[str, Any]:
         """Return the parameters of a figure, by their names."""
-        return dict(self._settings)
+        return {name: self._settings[name] for name in ("provenance", *one.settings)}
 
     def titles(self, one: Declared) -> dict[str, str]:
         """Return the titles of a figure's files."""
