@@ -45,6 +45,8 @@ class Declared:
     has_text : bool, optional
         Whether a file has what its module says in words, by a function `describe`;
         otherwise its log only.
+    caption_of_program : str, optional
+        Its caption where it shows a program of the user; by default that of others.
     source : str, optional
         Source of its numbers; by default that of the experiment.
     of : str, optional
@@ -60,6 +62,7 @@ class Declared:
     in_report: str = "always"
     target: str = ""
     has_text: bool = False
+    caption_of_program: str = ""
     source: str = ""
     of: str = "experiment"
     path: Path = Path()  # of the module

@@ -95,14 +95,13 @@ class ExperimentFigures:
 
     def caption(self, one: Declared) -> str:
         """Return the name of a figure's caption."""
-        is_other = one.name == "policies" and self._experiment.runs_program
-        return "policies_of_program" if is_other else one.name
+        of_program = one.caption_of_program * self._experiment.runs_program
+        return of_program or one.name
 
     def refuse(self, one: Declared) -> Callable[[], None]:
         """Return the function that refuses a figure that the experiment cannot have."""
-        if one.in_report == "ideal":
-            return self._comparisons.refuse_without_ideal
-        return lambda: None
+        refusals = {"ideal": self._comparisons.refuse_without_ideal}
+        return refusals.get(one.in_report, lambda: None)
 
     def _known_inputs(self) -> Mapping[str, Any]:
         models = self._models

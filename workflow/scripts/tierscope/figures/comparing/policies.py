@@ -44,6 +44,7 @@ FIGURE = Declared(
     tables=("policy_epochs", "policy_totals", "policy_summary"),
     settings=("scene",),
     in_report="policies",
+    caption_of_program="policies_of_program",
 )
 
 SCENE = ["source", "system", "dataset", "n_osts", "loader"]
