@@ -81,7 +81,7 @@ def test_plain_figures_have_what_they_declare():
             getattr(figures, key)(unknown)
 
 
-@pytest.mark.parametrize(("key", "word"), [("in_report", "allways"), ("of", "log")])
+@pytest.mark.parametrize(("key", "word"), [("in_report", "never"), ("of", "log")])
 def test_a_word_by_which_nobody_finds_a_figure_is_refused(key, word):
     with pytest.raises(
         ValueError, match=f"x.py: FIGURE: {key}: got '{word}', expected"
