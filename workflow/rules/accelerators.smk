@@ -4,8 +4,8 @@ Nothing is measured, and nothing of an experiment is needed. Each workload is si
 each cache rate by a job of its own.
 """
 
+from tierscope.core.output.declared import PlainFigures
 from tierscope.experiment.accelerators.settings import read_study
-from tierscope.experiment.planned.drawn import PlainFigures
 from tierscope.experiment.start import start_alone
 
 with one_line():
@@ -25,9 +25,7 @@ FIGURES = PlainFigures(
 
 
 pathvars:
-    experiment=RESULTS,
-    tables=f"{RESULTS}/{MAIN_SWEEP}",
-    logs=f"{RESULTS}/logs",
+    **OPENING.pathvars,
 
 
 include: "unknown.smk"

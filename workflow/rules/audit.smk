@@ -4,6 +4,13 @@ The runs of a launch are audited together because Python takes longer to start t
 audit a small run. A run with its own launch and a simulated run have their own audit.
 """
 
+# What an audit makes in the folder of a run; simulated runs have their I/O time.
+AUDITED = {
+    "file_records": ["file_records.parquet"],
+    "io_time": RUNS.if_measured(["io_time.parquet"]),
+    "audit": ["audit.json"],
+} | {name: [f"{name}.parquet"] for name in RUNS.sums}
+
 if EXPERIMENT.launches_several:
     for number, (scenario, points) in enumerate(EXPERIMENT.launches, start=1):
         runs = [f"{RESULTS}/runs/{scenario.name}/{point.path}" for point in points]
@@ -19,7 +26,10 @@ if EXPERIMENT.launches_several:
                 tables=RUNS.of_launches(RUNS.tables_of_kind(scenario, runs)),
                 library=OPENING.library("audit_run"),
             output:
-                **RUNS.audited(runs),
+                **{
+                    name: [f"{run}/{file}" for file in files for run in runs]
+                    for name, files in AUDITED.items()
+                },
             log:
                 f"<logs>/audit_run/{number}-{scenario.name}.log",
             # The longest begins first, as most jobs wait for the last one.
@@ -35,6 +45,7 @@ if EXPERIMENT.launches_several:
                 "../scripts/audit_run.py"
 
 else:
+    runs = ["<experiment>/runs/{scenario}/cache-{cache_rate}/rep-{repetition}"]
 
     rule audit_run:
         input:
@@ -45,7 +56,10 @@ else:
             tables=RUNS.run_tables,
             library=OPENING.library("audit_run"),
         output:
-            **RUNS.audited([RUNS.folder]),
+            **{
+                name: [f"{run}/{file}" for file in files for run in runs]
+                for name, files in AUDITED.items()
+            },
         log:
             "<logs>/audit_run/{scenario}/cache-{cache_rate}_rep-{repetition}.log",
         localrule: True

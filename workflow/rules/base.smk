@@ -35,7 +35,6 @@ if Path(tierscope.__path__[0]).resolve() != SCRIPTS / "tierscope":
 
 from tierscope.core.scenario import MAIN_SWEEP
 from tierscope.core.validation import ConfigError
-from tierscope.experiment.accelerators.settings import is_of_accelerators
 from tierscope.experiment.planned.opening import Opening
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
@@ -44,8 +43,7 @@ from tierscope.experiment.snakemake_internals import (
     try_to,
 )
 from tierscope.experiment.start import StartError
-from tierscope.figures.declared import Declared, declared_figures
-from tierscope.logs.settings import is_of_logs
+from tierscope.core.output.declared import declared_figures
 
 # Snakemake asks for this type when it puts a table into its report.
 mimetypes.add_type("application/vnd.apache.parquet", ".parquet")
@@ -78,33 +76,33 @@ with one_line():
     OPENING = Opening(SNAKEMAKE, WORKFLOW, logger.warning)
 
 
-def cores_here():
-    """Return the cores that jobs share, None if they run on other machines."""
-    executor = try_to(SNAKEMAKE.executor, logger.warning, "local")
-    return workflow.cores if executor == "local" else None
-
-
 def figure_files(*names):
     """Return the files of figures: SVG, PNG and PDF."""
     return [f"<experiment>/figures/{name}.{kind}" for name in names for kind in KINDS]
 
 
-def figure(one, titles, caption):
-    """Return the files of a declared figure; its SVG is marked for Snakemake's report.
+def title_of(file, titles):
+    """Return the function of wildcards that titles a figure, by the names of files."""
+    return lambda wildcards: titles[file.format(**wildcards)]
+
+
+def figure(file, titles, caption, source=""):
+    """Return the files of a figure; its SVG is marked for Snakemake's report.
 
     `titles` are those of its files by their names, `caption` is a name in `report`.
     """
-    files = dict(zip(KINDS, figure_files(one.file)))
-    files["svg"] = report(
-        files["svg"],
+    title, source = title_of(file, titles), source or OPENING.source
+    svg, *others = figure_files(file)
+    svg = report(
+        svg,
         caption=f"../report/{caption}.rst",
         category="Figures",
         labels=lambda wildcards: {
-            "figure": titles[one.file.format(**wildcards)],
-            "source of the numbers": one.source or OPENING.source,
+            "figure": title(wildcards),
+            "source of the numbers": source,
         },
     )
-    return files
+    return dict(zip(KINDS, (svg, *others)))
 
 
 def figure_text(one):

@@ -7,6 +7,10 @@ system lets one launch run several points (`points_per_launch: all`), TensorFlow
 once for all.
 """
 
+LAUNCH_LOG = (
+    "<logs>/run_benchmark/{scenario}/cache-{cache_rate}_rep-{repetition}_{nth}.log"
+)
+
 
 rule describe_scenario:
     output:
@@ -29,9 +33,9 @@ checkpoint run_benchmark:
         scenario="<experiment>/runs/{scenario}/scenario.json",
         manifest=RUNS.manifest,
     output:
-        marker=JOBS.marker,
+        marker="<experiment>/launches/{scenario}/cache-{cache_rate}_rep-{repetition}/{nth}.txt",
     log:
-        f"{JOBS.log}.log",
+        LAUNCH_LOG,
     priority: JOBS.priority
     # Only for the submitting Snakemake: otherwise each job would also retry.
     retries: 0 if OPENING.is_remote_job else SYSTEM.job.retries
@@ -39,7 +43,7 @@ checkpoint run_benchmark:
         "../../environment.yml"
     threads: lambda wildcards: JOBS.benchmark(wildcards).threads
     resources:
-        **JOBS.launch_resources(JOBS.benchmark, JOBS.log),
+        **JOBS.launch_resources(JOBS.benchmark, OPENING.placed(LAUNCH_LOG)),
         launch=lambda wildcards: " ".join(
             point.path for point in JOBS.points(wildcards)
         ),

@@ -12,7 +12,7 @@ for one in DECLARED:
             **FIGURES.inputs(one),
             library=OPENING.library("plot") + OPENING.code(one.path),
         output:
-            **figure(one, FIGURES.titles(one), FIGURES.caption(one)),
+            **figure(one.file, FIGURES.titles(one), FIGURES.caption(one), one.source),
             **figure_text(one),
         log:
             f"<logs>/{one.log}.log",
@@ -22,7 +22,8 @@ for one in DECLARED:
         params:
             **FIGURES.settings(one),
             module=one.module,
+            title=title_of(one.file, FIGURES.titles(one)),
         message:
-            one.message
+            'Drawing "{params.title}".'
         script:
             "../scripts/plot.py"

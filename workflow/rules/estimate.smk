@@ -34,7 +34,7 @@ if MODELS.estimates_by_model:
             uncertainty=MODELS.of_estimates("uncertainty.json"),
             library=OPENING.library("estimate_by_model"),
         output:
-            estimates=MODELS.estimates_by_model,
+            estimates="<tables>/estimates_model.parquet",
         log:
             "<logs>/estimate_by_model.log",
         priority: 1  # figures wait for it
@@ -63,7 +63,7 @@ if MODELS.stalls:
             manifests=MODELS.manifests(EXPERIMENT.stalling),
             library=OPENING.library("estimate_stalls"),
         output:
-            stalls=MODELS.stalls,
+            stalls="<tables>/class_stalls.parquet",
         log:
             "<logs>/estimate_stalls.log",
         priority: 1  # figures wait for it

@@ -63,9 +63,7 @@ TITLES = {
 
 # Of an experiment: `<tables>/breakdown.parquet`, `<logs>/plot_breakdown.log`.
 pathvars:
-    experiment=RESULTS,
-    tables=f"{RESULTS}/{MAIN_SWEEP}",
-    logs=f"{RESULTS}/logs",
+    **OPENING.pathvars,
 
 
 # Jobs on other machines need the variables in the path of the GFS.

@@ -7,27 +7,32 @@ change.
 """
 
 import time
+from functools import partial
 
 from tierscope.core.columns import logs as columns_of_logs
-from tierscope.experiment.planned.drawn import PlainFigures
+from tierscope.core.output.declared import PlainFigures
 from tierscope.experiment.start import start_logs
 from tierscope.logs.chunks.plan import ChunkPlan
-from tierscope.logs.settings import CHUNKS, LISTING, READ_LOGS, read_settings
+from tierscope.logs.settings import CHUNKS, READ_LOGS, read_settings
 
 with one_line():
     config.update(OPENING.as_schema_says(config, "logs"))
     ANALYSIS = read_settings(config, OPENING.defaults())
     RESULTS = OPENING.begin(config["experiment"], "measured")
-CHUNK = ChunkPlan(RESULTS, lambda: checkpoints.list_logs.get(), cores_here)
+EXECUTOR = partial(try_to, SNAKEMAKE.executor, logger.warning, "local")
+CHUNK = ChunkPlan(
+    RESULTS,
+    lambda: checkpoints.list_logs.get(),
+    # The cores that jobs share, none if they run on other machines.
+    lambda: workflow.cores if EXECUTOR() == "local" else None,
+)
 PROVENANCE = ANALYSIS.provenance(config["experiment"])
 DECLARED = declared_figures("logs")
 FIGURES = PlainFigures(CHUNK.gathered, {"provenance": PROVENANCE})
 
 
 pathvars:
-    experiment=RESULTS,
-    tables=f"{RESULTS}/{MAIN_SWEEP}",
-    logs=f"{RESULTS}/logs",
+    **OPENING.pathvars,
 
 
 include: "draw.smk"
@@ -43,7 +48,7 @@ checkpoint list_logs:
     input:
         library=OPENING.library("list_logs"),
     output:
-        listed=CHUNK.listed,
+        listed="<experiment>/listing/chunks.json",
     log:
         "<logs>/list_logs.log",
     localrule: True
@@ -66,10 +71,10 @@ checkpoint list_logs:
 
 rule read_chunk:
     input:
-        logs=f"<experiment>/{LISTING}/{{chunk}}.list",
+        logs="<experiment>/listing/{chunk}.list",
         library=OPENING.library("read_chunk"),
     output:
-        tables=directory(f"<experiment>/{CHUNKS}/{{chunk}}"),
+        tables=directory("<experiment>/chunks/{chunk}"),
     log:
         "<logs>/read_chunk/{chunk}.log",
     conda:

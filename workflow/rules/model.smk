@@ -1,5 +1,7 @@
 """Rules that probe the storage and fit the system's devices to measurements."""
 
+PROBES_LOG = "<logs>/probe_storage/{dataset}-{n_osts}ost.log"
+
 
 rule describe_probes:
     output:
@@ -25,12 +27,12 @@ rule probe_storage:
         probes="<experiment>/probes/{dataset}-{n_osts}ost/probes.parquet",
         summary="<experiment>/probes/{dataset}-{n_osts}ost/probes.json",
     log:
-        "<logs>/probe_storage/{dataset}-{n_osts}ost.log",
+        PROBES_LOG,
     priority: JOBS.before_audits
     conda:
         "../../environment.yml"
     resources:
-        **JOBS.launch_resources(JOBS.probes, JOBS.probes_log),
+        **JOBS.launch_resources(JOBS.probes, OPENING.placed(PROBES_LOG)),
         terminal="progress",
     params:
         folder=lambda wildcards, output: str(Path(output.probes).parent),

@@ -1,10 +1,6 @@
 """Rules that check the paper's claims against the tables."""
 
-SCORECARD = Declared(
-    file="scorecard",
-    title="Scorecard: which claims of the paper hold",
-    path=Path("scorecard.py"),
-)
+SCORECARD = "Scorecard: which claims of the paper hold"
 
 
 rule score_claims:
@@ -17,7 +13,7 @@ rule score_claims:
         templates=OPENING.templates("scorecard"),
         library=OPENING.library("score_claims"),
     output:
-        **figure(SCORECARD, {"scorecard": SCORECARD.title}, "scorecard"),
+        **figure("scorecard", {"scorecard": SCORECARD}, "scorecard"),
         claims=table("<tables>/claims.parquet", "Claims of the paper"),
         markdown="<experiment>/scorecard.md",
         html=page("scorecard", "Scorecard"),

@@ -178,17 +178,19 @@ def test_start_tries_what_later_steps_import_before_it_measures(
     monkeypatch.setattr(module, "refuse_missing", tried.extend)
     scripts = {"plot.py", "audit_run.py"}
     begin(site, resources_in_use={resource}, scripts_after_launches=scripts)
-    assert ("seaborn" in tried) == ("pandas" in tried) == (resource == "gfs")
+    of_figure = "matplotlib.transforms.offset_copy" in tried
+    assert of_figure == ("pandas" in tried) == (resource == "gfs")
 
 
+@pytest.mark.parametrize("script", ["gather_logs.py", "plot.py"])
 def test_analysis_of_logs_does_not_begin_without_the_packages_of_its_steps(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, script
 ):
     def refuse_missing(names):
         raise ConfigError(f"{'duckdb' in names}: cannot be imported")
 
     monkeypatch.setattr(module, "refuse_missing", refuse_missing)
-    asked = Internals(executor="local", scripts_of_rules={"gather_logs.py"})
+    asked = Internals(executor="local", scripts_of_rules={script})
     with pytest.raises(StartError, match=r"^True: cannot be imported"):
         module.start_logs(asked, tmp_path, "analysis mine", print)
 

@@ -1,5 +1,7 @@
 import functools
 import itertools
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -26,10 +28,16 @@ from tierscope.analysis.whatif import (
 )
 from tierscope.core import columns
 from tierscope.core.columns import CLASS_TIMES, IMPROVEMENTS
+from tierscope.core.imports import imported_modules
 from tierscope.core.io_class import NET_READ, IOClass
+from tierscope.core.output.declared import declared_figures
 from tierscope.core.provenance import Origin
-from tierscope.core.tables import check_table
+from tierscope.core.tables import check_table, write_table
 from tierscope.core.words import epoch_words, scenario_titles
+from tierscope.figures import cheapest_combination as cheapest_combination_module
+from tierscope.figures import (
+    sufficient_combinations as sufficient_combinations_module,
+)
 from tierscope.figures.before_after import no_improvement
 from tierscope.figures.breakdown import plot_breakdown
 from tierscope.figures.cheapest_combination import (
@@ -37,10 +45,12 @@ from tierscope.figures.cheapest_combination import (
     plot_cheapest_utilisation,
 )
 from tierscope.figures.execution_and_io_time import plot_execution_and_io_time
+from tierscope.figures.given_runs import Given
 from tierscope.figures.improvement import plot_improved_utilisation, plot_improvement
 from tierscope.figures.style import distances, save_figure, write_first
 from tierscope.figures.sufficient_combinations import plot_sufficient_combinations
 
+SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 PROVENANCE = "emulated · system scale-model · 2 processes"
 TITLES = {"small": "128 KiB files", "large": "12 MiB files"}
 SCENARIO = {
@@ -955,3 +965,135 @@ def test_equal_repetitions_whose_ends_differ_by_rounding_have_no_negative_bar():
     below, above = distances(mean, pd.Series([0.3, 0.5]), pd.Series([0.3, 2.0]))
     assert below.tolist() == [pytest.approx(0, abs=1e-15), 0.5]
     assert above.tolist() == [0.0, 1.0]
+
+
+# ---- What rules give
+
+
+class Named(dict):
+    """Inputs or parameters of a rule, as Snakemake has them."""
+
+    __getattr__ = dict.__getitem__
+
+
+@pytest.fixture
+def given_of(tmp_path):
+    """Return a function that gives tables as files, and settings."""
+
+    def give(tables, **settings):
+        files = Named(observations=[])
+        for name, frame in tables.items():
+            path = tmp_path / f"{name}.parquet"
+            write_table(frame, path, name)
+            files[name] = str(path)
+        known = {"provenance": PROVENANCE, "dataset_titles": TITLES}
+        known |= {"epoch": 1, "scenario": SCENARIO}
+        return Given(SimpleNamespace(input=files, params=Named(known | settings)))
+
+    return give
+
+
+def searched_tables(seconds=4.5, **limits):
+    """Return what figures 4 and 5 are drawn from."""
+    io_time = io_time_of()
+    goals, combinations = search_combinations(
+        select_epoch(io_time, 1),
+        Goal("io_time", seconds),
+        max_improvement_percent=200,
+        step_percent=100,
+        cost_per_percent=dict.fromkeys(map(str, IOClass), 1),
+        dataset_bytes=100 << 30,
+    )
+    grid = improvement_grid(("gfs_meta", "lfs_read"), 200, 100)
+    return {
+        "io_time": io_time,
+        "goals": goals,
+        "combinations": combinations,
+        "spread": spread_of(io_time),
+        "limits": limits_of_second_epoch(io_time, **limits),
+        "estimates": estimates_of(io_time, grid, ("model", "rule")),
+    }
+
+
+OF_GRID = {
+    "classes": ("gfs_meta", "lfs_read"),
+    "grid": {"max_improvement_percent": 200, "step_percent": 100},
+    "cost_per_percent": dict.fromkeys(map(str, IOClass), 1),
+    "model": MODEL_WORDS,
+    "max_improvement_percent": 200,
+}
+
+
+def test_a_table_is_read_once_for_a_figure_and_its_words(given_of):
+    given = given_of({"io_time": io_time_of()})
+    first = given.table("io_time")
+    Path(given.inputs.io_time).unlink()
+    assert given.table("io_time") is first
+    assert given_of({}).table("estimates", "observations") is None
+
+
+def test_tables_of_several_files_are_joined(given_of):
+    given = given_of({"io_time": io_time_of()})
+    given.inputs["both"] = [given.inputs.io_time] * 2
+    assert len(given.table("io_time", "both")) == 2 * len(given.table("io_time"))
+
+
+def test_shown_is_the_scenario_and_epoch_drawn_the_scenarios_in_order(
+    given_of, three_scenarios
+):
+    others = [SCENARIO | {"dataset": "large"}, SCENARIO]
+    given = given_of({"io_time": three_scenarios}, scenarios=others)
+    shown = given.shown("io_time")
+    assert set(shown["epoch"]) == {1}
+    assert set(shown["dataset"]) == {"small"}
+    assert list(given.drawn("io_time")["dataset"].unique()) == ["large", "small"]
+
+
+def test_the_log_of_figure_4_says_the_goal_and_how_many_meet_it(given_of):
+    text = sufficient_combinations_module.describe(
+        given_of(searched_tables(), **OF_GRID)
+    )
+    goal, _, *counts = text.splitlines()
+    assert goal.startswith("the goal of 4.50 s of I/O time")
+    assert goal.endswith("; sufficient:")
+    assert [one.split() for one in counts[:2]] == [["model", "6"], ["rule", "7"]]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(4.5, "gfs_meta"), (0.1, "no combination meets the goal")]
+)
+def test_the_log_of_figure_5_says_the_cheapest_combination(given_of, seconds, words):
+    given = given_of(searched_tables(seconds), **OF_GRID)
+    goal, found = cheapest_combination_module.describe(given).split("difference_s", 1)
+    assert "goal_s" in goal
+    assert words in found
+
+
+def test_figure_4_shows_methods_in_the_order_of_the_tables(given_of):
+    figure = sufficient_combinations_module.draw(given_of(searched_tables(), **OF_GRID))
+    titles = [ax.get_title(loc="left").partition(":")[0] for ax in figure.axes[:2]]
+    assert titles == ["By the model", "By the rule"]
+
+
+@pytest.mark.parametrize("module", ["sufficient", "cheapest"])
+@pytest.mark.parametrize("storage", ["does not limit", "undecided"])
+def test_improvements_are_drawn_unless_storage_does_not_limit(
+    given_of, module, storage
+):
+    known = {"storage": storage, "why": "", "most_s": 0.5, "most_percent": 4.0}
+    given = given_of(searched_tables(**known), **OF_GRID)
+    draw = {
+        "sufficient": sufficient_combinations_module.draw,
+        "cheapest": cheapest_combination_module.draw,
+    }[module]
+    words = " ".join(draw(given).get_suptitle().split())
+    assert words.startswith("Storage does not limit") == (storage == "does not limit")
+
+
+def test_figures_of_logs_and_accelerators_depend_on_no_code_of_runs():
+    """A figure is drawn again if what it imports has changed."""
+    for subject in ("logs", "accelerators"):
+        for one in declared_figures(subject):
+            names = {path.stem for path in imported_modules(one.path, SCRIPTS)}
+            assert "given" in names
+            assert not names & {"given_runs", "origin", "search"}

@@ -2,11 +2,11 @@
 
 import pytest
 from small_experiments import of_program, runs_of, small_experiment, wildcards
+from tierscope.core.output.declared import Declared, declared_figures
 from tierscope.core.validation import ConfigError
 from tierscope.experiment.planned.comparisons import Comparisons
-from tierscope.experiment.planned.drawn import ExperimentFigures, PlainFigures
+from tierscope.experiment.planned.drawn import ExperimentFigures
 from tierscope.experiment.planned.models import Models
-from tierscope.figures.declared import Declared, declared_figures
 
 CLAIMS = "resources/paper/policy_claims.yaml"
 DECLARED = declared_figures("experiment")
@@ -135,13 +135,3 @@ def test_a_figure_of_ideal_runs_is_refused_without_them():
     with pytest.raises(ConfigError, match=r"config: sweep\.ideal: got false"):
         figures.refuse(declared("stalls"))()
     assert figures.refuse(declared("breakdown"))() is None
-
-
-def test_plain_figures_have_the_tables_they_declare():
-    one = Declared(file="fleet", title="All jobs", tables=("fleet", "logs"))
-    figures = PlainFigures("{}.parquet".format, {"provenance": "logs"}, {"fit": ["a"]})
-    tables = {"fleet": "fleet.parquet", "logs": "logs.parquet"}
-    assert figures.inputs(one) == tables | {"fit": ["a"]}
-    assert figures.settings(one) == {"provenance": "logs"}
-    assert figures.titles(one) == {"fleet": "All jobs"}
-    assert PlainFigures(str, {}).inputs(one) == {"fleet": "fleet", "logs": "logs"}

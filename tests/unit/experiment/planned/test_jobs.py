@@ -100,7 +100,6 @@ def test_a_launch_has_all_points_and_measures_the_missing_ones(tmp_path):
     assert jobs.points(of_first(experiment)) == (Point(0, 0), Point(50, 0))
     assert jobs.n_missing(of_first(experiment)) == 1
     assert jobs.n_missing(of_first(experiment, nth=2)) == 2  # not of this start
-    assert jobs.marker.startswith(f"{tmp_path}/launches/{{scenario}}/")
     staging = jobs.staging(of_first(experiment))
     wanted = experiment.description(scenario).hash
     assert staging == f"{tmp_path}/staging/{PINNING}-{wanted}"
@@ -109,7 +108,7 @@ def test_a_launch_has_all_points_and_measures_the_missing_ones(tmp_path):
 def test_needs_of_a_launch_are_those_of_its_job():
     experiment = small_experiment("cluster")
     jobs, first = jobs_of(experiment), of_first(experiment)
-    needs = jobs.launch_resources(jobs.benchmark, jobs.log)
+    needs = jobs.launch_resources(jobs.benchmark, "x.log")
     job = jobs.benchmark(first)
     assert needs["runtime"](first, attempt=2) == 2 * job.minutes
     assert needs["mem_mb"](first) == job.memory_mib
@@ -127,9 +126,9 @@ def test_the_launcher_knows_the_log_of_the_job():
     launcher = "mpiexec -o {log} -N {nodes}"
     object.__setattr__(experiment.system.job, "launcher", launcher)
     jobs = jobs_of(experiment)
-    needs = jobs.launch_resources(jobs.benchmark, jobs.log)
-    log = "results/x/logs/run_benchmark/small-0ost-pinning-tensorflow"
-    assert f"{log}/cache-000_rep-0_1" in needs["mpi"](of_first(experiment))
+    needs = jobs.launch_resources(jobs.benchmark, "logs/{scenario}/{cache_rate}.log")
+    log = "logs/small-0ost-pinning-tensorflow/000"
+    assert f"-o {log} -N" in needs["mpi"](of_first(experiment))
 
 
 def test_a_program_needs_what_its_listed_dataset_needs(monkeypatch):

@@ -69,6 +69,8 @@ def test_files_that_a_function_names_lie_in_the_results(opening):
     one.begin("mine", "measured")
     assert one.placed("<experiment>/a.svg") == "results/mine/a.svg"
     assert one.placed(["<experiment>/b", "c"]) == ["results/mine/b", "c"]
+    assert one.placed("<tables>/a.parquet") == "results/mine/tables/a.parquet"
+    assert one.placed("<logs>/{pair}.log") == "results/mine/logs/{pair}.log"
 
 
 def test_a_prefix_is_refused_but_not_to_a_job(opening):

@@ -36,7 +36,6 @@ def plan(tmp_path):
 
 def test_folders_and_tables_are_named_when_the_logs_are_listed(plan, tmp_path):
     one = plan()
-    assert one.listed == f"{tmp_path}/listing/chunks.json"
     gathered = one.gathered("fleet", "logs")
     assert one.waited == []
     assert gathered(None) == [
@@ -60,11 +59,11 @@ def test_chunks_share_the_cores_of_this_machine(plan, cores, n_changed, threads)
     assert plan(cores, n_changed).threads(Chunk) == threads
 
 
-def test_a_chunk_on_another_machine_takes_four_processes_at_most(plan):
+def test_a_chunk_on_another_machine_takes_four_processes_at_most(plan, tmp_path):
     one = plan(cores=None)
     assert one.threads(Chunk) == 3
     large = {"chunks": {"2024-05": {"n_logs": 9999, "largest_bytes": 0}}}
-    with open(one.listed, "w") as file:
+    with open(tmp_path / "listing" / "chunks.json", "w") as file:
         json.dump(large | {"n_changed": 1}, file)
     assert one.threads(Chunk) == 4
 

@@ -58,17 +58,19 @@ def digest_of_modules(script: Path, root: Path | None = None) -> str:
     return digest.hexdigest()
 
 
-def imported_packages(scripts: Iterable[Path]) -> list[str]:
-    """Return what scripts and our modules import of other projects, sorted.
+def imported_packages(paths: Iterable[Path], root: Path) -> list[str]:
+    """Return what scripts, modules and what these import need of others, sorted.
 
-    Modules, and names in modules: ``numpy``, ``scipy.optimize.linprog``.
+    Modules, and names in modules: ``numpy``, ``scipy.optimize.linprog``. `root` is the
+    folder of the scripts.
     """
-    scripts = list(scripts)
     files = {
-        file for one in scripts for file in (str(one), *map(str, imported_modules(one)))
+        file
+        for one in paths
+        for file in (str(one), *map(str, imported_modules(one, root)))
     }
     names = {name for file in files for name in _names_in(file)}
-    beside = {path.stem for one in scripts for path in one.parent.glob("*.py")}
+    beside = {path.stem for path in root.glob("*.py")}
     ours = {"tierscope", *beside, *sys.stdlib_module_names}
     return sorted(name for name in names if name.partition(".")[0] not in ours)
 

@@ -12,6 +12,7 @@ from tierscope.core.columns import MODEL
 from tierscope.core.description import content_hash, difference_words
 from tierscope.core.imports import digest_of_modules, imported_packages
 from tierscope.core.machine import TierError
+from tierscope.core.output.declared import declared_figures
 from tierscope.core.scenario import IDEAL_SWEEP, MAIN_SWEEP, Scenario, Sweep
 from tierscope.core.validation import ConfigError
 from tierscope.experiment import slurm
@@ -106,12 +107,16 @@ def start_logs(
     """
     start_alone(snakemake, results, what, tell)
     with _one_line():
-        _refuse_missing_packages(try_to(snakemake.scripts_of_rules, tell, set()))
+        names = try_to(snakemake.scripts_of_rules, tell, set())
+        _refuse_missing_packages(names, "logs")
 
 
-def _refuse_missing_packages(scripts: Iterable[str]) -> None:
-    """Refuse to start if scripts of steps lack what they import."""
-    refuse_missing(imported_packages(_SCRIPTS / name for name in scripts))
+def _refuse_missing_packages(scripts: Iterable[str], subject: str) -> None:
+    """Refuse to start if scripts of steps, or what draws figures, lack packages."""
+    paths = [_SCRIPTS / name for name in scripts]
+    if _SCRIPTS / "plot.py" in paths:  # imports the module of a figure by its name
+        paths += [one.path for one in declared_figures(subject)]
+    refuse_missing(imported_packages(paths, _SCRIPTS))
 
 
 @dataclass(frozen=True)
@@ -251,7 +256,7 @@ class Start:
     def _check_packages(self) -> None:
         """Refuse to measure if the steps that follow lack what they import."""
         names = try_to(self.snakemake.scripts_after_launches, self.warn, set())
-        _refuse_missing_packages(names)
+        _refuse_missing_packages(names, "experiment")
 
     def _settings_of(self, scenario: Scenario) -> Any:
         """Return the settings that determine a scenario's runs, as read from JSON."""

@@ -10,8 +10,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from tierscope.analysis.accuracy import REFERENCE, WANTED_POWER, final_accuracy
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import source_note
-from tierscope.figures.declared import Declared
 from tierscope.figures.given import Given
 from tierscope.figures.style import draw_legend, new_figure, styled
 

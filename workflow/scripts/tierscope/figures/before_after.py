@@ -23,8 +23,9 @@ from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     in_seconds,
 )
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
+    GOAL_LINE,
     SLOWEST_LABEL,
     draw_error_bars,
     draw_legend,
@@ -64,7 +65,6 @@ _OTHER_SLOWEST = {
 _BEST = {"marker": "D", "markersize": 8, "markeredgecolor": "white", "ls": ""}
 BEST_BEFORE = {"color": "#777777"} | _BEST
 BEST_AFTER = {"color": "#222222"} | _BEST
-GOAL_LINE = {"color": "#117733", "linestyle": (0, (6, 3)), "linewidth": 1.6}
 LEAST_RATE = {
     "color": GOAL_LINE["color"],
     "marker": "v",

@@ -19,13 +19,13 @@ from tierscope.analysis.intervals import BEST_METHOD, BestRates, best_rates
 from tierscope.analysis.training.limit import limit_notes
 from tierscope.core.columns import SCENARIO, TOGETHER
 from tierscope.core.io_class import NET_READ
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     in_seconds,
     scenario_titles,
 )
-from tierscope.figures.declared import Declared
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     EDGE,
     MODEL_HATCH,

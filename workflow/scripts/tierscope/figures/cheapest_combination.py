@@ -11,6 +11,7 @@ from tierscope.analysis.breakdown import io_time_spread
 from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import break_down_improved
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import RULE_NOTE, Origin, utilisation_note
 from tierscope.core.words import (
     goal_notes,
@@ -23,7 +24,6 @@ from tierscope.core.words import (
 from tierscope.figures.before_after import (
     BEST_AFTER,
     BEST_BEFORE,
-    GOAL_LINE,
     LEAST_RATE,
     PANEL_OF_TWO,
     best_words,
@@ -38,9 +38,9 @@ from tierscope.figures.before_after import (
     set_axes,
     set_utilisation_axes,
 )
-from tierscope.figures.declared import Declared
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
+    GOAL_LINE,
     class_handles,
     draw_legend,
     has_one_rate,
@@ -71,9 +71,22 @@ def draw(given: Given) -> Figure:
     return draw_if_advised(_draw, given)
 
 
+def describe(given: Given) -> str:
+    """Say the goal, and the cheapest combination or that there is none."""
+    goal, cheapest = _found(given)
+    found = (
+        "no combination meets the goal" if cheapest is None else cheapest.to_string()
+    )
+    return f"{goal.to_string()}\n{found}"
+
+
+def _found(given: Given) -> tuple[pd.Series, pd.Series | None]:
+    goal = given.shown("goals").iloc[0]
+    return goal, cheapest_combination(given.table("combinations"), goal)
+
+
 def _draw(given: Given) -> Figure:
-    goal, spread = given.shown("goals").iloc[0], given.table("spread")
-    cheapest = cheapest_combination(given.table("combinations"), goal)
+    (goal, cheapest), spread = _found(given), given.table("spread")
     if is_utilisation(goal):
         estimates = given.table("estimates", "estimates_cheapest")
         words = given.words | {"model": given.settings.searching_model}

@@ -10,12 +10,12 @@ from tierscope.analysis.breakdown import (
     epoch_times,
 )
 from tierscope.core.columns import SCENARIO
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     scenario_titles,
 )
-from tierscope.figures.declared import Declared
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     draw_legend,
     draw_mean,

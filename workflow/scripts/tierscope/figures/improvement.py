@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from tierscope.analysis.breakdown import io_time_spread
 from tierscope.analysis.whatif import estimated_breakdown, improvement_percents
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import (
     METHOD_WORDS,
     Origin,
@@ -32,8 +33,7 @@ from tierscope.figures.before_after import (
     set_utilisation_axes,
     write_advice,
 )
-from tierscope.figures.declared import Declared
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     class_handles,
     draw_legend,

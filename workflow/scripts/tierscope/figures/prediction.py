@@ -20,11 +20,11 @@ from tierscope.analysis.prediction import (
 )
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.studies import AS_WRITTEN
 from tierscope.core.words import scenario_titles
-from tierscope.figures.declared import Declared
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     class_handles,
     distances,

@@ -68,6 +68,7 @@ _TITLE_WIDTH = 44  # characters, of a panel
 _USUAL_LINES = 4  # of notes
 _LINE_HEIGHT = 0.15  # inches, of a line of notes
 _TITLE_LINE_HEIGHT, _LEGEND_LINE_HEIGHT, _ENTRY_GAP = 0.25, 0.17, 0.1  # inches
+GOAL_LINE = {"color": "#117733", "linestyle": (0, (6, 3)), "linewidth": 1.6}
 BAND = {"alpha": 0.15, "linewidth": 0}
 EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.75}
 ERROR_BARS = {"capsize": 2.5, "elinewidth": 1.1}

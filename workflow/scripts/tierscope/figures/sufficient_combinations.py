@@ -22,6 +22,7 @@ from tierscope.analysis.whatif import (
 )
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import (
     METHOD_WORDS,
     Origin,
@@ -37,8 +38,7 @@ from tierscope.core.words import (
 )
 from tierscope.figures.before_after import draw_if_advised
 from tierscope.figures.cheapest_combination import ONLY_THE_MEAN
-from tierscope.figures.declared import Declared
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     named_in_sweep,
     shades,
@@ -82,7 +82,15 @@ def draw(given: Given) -> Figure:
     return draw_if_advised(_draw, given)
 
 
-def _draw(given: Given) -> Figure:
+def describe(given: Given) -> str:
+    """Say the goal, and how many combinations meet it by each method."""
+    n_sufficient = _combinations(given).groupby("method")["sufficient"].sum()
+    goal = given.shown("goals").iloc[0]
+    return f"{goal_words(goal)}; sufficient:\n{n_sufficient.to_string()}"
+
+
+def _combinations(given: Given) -> pd.DataFrame:
+    """Return the combinations of the grid, in the order of the tables' methods."""
     settings, goal = given.settings, given.shown("goals").iloc[0]
     grid = improvement_grid(settings.classes, **settings.grid)
     estimates = select_improvements(given.shown("estimates"), grid)
@@ -94,9 +102,14 @@ def _draw(given: Given) -> Figure:
             estimates, goal["goal_s"], goal["difference_s"]
         )
     in_order = combinations.set_index("method").loc[estimates["method"].unique()]
+    return in_order.reset_index()
+
+
+def _draw(given: Given) -> Figure:
+    settings = given.settings
     return plot_sufficient_combinations(
-        in_order.reset_index(),
-        goal,
+        _combinations(given),
+        given.shown("goals").iloc[0],
         given.table("spread"),
         classes=settings.classes,
         cost_per_percent=settings.cost_per_percent,

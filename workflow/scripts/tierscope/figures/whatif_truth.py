@@ -16,11 +16,11 @@ from tierscope.analysis.intervals import (
 )
 from tierscope.analysis.whatif_truth import ESTIMATORS
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.verdict import HOLDS, UNDECIDED, judge
 from tierscope.core.words import CACHE_RATE_LABEL, improvement_words, scenario_titles
-from tierscope.figures.declared import Declared
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     distances,
     draw_legend,

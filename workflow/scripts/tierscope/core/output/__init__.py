@@ -1,1 +1,1 @@
-"""What a command says: words on standard error, answers on standard output."""
+"""What is said: words on standard error, answers on standard output, and figures."""

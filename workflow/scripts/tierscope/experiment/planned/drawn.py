@@ -1,8 +1,9 @@
 """What rules ask of figures: what each is drawn from, and when the report has it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from tierscope.core.output.declared import Declared
 from tierscope.core.scenario import MAIN_SWEEP
 from tierscope.core.words import count_words
 from tierscope.experiment.planned.comparisons import Comparisons
@@ -11,57 +12,6 @@ from tierscope.experiment.planned.runs import Runs
 
 # Settings of the study of accuracy that determine no training.
 _OF_JUDGEMENT = ("networks", "margin_points", "with_policies")
-
-
-class Declared(Protocol):
-    """What a figure declares (`tierscope.figures.declared.Declared`)."""
-
-    name: str
-    folder: str
-    tables: Sequence[str]
-    inputs: Sequence[str]
-    settings: Sequence[str]
-    in_report: str
-    source: str
-
-    def titles(self, pairs: Mapping[str, Sequence[str]]) -> dict[str, str]:
-        """Return the titles of its files, with pairs of classes by their names."""
-
-
-class PlainFigures:
-    """Figures that are drawn from the same, whatever they declare besides tables.
-
-    Parameters
-    ----------
-    table : callable of str
-        Returns the file of a table, or the function that names it.
-    inputs, settings : mapping
-        Further inputs and parameters of each.
-    """
-
-    def __init__(
-        self,
-        table: Callable[[str], Any],
-        settings: Mapping[str, Any],
-        inputs: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._table, self._settings, self._inputs = table, settings, inputs or {}
-
-    def inputs(self, one: Declared) -> dict[str, Any]:
-        """Return the inputs of a figure, by their names."""
-        return {name: self._table(name) for name in one.tables} | dict(self._inputs)
-
-    def settings(self, one: Declared) -> dict[str, Any]:
-        """Return the parameters of a figure, by their names."""
-        return dict(self._settings)
-
-    def titles(self, one: Declared) -> dict[str, str]:
-        """Return the titles of a figure's files."""
-        return one.titles({})
-
-    def caption(self, one: Declared) -> str:
-        """Return the name of a figure's caption."""
-        return one.name
 
 
 class ExperimentFigures:
@@ -145,14 +95,13 @@ class ExperimentFigures:
 
     def caption(self, one: Declared) -> str:
         """Return the name of a figure's caption."""
-        is_other = one.name == "policies" and self._experiment.runs_program
-        return "policies_of_program" if is_other else one.name
+        of_program = one.caption_of_program * self._experiment.runs_program
+        return of_program or one.name
 
     def refuse(self, one: Declared) -> Callable[[], None]:
         """Return the function that refuses a figure that the experiment cannot have."""
-        if one.in_report == "ideal":
-            return self._comparisons.refuse_without_ideal
-        return lambda: None
+        refusals = {"ideal": self._comparisons.refuse_without_ideal}
+        return refusals.get(one.in_report, lambda: None)
 
     def _known_inputs(self) -> Mapping[str, Any]:
         models = self._models

@@ -36,9 +36,6 @@ class Jobs:
         Whether this is such a job itself.
     """
 
-    log = "<logs>/run_benchmark/{scenario}/cache-{cache_rate}_rep-{repetition}_{nth}"
-    probes_log = "<logs>/probe_storage/{dataset}-{n_osts}ost"
-
     def __init__(
         self,
         runs: Runs,
@@ -58,7 +55,7 @@ class Jobs:
         # The script of the ranks and its arguments follow. Who runs in a batch job
         # reads there that it does, and says so.
         self.launch = f"{_LAUNCH}{' --submitted' * is_submitted}"
-        self.marker = f"{self._results}/{launches.MARKER}"
+        self._marker = f"{self._results}/{launches.MARKER}"
         self._by_marker = {
             f"{self._results}/{one.marker}": one for one in missing.values()
         }
@@ -112,7 +109,7 @@ class Jobs:
 
     def n_missing(self, wildcards: Any) -> int:
         """Return how many points a launch measures, as far as this start knows."""
-        launch = self._by_marker.get(self.marker.format(**wildcards))
+        launch = self._by_marker.get(self._marker.format(**wildcards))
         return len(launch.missing if launch else self.points(wildcards))
 
     def benchmark(self, wildcards: Any) -> BenchmarkJob | ProgramJob:
@@ -130,9 +127,9 @@ class Jobs:
     ) -> dict[str, Any]:
         """Return the resources of a launch; a site's own numbers take precedence.
 
-        `job_of` returns the job for wildcards; `log` is its log without suffix.
+        `job_of` returns the job for wildcards; `log` is its log, with them in braces.
         """
-        path = log.replace("<logs>", f"{self._results}/logs")
+        path = log.removesuffix(".log")
 
         def launcher(wildcards: Any) -> str:
             return job.launcher(job_of(wildcards).system, log=path.format(**wildcards))

@@ -6,6 +6,7 @@ from typing import Any
 
 from tierscope.core.given.command_line import with_kinds
 from tierscope.core.imports import imported_modules
+from tierscope.core.scenario import MAIN_SWEEP
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.snakemake_internals import (
     SnakemakeInternals,
@@ -80,15 +81,23 @@ class Opening:
             try_to(lambda: refuse_prefix(self._snakemake, self.results), self._warn)
         return self.results
 
+    @property
+    def pathvars(self) -> dict[str, str]:
+        """Folders of the results: `<tables>/breakdown.parquet`, `<logs>/x.log`."""
+        tables, logs = f"{self.results}/{MAIN_SWEEP}", f"{self.results}/logs"
+        return {"experiment": self.results, "tables": tables, "logs": logs}
+
     def placed(self, names: str | Sequence[str]) -> str | list[str]:
-        """Return names of files with the folder of the results in them.
+        """Return names of files with folders of the results in them.
 
         A rule of a workflow that imports this one may ask what ours does, and knows no
         pathvar of ours.
         """
         if not isinstance(names, str):
             return list(map(self.placed, names))
-        return names.replace("<experiment>", self.results)
+        for name, path in self.pathvars.items():
+            names = names.replace(f"<{name}>", path)
+        return names
 
     def from_here(self, path: Path | str) -> str:
         """Return a path relative to the current folder, absolute if it is outside."""

@@ -108,14 +108,11 @@ class Runs:
         """Return a file of each run of a sweep that has a table."""
         return self.files(name, sweep, self._leaves(table))
 
-    def audited(self, runs: Iterable[str]) -> dict[str, list[str]]:
-        """Return what the audit of some runs makes; simulated ones have their times."""
-        sums = [name for kind in self._kinds for name in kind.audited]
-        return {
-            "file_records": of_runs(runs, "file_records.parquet"),
-            "io_time": self.if_measured(of_runs(runs, "io_time.parquet")),
-            "audit": of_runs(runs, "audit.json"),
-        } | {name: of_runs(runs, f"{name}.parquet") for name in sums}
+    @property
+    def sums(self) -> list[str]:
+        """The tables that the audit of runs of these kinds makes besides I/O time."""
+        found = (name for kind in self._kinds for name in kind.audited)
+        return list(dict.fromkeys(found))
 
     def audits(self) -> list[str]:
         """Return the audits of those runs of the main sweep that have a log."""

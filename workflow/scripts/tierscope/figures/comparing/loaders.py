@@ -13,10 +13,10 @@ from tierscope.analysis.breakdown import select_scenarios
 from tierscope.core.io_class import IOClass
 from tierscope.core.lmdb_loaders import LOADERS
 from tierscope.core.lmdb_loaders import LOADERS as DATABASES
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
-from tierscope.figures.declared import Declared
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     class_handles,
     draw_legend,

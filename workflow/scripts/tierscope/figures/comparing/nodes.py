@@ -12,11 +12,11 @@ from tierscope.analysis.comparing.savings import cut_words, interval_words
 from tierscope.analysis.intervals import METHOD, NO_INTERVAL
 from tierscope.analysis.nodes import hit_law, per_record
 from tierscope.claims.other_papers import read_policy_claims, stated_numbers
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.comparing.policies import failure_notes, terminal_lines
-from tierscope.figures.declared import Declared
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import distances, new_figure, styled, titled
 
 FIGURE = Declared(

@@ -24,11 +24,11 @@ from tierscope.analysis.intervals import (
     paired_difference,
 )
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.scenario import PROGRAM_LOADER
 from tierscope.core.words import scenario_titles, seconds_words, size_words
-from tierscope.figures.declared import Declared
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     class_handles,
     draw_legend,
@@ -44,6 +44,7 @@ FIGURE = Declared(
     tables=("policy_epochs", "policy_totals", "policy_summary"),
     settings=("scene",),
     in_report="policies",
+    caption_of_program="policies_of_program",
 )
 
 SCENE = ["source", "system", "dataset", "n_osts", "loader"]

@@ -23,9 +23,9 @@ from tierscope.analysis.logs.questions import (
     totals,
 )
 from tierscope.core.columns import JOB_CLASS, LOWER_BOUNDS
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.words import bounds_words, count_words, printable, shortened
-from tierscope.figures.declared import Declared
 from tierscope.figures.given import Given
 from tierscope.figures.logs.classes import (
     UNSURE,

@@ -11,9 +11,9 @@ from matplotlib.patches import Patch
 from tierscope.analysis.logs.asking import JobTables
 from tierscope.analysis.logs.questions import Course, over_time, totals
 from tierscope.core.columns import JOB_CLASS
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.words import count_words
-from tierscope.figures.declared import Declared
 from tierscope.figures.given import Given
 from tierscope.figures.logs.classes import (
     UNSURE,

@@ -11,11 +11,17 @@ from tierscope.analysis.training.accelerators import (
     steps_words,
     summary_text,
 )
+from tierscope.core.output.declared import Declared
 from tierscope.core.words import number_words
-from tierscope.figures.before_after import GOAL_LINE
-from tierscope.figures.declared import Declared
 from tierscope.figures.given import Given
-from tierscope.figures.style import BAND, draw_legend, new_figure, shades, styled
+from tierscope.figures.style import (
+    BAND,
+    GOAL_LINE,
+    draw_legend,
+    new_figure,
+    shades,
+    styled,
+)
 
 FIGURE = Declared(
     file="accelerators",

@@ -30,13 +30,13 @@ from tierscope.analysis.training.stalls import (
 )
 from tierscope.core.columns import SCENARIO, TOGETHER
 from tierscope.core.io_class import IOClass
+from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import Origin
 from tierscope.core.words import in_seconds, scenario_titles
-from tierscope.figures.before_after import GOAL_LINE
-from tierscope.figures.declared import Declared
-from tierscope.figures.given import Given
+from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     ERROR_BARS,
+    GOAL_LINE,
     MODEL_HATCH,
     TOGETHER_COLOUR,
     bar_width,

@@ -35,7 +35,7 @@ class ChunkPlan:
         cores: Callable[[], int | None],
     ) -> None:
         self._results, self._wait, self._cores = results, wait, cores
-        self.listed = f"{results}/{LISTING}/chunks.json"
+        self._listed = f"{results}/{LISTING}/chunks.json"
 
     def folders(self, wildcards: Any) -> list[str]:
         """Return the folders of the tables of all chunks, once they are listed."""
@@ -73,4 +73,4 @@ class ChunkPlan:
         return self._known()["chunks"][wildcards.chunk]["n_logs"]
 
     def _known(self) -> dict[str, Any]:
-        return json.loads(Path(self.listed).read_text())
+        return json.loads(Path(self._listed).read_text())

@@ -1,9 +1,11 @@
 """Declarations are read from the text of modules that are not imported."""
 
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from tierscope.figures.declared import declared_figures
+from tierscope.core.output.declared import Declared, PlainFigures, declared_figures
 
 MODULE = """
 import no_such_module
@@ -12,7 +14,7 @@ FIGURE = Declared(
     file={file!r},
     title="Figure 9: what {{pair}} bring",
     tables=("io_time", "spread"),
-    of="tests",
+    of="logs",
 )
 
 
@@ -30,7 +32,7 @@ def declare(tmp_path):
         (tmp_path / "room").mkdir(exist_ok=True)
         path = tmp_path / "room" / f"{name}.py"
         path.write_text(MODULE.format(file=file, before=before))
-        return declared_figures("tests", tmp_path)
+        return declared_figures("logs", tmp_path)
 
     return write
 
@@ -50,7 +52,6 @@ def test_a_figure_of_pairs_has_files_and_titles_of_each(declare):
         "fig9_b": "Figure 9: what GFS-META and LFS-META bring",
     }
     assert one.log == "plot_both/{pair}"
-    assert one.message == 'Drawing "Figure 9: what {wildcards.pair} bring".'
 
 
 def test_figures_come_in_order_of_their_files_and_by_subject(declare):
@@ -63,4 +64,26 @@ def test_only_literals_are_declared(declare):
     (one,) = declare("computed", "fig9")
     one.path.write_text(one.path.read_text().replace("'fig9'", "str(9)"))
     with pytest.raises(ValueError, match="malformed"):
-        declared_figures("tests", one.path.parent)
+        declared_figures("logs", one.path.parent)
+
+
+def test_plain_figures_have_what_they_declare():
+    one = Declared(file="fleet", title="All jobs", tables=("fleet", "logs"))
+    figures = PlainFigures("{}.parquet".format, {"provenance": "logs"}, {"fit": ["a"]})
+    tables = {"fleet": "fleet.parquet", "logs": "logs.parquet"}
+    assert figures.inputs(one) == tables
+    assert figures.inputs(replace(one, inputs=("fit",))) == tables | {"fit": ["a"]}
+    assert figures.settings(one) == {"provenance": "logs"}
+    assert figures.titles(one) == {"fleet": "All jobs"}
+    for key in ("inputs", "settings"):
+        unknown = replace(one, **{key: ("no such name",)})
+        with pytest.raises(KeyError, match="no such name"):
+            getattr(figures, key)(unknown)
+
+
+@pytest.mark.parametrize(("key", "word"), [("in_report", "never"), ("of", "log")])
+def test_a_word_by_which_nobody_finds_a_figure_is_refused(key, word):
+    with pytest.raises(
+        ValueError, match=f"x.py: FIGURE: {key}: got '{word}', expected"
+    ):
+        Declared(file="x", title="X", path=Path("x.py"), **{key: word})

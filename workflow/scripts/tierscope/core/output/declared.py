@@ -5,15 +5,18 @@ not need. So its constant `FIGURE` is read from its text, and holds literals onl
 """
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tierscope.core.io_class import IOClass
 
 _NAME = "FIGURE"
 _PAIR = "{pair}"
-_PACKAGE = Path(__file__).parents[1]
+_SUBJECTS = ("experiment", "logs", "accelerators")
+_REPORTS = ("always", "ideal", "policies", "loaders", "nodes", "on request")
+_PACKAGE = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +38,15 @@ class Declared:
     settings : tuple of str, optional
         What it depends on besides, which the rules know by these names.
     in_report : str, optional
-        When all figures and the report have it: a name that the rules know.
+        When all figures and the report have it: always, on request, or if there are
+        ideal runs, or policies, loaders or nodes to compare.
     target : str, optional
         A short name by which users ask for it.
     has_text : bool, optional
-        Whether its module also says it in words, by a function `describe`.
+        Whether a file has what its module says in words, by a function `describe`;
+        otherwise its log only.
+    caption_of_program : str, optional
+        Its caption where it shows a program of the user; by default that of others.
     source : str, optional
         Source of its numbers; by default that of the experiment.
     of : str, optional
@@ -55,9 +62,25 @@ class Declared:
     in_report: str = "always"
     target: str = ""
     has_text: bool = False
+    caption_of_program: str = ""
     source: str = ""
     of: str = "experiment"
     path: Path = Path()  # of the module
+
+    def __post_init__(self) -> None:
+        """Refuse words by which nobody would find the figure.
+
+        Raises
+        ------
+        ValueError
+            With the module, the word and those that are known.
+        """
+        for key, known in (("of", _SUBJECTS), ("in_report", _REPORTS)):
+            if (word := getattr(self, key)) not in known:
+                words = ", ".join(known)
+                raise ValueError(
+                    f"{self.path}: FIGURE: {key}: got {word!r}, expected one of {words}"
+                )
 
     @property
     def name(self) -> str:
@@ -80,11 +103,6 @@ class Declared:
         """Path of its log, without the suffix."""
         return f"{self.rule}/{_PAIR}" if _PAIR in self.file else self.rule
 
-    @property
-    def message(self) -> str:
-        """What Snakemake says when it begins."""
-        return f'Drawing "{self.title}".'.replace(_PAIR, "{wildcards.pair}")
-
     def titles(self, pairs: Mapping[str, Sequence[str]]) -> dict[str, str]:
         """Return the title of each of its files, by the file's name.
 
@@ -100,6 +118,43 @@ class Declared:
             self.file.format(pair=name): self.title.format(pair=words)
             for name, words in labels.items()
         }
+
+
+class PlainFigures:
+    """Figures that are drawn from the same, whatever they declare besides tables.
+
+    Parameters
+    ----------
+    table : callable of str
+        Returns the file of a table, or the function that names it.
+    inputs, settings : mapping
+        Further inputs and parameters that they may declare, and `provenance`.
+    """
+
+    def __init__(
+        self,
+        table: Callable[[str], Any],
+        settings: Mapping[str, Any],
+        inputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._table, self._settings, self._inputs = table, settings, inputs or {}
+
+    def inputs(self, one: Declared) -> dict[str, Any]:
+        """Return the inputs of a figure, by their names."""
+        tables = {name: self._table(name) for name in one.tables}
+        return tables | {name: self._inputs[name] for name in one.inputs}
+
+    def settings(self, one: Declared) -> dict[str, Any]:
+        """Return the parameters of a figure, by their names."""
+        return {name: self._settings[name] for name in ("provenance", *one.settings)}
+
+    def titles(self, one: Declared) -> dict[str, str]:
+        """Return the titles of a figure's files."""
+        return one.titles({})
+
+    def caption(self, one: Declared) -> str:
+        """Return the name of a figure's caption."""
+        return one.name
 
 
 def declared_figures(of: str, folder: Path = _PACKAGE / "figures") -> list[Declared]:
