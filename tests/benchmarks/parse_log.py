@@ -133,10 +133,11 @@ def read_as_any_log(path: str) -> dict:
 
 def inflate_and_copy(path: str) -> dict:
     """Inflate names and records with zlib and copy them, and do no more."""
-    from tierscope.trace.darshan.container import regions_of
+    from tierscope.trace.darshan.container import open_container
 
     start, n_bytes = time.perf_counter(), 0
-    for offset, length in regions_of(path):
+    log = open_container(path)
+    for offset, length in [log.names_region, *log.regions]:
         with open(path, "rb") as file:
             file.seek(offset)
             region = memoryview(file.read(length))

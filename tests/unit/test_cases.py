@@ -40,11 +40,9 @@ SAYING = (
     "pages/explorer/data.py",
 )
 # These say what has happened to something, or what it may do now, not what it is.
-NO_KINDS = {
-    *("_ended", "all_run_here", "filled", "is_whole", "may_be_missing", "may_copy"),
-    *("Copy", "Evict", "placed"),  # actions and events of policies
-    *("IOClass", "NetClass", "is_read"),  # of I/O, not of a run
-}
+STATES = {"_ended", "all_run_here", "filled", "is_whole", "may_be_missing", "may_copy"}
+ACTIONS = {"Copy", "Evict", "placed"}  # and events of policies
+NO_KINDS = {*STATES, *ACTIONS, "IOClass", "NetClass", "is_read"}
 # They choose, once: by a name, or from what a configuration or a file says.
 REGISTRIES = {
     "tierscope/core/description.py": 8,

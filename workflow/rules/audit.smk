@@ -26,10 +26,7 @@ if EXPERIMENT.launches_several:
                 tables=RUNS.of_launches(RUNS.tables_of_kind(scenario, runs)),
                 library=OPENING.library("audit_run"),
             output:
-                **{
-                    name: [f"{run}/{file}" for file in files for run in runs]
-                    for name, files in AUDITED.items()
-                },
+                **{name: of_runs(runs, *files) for name, files in AUDITED.items()},
             log:
                 f"<logs>/audit_run/{number}-{scenario.name}.log",
             # The longest begins first, as most jobs wait for the last one.
@@ -56,10 +53,7 @@ else:
             tables=RUNS.run_tables,
             library=OPENING.library("audit_run"),
         output:
-            **{
-                name: [f"{run}/{file}" for file in files for run in runs]
-                for name, files in AUDITED.items()
-            },
+            **{name: of_runs(runs, *files) for name, files in AUDITED.items()},
         log:
             "<logs>/audit_run/{scenario}/cache-{cache_rate}_rep-{repetition}.log",
         localrule: True

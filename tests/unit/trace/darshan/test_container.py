@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 from darshan_containers import MODULES, build_log
-from tierscope.trace.darshan.container import LogError, open_container, regions_of
+from tierscope.trace.darshan.container import LogError, open_container
 from tierscope.trace.darshan.module_records import RECORD_TYPES
 
 NAMES = [(1, b"/scratch/a")]
@@ -131,7 +131,9 @@ def test_command_of_a_log_without_mounts_is_read(log):
 
 def test_regions_are_those_of_names_and_modules(log):
     build_log(log, stdio(), NAMES)
-    (start, n_bytes), (next_start, rest) = regions_of(log)
+    container = open_container(log)
+    of_modules = [region for region in container.regions if region[1]]
+    (start, n_bytes), (next_start, rest) = container.names_region, *of_modules
     assert (start + n_bytes, next_start + rest) == (next_start, log.stat().st_size)
 
 

@@ -187,9 +187,9 @@ class Runs:
         return lambda one: table in kind_of(one).tables + kind_of(one).sums
 
 
-def of_runs(runs: Iterable[str], name: str) -> list[str]:
-    """Return the file of this name in each run's folder."""
-    return [f"{run}/{name}" for run in runs]
+def of_runs(runs: Iterable[str], *names: str) -> list[str]:
+    """Return the files of these names in each run's folder."""
+    return [f"{run}/{name}" for name in names for run in runs]
 
 
 def point_of(wildcards: Any) -> Point:

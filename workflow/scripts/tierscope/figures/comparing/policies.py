@@ -47,7 +47,6 @@ FIGURE = Declared(
     caption_of_program="policies_of_program",
 )
 
-SCENE = ["source", "system", "dataset", "n_osts", "loader"]
 # Of Paul Tol's colour-blind-safe palette, none of an I/O class.
 _POLICIES = {
     "none": ("#000000", "o"),

@@ -414,12 +414,6 @@ def _no_log(data: bytes) -> str:
     return "is not a Darshan log."
 
 
-def regions_of(path: str | Path) -> list[tuple[int, int]]:
-    """Return (offset, length) of the names and modules of a sound log, in order."""
-    log = open_container(path)
-    return sorted(region for region in [log.names_region, *log.regions] if region[1])
-
-
 def _job_region(
     path: Path,
     table: list[Region],
