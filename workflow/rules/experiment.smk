@@ -56,9 +56,7 @@ FIGURES = ExperimentFigures(RUNS, MODELS, COMPARISONS, POLICY_CLAIMS)
 DECLARED = declared_figures("experiment")
 REPORTED = FIGURES.reported(DECLARED)
 # Titles of the figures of the report, by the names of their files.
-TITLES = {
-    name: title for one in REPORTED for name, title in FIGURES.titles(one).items()
-}
+TITLES = dict(item for one in REPORTED for item in FIGURES.titles(one).items())
 
 
 # Of an experiment: `<tables>/breakdown.parquet`, `<logs>/plot_breakdown.log`.

@@ -114,9 +114,19 @@ def check_n_osts(n_osts: int, system: System, simulated: bool) -> None:
         )
 
 
-def _refuse_in(
-    cases: Iterable[tuple[Any, str]], where: str, got: Any, expected: str
-) -> None:
+_Cases = Iterable[tuple[Any, str]]
+# Why a value is refused.
+_OF_WORKERS = "with loader pytorch and loader.workers"
+_WHOLE_JOB = "a Darshan log covers a whole MPI job"
+_UNSEEN_READS = "under MPI a site's Darshan does not see the reads of workers"
+_UNSEEN_CLOCK = "a site's Darshan would not see their clock"
+_THREADS = "virtual time cannot follow work between the loader's threads"
+_MOUNT = "reads from the mount would take real time, not emulated time"
+_THREAD_SECONDS = "I/O time is then thread-seconds"
+_SUM_OF_WORKERS = "I/O time is a sum over workers"
+
+
+def _refuse_in(cases: _Cases, where: str, got: Any, expected: str) -> None:
     """Refuse a value of the configuration in the first case that is true.
 
     Cases are pairs of a condition and what follows `expected` if it holds.
@@ -238,22 +248,12 @@ def _check_runtime(experiment: Experiment) -> None:
     system, workers = experiment.system, experiment.loader.workers
     if experiment.runs_program or experiment.runtime == "builtin":
         return
+    several = system.points_per_launch == "all"
+    emulated = experiment.source == "emulated"
     cases = (
-        (
-            system.points_per_launch == "all",
-            f"with points_per_launch all of system {system.name}: a Darshan log covers "
-            "a whole MPI job",
-        ),
-        (
-            experiment.has_workers,
-            f"with loader pytorch and loader.workers {workers}: under MPI a site's "
-            "Darshan does not see the reads of workers",
-        ),
-        (
-            experiment.source == "emulated",
-            f"on the emulated tiers of {system.name}: a site's Darshan would not see "
-            "their clock",
-        ),
+        (several, f"with points_per_launch all of system {system.name}: {_WHOLE_JOB}"),
+        (experiment.has_workers, f"{_OF_WORKERS} {workers}: {_UNSEEN_READS}"),
+        (emulated, f"on the emulated tiers of {system.name}: {_UNSEEN_CLOCK}"),
     )
     _refuse_in(cases, "darshan.runtime", repr(experiment.runtime), "auto or builtin")
 
@@ -264,15 +264,11 @@ def _check_threads(experiment: Experiment) -> None:
     databases = (one.loader for one in experiment.all_points if one.reads_database)
     if threads == 1:
         return
-    database = next(databases, None)
+    database, emulated = next(databases, None), experiment.source == "emulated"
     cases = (
         (database, f"with loader {database}"),
         (experiment.simulated, "for simulated runs"),
-        (
-            experiment.source == "emulated",
-            f"on the emulated tiers of system {system.name}: virtual time cannot "
-            "follow work between the loader's threads",
-        ),
+        (emulated, f"on the emulated tiers of system {system.name}: {_THREADS}"),
     )
     _refuse_in(cases, "loader.read_threads", threads, "1")
 
@@ -451,12 +447,9 @@ def _check_peers(experiment: Experiment) -> None:
                 f"config: policies.adhoc.mount: got {mount!r}, expected an absolute "
                 "path, the same on all nodes"
             )
+        emulated = system.source == "emulated"
         cases = (
-            (
-                system.source == "emulated",
-                f"with the emulated devices of system {system.name}: reads from the "
-                "mount would take real time, not emulated time",
-            ),
+            (emulated, f"with the emulated devices of system {system.name}: {_MOUNT}"),
             (experiment.simulated, "for simulated runs"),
         )
         _refuse_in(cases, "policies.adhoc.mount", repr(mount), "null")
@@ -554,20 +547,11 @@ def _check_whatif(experiment: Experiment) -> None:
     if goal["of"] != "execution_time":
         return
     threads, workers = experiment.read_threads, experiment.loader.workers
+    add_up = PYTORCH in experiment.loaders and workers > 1
     cases = (
-        (
-            experiment.runs_program,
-            "with a program: its I/O time is a sum over workers",
-        ),
-        (
-            threads > 1,
-            f"with loader.read_threads {threads}: I/O time is then thread-seconds",
-        ),
-        (
-            PYTORCH in experiment.loaders and workers > 1,
-            f"with loader pytorch and loader.workers {workers}: I/O time is then a sum "
-            "over workers",
-        ),
+        (experiment.runs_program, f"with a program: its {_SUM_OF_WORKERS}"),
+        (threads > 1, f"with loader.read_threads {threads}: {_THREAD_SECONDS}"),
+        (add_up, f"{_OF_WORKERS} {workers}: I/O time is then a sum over workers"),
     )
     _refuse_in(cases, "whatif.goal.of", goal["of"], "io_time")
 

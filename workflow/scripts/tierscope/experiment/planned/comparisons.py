@@ -1,7 +1,6 @@
 """What the rules of comparisons ask: which an experiment allows, and what they need."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from tierscope.core.studies import has_policies, without_reference
 from tierscope.core.validation import ConfigError
@@ -50,11 +49,11 @@ class Comparisons:
         sweep = self._experiment.sweep
         if without_reference(sweep):
             return []
+        scene = self.files_and_databases.items()
         is_possible = {
             "policies": has_policies(sweep, self.scene),
             "loaders": any(
-                one.reads_database and _fits(one.keys, self.files_and_databases)
-                for one in sweep
+                one.reads_database and scene <= one.keys.items() for one in sweep
             ),
             "nodes": self.has_nodes,
         }
@@ -113,7 +112,3 @@ class Comparisons:
                 raise ConfigError(f"{target}: {_LOADER_OF_USER}")
 
         return refuse
-
-
-def _fits(keys: Mapping[str, Any], scene: Mapping[str, Any]) -> bool:
-    return scene.items() <= keys.items()

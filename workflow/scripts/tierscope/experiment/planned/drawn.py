@@ -143,9 +143,8 @@ class ExperimentFigures:
 
     def _provenance(self, nodes: str) -> str:
         system = self._experiment.system
-        processes = count_words(
-            system.n_processes, "process", "processes", separator=""
-        )
+        n = system.n_processes
+        processes = count_words(n, "process", "processes", separator="")
         return (
             f"{self._experiment.provenance}, system {system.name} "
             f"({system.description}), {processes} on {nodes}"

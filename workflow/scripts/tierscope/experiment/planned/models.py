@@ -239,8 +239,7 @@ class Models:
         return self._predicting("calibration.parquet", "uncertainty.json")
 
     def _predicting(self, *names: str) -> list[str]:
-        is_needed = self._experiment.origin.is_launched
-        return self.calibrated(*names) if is_needed else []
+        return self.calibrated(*names) if self._experiment.origin.is_launched else []
 
     def predicted_pairs(self) -> list[tuple[Pair, Scenario]]:
         """Return the pairs of the study, each with its scenario.
