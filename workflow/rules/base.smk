@@ -33,6 +33,7 @@ if Path(tierscope.__path__[0]).resolve() != SCRIPTS / "tierscope":
         f"{WORKFLOW / 'Snakefile'}, expected {SCRIPTS / 'tierscope'}; remove its import."
     )
 
+from tierscope.core.output.declared import declared_figures
 from tierscope.core.scenario import MAIN_SWEEP
 from tierscope.core.validation import ConfigError
 from tierscope.experiment.planned.opening import Opening
@@ -43,7 +44,6 @@ from tierscope.experiment.snakemake_internals import (
     try_to,
 )
 from tierscope.experiment.start import StartError
-from tierscope.core.output.declared import declared_figures
 
 # Snakemake asks for this type when it puts a table into its report.
 mimetypes.add_type("application/vnd.apache.parquet", ".parquet")

@@ -77,7 +77,7 @@ def test_plain_figures_have_what_they_declare():
     assert figures.titles(one) == {"fleet": "All jobs"}
     for key in ("inputs", "settings"):
         unknown = replace(one, **{key: ("no such name",)})
-        with pytest.raises(KeyError, match="no such name"):
+        with pytest.raises(ValueError, match=f"FIGURE: {key}: got 'no such name', exp"):
             getattr(figures, key)(unknown)
 
 

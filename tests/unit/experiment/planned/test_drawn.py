@@ -56,7 +56,9 @@ def test_each_figure_has_all_that_it_declares():
         assert {*one.tables, *one.inputs} < set(figures.inputs(one)), one.name
         assert set(one.settings) <= set(figures.settings(one)), one.name
     unknown = Declared(file="x", title="X", settings=("no such setting",))
-    with pytest.raises(KeyError, match="no such setting"):
+    with pytest.raises(
+        ValueError, match="got 'no such setting', expected one of epoch"
+    ):
         figures.settings(unknown)
 
 

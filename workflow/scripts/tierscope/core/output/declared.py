@@ -5,7 +5,7 @@ not need. So its constant `FIGURE` is read from its text, and holds literals onl
 """
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,12 +75,24 @@ class Declared:
         ValueError
             With the module, the word and those that are known.
         """
-        for key, known in (("of", _SUBJECTS), ("in_report", _REPORTS)):
-            if (word := getattr(self, key)) not in known:
-                words = ", ".join(known)
-                raise ValueError(
-                    f"{self.path}: FIGURE: {key}: got {word!r}, expected one of {words}"
-                )
+        self._refuse("of", [self.of], _SUBJECTS)
+        self._refuse("in_report", [self.in_report], _REPORTS)
+
+    def _refuse(self, key: str, got: Iterable[str], known: Iterable[str]) -> None:
+        for word in sorted({*got} - {*known}):
+            words = f"got {word!r}, expected one of {', '.join(known)}"
+            raise ValueError(f"{self.path}: FIGURE: {key}: {words}")
+
+    def named(self, key: str, known: Mapping[str, Any]) -> dict[str, Any]:
+        """Return of what is known what the figure names as its inputs or settings.
+
+        Raises
+        ------
+        ValueError
+            With the module, the name and those that are known.
+        """
+        self._refuse(key, getattr(self, key), known)
+        return {name: known[name] for name in getattr(self, key)}
 
     @property
     def name(self) -> str:
@@ -142,11 +154,12 @@ class PlainFigures:
     def inputs(self, one: Declared) -> dict[str, Any]:
         """Return the inputs of a figure, by their names."""
         tables = {name: self._table(name) for name in one.tables}
-        return tables | {name: self._inputs[name] for name in one.inputs}
+        return tables | one.named("inputs", self._inputs)
 
     def settings(self, one: Declared) -> dict[str, Any]:
         """Return the parameters of a figure, by their names."""
-        return {name: self._settings[name] for name in ("provenance", *one.settings)}
+        provenance = {"provenance": self._settings["provenance"]}
+        return provenance | one.named("settings", self._settings)
 
     def titles(self, one: Declared) -> dict[str, str]:
         """Return the titles of a figure's files."""

@@ -59,25 +59,21 @@ class ExperimentFigures:
         """Return the inputs of a figure, by their names."""
         folder = one.folder or MAIN_SWEEP
         sweep = folder if folder in self._experiment.sweeps else MAIN_SWEEP
-        tables = {
-            name: f"{self._runs.results}/{folder}/{name}.parquet" for name in one.tables
-        }
-        known = self._known_inputs()
+        at = f"{self._runs.results}/{folder}"
+        tables = {name: f"{at}/{name}.parquet" for name in one.tables}
         return {
             **tables,
-            **{name: known[name] for name in one.inputs},
+            **one.named("inputs", self._known_inputs()),
             "observations": [] if one.source else self._runs.observations(sweep),
         }
 
     def settings(self, one: Declared) -> dict[str, Any]:
         """Return the parameters of a figure, by their names."""
-        known = self._known_settings()
-        settings = {name: known[name] for name in one.settings}
+        settings = one.named("settings", self._known_settings())
         if one.source:  # not of these runs
             return settings
         words = self._of_nodes() if one.folder == "nodes" else self.provenance
-        titles = self.dataset_titles
-        return settings | {"provenance": words, "dataset_titles": titles}
+        return settings | {"provenance": words, "dataset_titles": self.dataset_titles}
 
     def reported(self, declared: Iterable[Declared]) -> list[Declared]:
         """Return which figures the report and target `all` have, in their order.
