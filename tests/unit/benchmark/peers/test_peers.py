@@ -152,7 +152,8 @@ class Cluster:
         make_epoch_aliases(self.lfs, EPOCHS, background=True, peers=True)
         for node, policy in enumerate(self.policies):
             (self.lfs / f"node-{node}" / "set").mkdir(parents=True)
-            copier = Copier(self.gfs, self.lfs, "set", f"node-{node}/set", SIZE)
+            own = f"node-{node}/set"
+            copier = Copier(self.gfs, self.lfs, "set", own, SIZE, name_of)
             names = [name_of(file_id) for file_id in policy.files_of(node)]
             stage_in(lambda name, to=copier: to.copy(name, 0, None), names, node)
         self.opened = []
@@ -531,7 +532,7 @@ def test_token_is_on_no_command_line_and_in_nothing_that_is_kept(
     monkeypatch.setattr("secrets.token_hex", lambda n_bytes: token)
     description = changed(describe(n_nodes=1), loader={"buffer_bytes": 1024})
     point = Point(100, 0)
-    copier = Copier(tmp_path, tmp_path, "set", "set", SIZE)
+    copier = Copier(tmp_path, tmp_path, "set", "set", SIZE, name_of)
     peers = NodePeers(description, point, OneNode(), copier, print, print, CLOCK)
     try:
         assert peers._transport._token == bytes.fromhex(token)
@@ -738,7 +739,7 @@ def test_mount_gives_back_what_was_staged_in(tmp_path):
     mount.mkdir()
     files = in_mount(mount)
     files.make()
-    copier = Copier(gfs, tmp_path, "set", "set", SIZE)
+    copier = Copier(gfs, tmp_path, "set", "set", SIZE, name_of)
 
     def stage(name):
         files.write(name, copier.read(name, 0))
@@ -832,7 +833,7 @@ def mounted_peers(mount, gfs):
         describe(n_nodes=1, mount=str(mount)), loader={"buffer_bytes": 1024}
     )
     point = Point(100, 0)
-    copier = Copier(gfs, gfs, "set", "set", SIZE)
+    copier = Copier(gfs, gfs, "set", "set", SIZE, name_of)
     return NodePeers(description, point, OneNode(), copier, print, print, CLOCK)
 
 

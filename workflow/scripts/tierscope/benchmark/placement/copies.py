@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +10,6 @@ from pathlib import Path
 from tierscope.data.tfrecord import read_timed, write_all
 from tierscope.policies.copy_limits import READ_BYTES
 from tierscope.storage.tier import COPYING_PREFIX, background_alias
-
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-
-
-def is_full(error: BaseException) -> bool:
-    """Return whether a copy failed because of a full LFS."""
-    return isinstance(error, OSError) and error.errno in _NO_SPACE
 
 
 @dataclass(frozen=True)
@@ -30,6 +24,7 @@ class Copier:
     gfs_folder: str
     lfs_folder: str
     file_size_bytes: int
+    file_name: Callable[[int], str]
 
     def copy(self, name: str, epoch: int, content: bytes | None) -> None:
         """Write a file under a temporary name and rename it.

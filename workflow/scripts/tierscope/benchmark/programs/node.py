@@ -34,7 +34,7 @@ from tierscope.core.output.streams import say
 from tierscope.core.scenario import Point
 from tierscope.logs.traced.escapes import reason_of
 from tierscope.policies import kind_of, node_policy
-from tierscope.policies.decisions import Decisions
+from tierscope.policies.decisions import NO_GROUP, Decisions
 from tierscope.policies.pinned_bytes import held_bytes, pinned_names
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
@@ -215,7 +215,7 @@ class Node:
             node_policy(description, self.point, ranks, manifest=self.manifest),
             self.table,
             copier,
-            Decisions(self.number, ranks[0]),
+            Decisions(self.number, NO_GROUP),
             lambda line: say(f"tierscope: node {self.number}: {line}"),
         )
 
