@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "workflow" / "scripts"))
 
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.log_writer import LoggedJob, write_log
 from tierscope.trace.spool import merge_records, read_spool
 
 
@@ -49,13 +49,15 @@ def main(spools: Path, n_processes: int, start_s: int) -> None:
         log,
         {"POSIX": merge_records(np.concatenate(parts), np.concatenate(origins))},
         names,
-        n_processes=n_processes,
-        exe="run_benchmark.py",
-        mounts={"/": "ext4"},
-        started_s=start_s,
-        ended_s=int(time.time()),
-        metadata={"lib_ver": "stand-in"},
-        partial=["POSIX"] if partial else [],
+        LoggedJob(
+            n_processes=n_processes,
+            exe="run_benchmark.py",
+            mounts={"/": "ext4"},
+            started_s=start_s,
+            ended_s=int(time.time()),
+            metadata={"lib_ver": "stand-in"},
+            partial=["POSIX"] if partial else [],
+        ),
     )
     if fault == "truncated":
         log.write_bytes(log.read_bytes()[:-40])

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from tierscope.trace.file_records import read_file_records
 from tierscope.trace.log import LogError
+from tierscope.trace.log_writer import LoggedJob
 from tierscope.trace.posix_records import POSIX_RECORD
 from tierscope.trace.spool import merge_records, read_spool, write_log_from_spools
 
@@ -116,7 +117,8 @@ def write_log(traced, log, **changes):
         "started_s": 0,
         "ended_s": 1,
     }
-    write_log_from_spools(traced.spools, log, **arguments | changes)
+    job = LoggedJob(**arguments | changes)
+    write_log_from_spools(traced.spools, log, job)
     return log
 
 

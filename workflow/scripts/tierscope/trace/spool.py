@@ -7,7 +7,7 @@ child processes read.
 
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from tierscope.core.files import read_regular
 from tierscope.trace.darshan.container import LogError
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.log_writer import LoggedJob, write_log
 from tierscope.trace.posix_records import (
     ACCESS_COUNTS,
     ACCESS_SIZES,
@@ -97,15 +97,7 @@ class Spool:
 
 
 def write_log_from_spools(
-    spool_dir: str | Path,
-    path: str | Path,
-    *,
-    n_processes: int,
-    exe: str,
-    mounts: Mapping[str, str],
-    started_s: float,
-    ended_s: float,
-    metadata: Mapping[str, str] | None = None,
+    spool_dir: str | Path, path: str | Path, job: LoggedJob
 ) -> None:
     """Write one log of all spools in a folder, and keep the spools.
 
@@ -120,10 +112,8 @@ def write_log_from_spools(
         Argument of ``tierscope_trace_begin``.
     path : path
         The log.
-    n_processes : int
-        Number of ranks.
-    exe, mounts, started_s, ended_s, metadata
-        As for `write_log`.
+    job : LoggedJob
+        The job, whose processes are the ranks.
 
     Raises
     ------
@@ -136,20 +126,10 @@ def write_log_from_spools(
     spool_dir = Path(spool_dir)
     if lost := sorted(spool_dir.glob("*.incomplete")):
         raise LogError(lost[0], "calls were lost: the tracer could not make a spool.")
-    records, names = join_spools(_spools_of_ranks(spool_dir, n_processes))
+    records, names = join_spools(_spools_of_ranks(spool_dir, job.n_processes))
     if not len(records):
         raise LogError(spool_dir, "has no record: nothing was traced.")
-    write_log(
-        path,
-        {"POSIX": records},
-        names,
-        n_processes=n_processes,
-        exe=exe,
-        mounts=mounts,
-        started_s=started_s,
-        ended_s=ended_s,
-        metadata=metadata,
-    )
+    write_log(path, {"POSIX": records}, names, job)
 
 
 def _spools_of_ranks(spool_dir: Path, n_processes: int) -> Iterator[Spool]:

@@ -3,10 +3,10 @@
 import errno
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierscope.core.files import named_at_end, opened
 from tierscope.data.tfrecord import read_timed, write_all
 from tierscope.policies.copy_limits import READ_BYTES
 from tierscope.storage.tier import COPYING_PREFIX, background_alias
@@ -38,19 +38,12 @@ class Copier:
             self._check_size(name, content)
         folder = self._lfs(epoch)
         temporary = os.path.join(folder, COPYING_PREFIX + name)
-        try:
-            descriptor = os.open(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644
-            )
-            try:
-                write_all(descriptor, content)
-            finally:
-                os.close(descriptor)
-            os.rename(temporary, os.path.join(folder, name))
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with (
+            named_at_end(temporary, os.path.join(folder, name)),
+            opened(temporary, flags, 0o644) as descriptor,
+        ):
+            write_all(descriptor, content)
 
     def read(self, name: str, epoch: int) -> bytes:
         """Return a file of the GFS; raise an OSError if it is not whole."""

@@ -4,13 +4,13 @@ import os
 import queue
 import selectors
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
+from tierscope.benchmark.keeper import process_and_user_of
 from tierscope.benchmark.node_server import STOP_S, NodeServer
 from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.placement.actions import Actions
@@ -30,7 +30,6 @@ from tierscope.policies.node import Copy, NodePolicy, Place
 from tierscope.storage.clock import Clock, Role, Turn
 
 _POLL_S = 0.001
-_PEER_ID = struct.Struct("3i")  # process, user, group of a socket's other side
 
 
 class PlacementServer(NodeServer, Actions):
@@ -173,10 +172,7 @@ class PlacementServer(NodeServer, Actions):
     def _accept(self, listener: socket.socket) -> None:
         """Accept a new connection, unless it comes from another user."""
         connection, _ = listener.accept()
-        peer = connection.getsockopt(
-            socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_ID.size
-        )
-        if _PEER_ID.unpack(peer)[1] != os.getuid():
+        if process_and_user_of(connection)[1] != os.getuid():
             connection.close()
             return
         connection.settimeout(self._timeout_s)

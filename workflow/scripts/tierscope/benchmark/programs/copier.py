@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from tierscope.benchmark.placement.actions import CHANGED
 from tierscope.benchmark.programs.staging import copy_whole
+from tierscope.core.files import named_at_end
 from tierscope.core.machine import TierError
 from tierscope.core.processes.children import end_with_parent
 from tierscope.logs.traced.call import Identity, identity_of
@@ -220,19 +221,17 @@ def _copy(
     gfs, lfs = (background_alias(Path(links, tier), epoch) for tier in ("gfs", "lfs"))
     copying, target = f"{lfs}/{file_id}", copies / name
     try:
-        copy_whole(
-            f"{gfs}/{name}",
-            copying,
-            size_bytes,
-            mtime_ns,
-            cold=cold,
-            leaves_memory=cold,
-        )
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(copying, target)
+        with named_at_end(copying, str(target)):
+            copy_whole(
+                f"{gfs}/{name}",
+                copying,
+                size_bytes,
+                mtime_ns,
+                cold=cold,
+                leaves_memory=cold,
+            )
+            target.parent.mkdir(parents=True, exist_ok=True)
     except (OSError, TierError) as error:
-        with suppress(OSError):
-            os.unlink(copying)
         if isinstance(error, TierError):
             return CHANGED, str(error)
         return error.errno or 0, error.strerror or str(error)
