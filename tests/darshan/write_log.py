@@ -18,7 +18,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2] / "workflow" / "scripts"))
 
 from tierscope.trace.log_writer import LoggedJob, write_log
-from tierscope.trace.spool import merge_records, read_spool
+from tierscope.trace.spool import merge_records, open_spool
 
 
 def most_records(settings: str, fault: str) -> int:
@@ -40,7 +40,8 @@ def main(spools: Path, n_processes: int, start_s: int) -> None:
     limit = most_records(Path(os.environ["DARSHAN_CONFIG_PATH"]).read_text(), fault)
     parts, origins, names, partial = [], [], {}, False
     for spool in sorted(spools.glob("*.spool")):
-        records, paths, origin_ns = read_spool(spool)
+        one = open_spool(spool, must_be_whole=True)
+        records, paths, origin_ns = one.records, one.names, one.origin_ns
         partial |= len(records) > limit
         parts.append(records[:limit])
         origins.append(np.full(len(parts[-1]), origin_ns))
