@@ -170,21 +170,14 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
     """Return what the log says of its job, and how it was read."""
     records = log.records.values()
     no_name = len(log.names.ids)
-    return {
+    as_they_are = ("log_format", "uid", "job_id", "exe", "n_processes", "started_s")
+    as_they_are += ("ended_s", "clock_s", "n_mappings")
+    return {name: getattr(log, name) for name in as_they_are} | {
         "digest": digest,
-        "log_format": log.log_format,
-        "uid": log.uid,
-        "job_id": log.job_id,
-        "exe": log.exe,
-        "n_processes": log.n_processes,
-        "started_s": log.started_s,
-        "ended_s": log.ended_s,
-        "clock_s": log.clock_s,
         "metadata": dict(log.metadata),
         "modules": list(log.modules),
         "partial": list(log.partial),
         "hides_calls": _hides_calls(log),
-        "n_mappings": log.n_mappings,
         "mapped_bytes": _mapped_bytes(log),
         "n_records": sum(len(one.ids) for one in records),
         "n_shared_records": sum(int((one.ranks == SHARED).sum()) for one in records),
