@@ -21,8 +21,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from snakemake.parser import parse
+from tierscope.core.validation import read_schema
 from tierscope.experiment.sources import SOURCES
 from tierscope.policies import kinds
 from tierscope.policies.kinds import RunKind
@@ -143,13 +143,14 @@ MANY_ARGUMENTS = {
 
 @cache
 def classes_that_say() -> tuple[ast.ClassDef, ...]:
-    """Return the classes of `SAYING`."""
+    """Return the classes of `SAYING`; keys of a mapping are no truths of an object."""
     paths = [path for name in SAYING for path in files_of(PACKAGE / name)]
     return tuple(
         node
         for path in paths
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        if "TypedDict" not in map(ast.unparse, node.bases)
     )
 
 
@@ -192,11 +193,11 @@ def kept(one: ast.ClassDef) -> Iterator[tuple[ast.Attribute, ast.expr]]:
 @cache
 def asked_texts() -> frozenset[str]:
     """Return the names of sources, kinds of runs, loaders and goals."""
-    schema = yaml.safe_load((WORKFLOW / "schemas" / "config.schema.yaml").read_text())
-    goal = schema["properties"]["whatif"]["properties"]["goal"]["properties"]["of"]
-    loaders = schema["$defs"]["loader"]["enum"]
+    keys = read_schema("config")["properties"]
+    goal = keys["whatif"]["properties"]["goal"]["properties"]["of"]
+    loaders = keys["sweep"]["properties"]["loaders"]["items"]
     runs = [one.name for one in kinds.KINDS]
-    return frozenset({*SOURCES, *runs, *loaders, *goal["enum"]} - NO_KINDS)
+    return frozenset({*SOURCES, *runs, *loaders["enum"], *goal["enum"]} - NO_KINDS)
 
 
 @cache
