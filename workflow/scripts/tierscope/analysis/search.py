@@ -6,9 +6,8 @@ sufficient and insufficient combinations, finds the same as an evaluation of eve
 combination, to the last bit, with a thousandth of the evaluations.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -35,14 +34,69 @@ _CELLS_AT_ONCE = 50_000
 _BYTES_PER_GIB = 1 << 30
 
 
-class Combinations(Protocol):
-    """Combinations with fixed improvements of the first two of four classes."""
+class Combinations:
+    """Combinations of improvements of four classes; some of them meet a goal.
 
-    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
-        """Return which meet the goal with improvements of the others (positions)."""
+    A larger improvement must not turn a combination that meets the goal into one that
+    does not.
+    """
 
-    def keep(self, rows: np.ndarray) -> Self:
-        """Return some of them."""
+    def start(self, first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
+        """Return what `is_met` uses of the first two classes' improvements (positions).
+
+        Each array has a row for each pair of them.
+        """
+        return [first, second]
+
+    def is_met(
+        self, started: Sequence[np.ndarray], third: np.ndarray, fourth: np.ndarray
+    ) -> np.ndarray:
+        """Return which combinations meet the goal; `started` has rows of `start`."""
+        raise NotImplementedError
+
+    def least_of_fourth(self, n_percents: int, pairs_at_once: int) -> np.ndarray:
+        """Find the least improvement of a fourth class for each of three others.
+
+        For each pair of improvements of the first two classes, walk along the edge: if
+        a combination meets the goal, try one step less of the fourth class; otherwise
+        one step more of the third.
+
+        Parameters
+        ----------
+        n_percents : int
+            Number of improvements of a class.
+        pairs_at_once : int
+            Pairs of the first two classes that are asked for at a time, 1 or more.
+
+        Returns
+        -------
+        ndarray of int, shape (n_percents, n_percents, n_percents)
+            By the improvements of the first three classes; `n_percents` if none meets
+            the goal.
+        """
+        n = n_percents
+        least = np.full((n * n, n), n, dtype=np.int16)
+        for begin in range(0, n * n, pairs_at_once):
+            pairs = np.arange(begin, min(begin + pairs_at_once, n * n))
+            third = np.zeros(len(pairs), dtype=np.int64)
+            fourth = np.full(len(pairs), n - 1)
+            started = self.start(*np.divmod(pairs, n))
+            while len(pairs):
+                met = self.is_met(started, third, fourth)
+                # The next improvement of the third class needs no more of the fourth.
+                fourth = fourth - met
+                third = third + ~met
+                walking = (fourth >= 0) & (third < n)
+                least[pairs[walking], third[walking]] = fourth[walking] + 1
+                if not walking.all():
+                    for pair, position in zip(
+                        pairs[fourth < 0], third[fourth < 0], strict=True
+                    ):
+                        least[pair, position:] = 0
+                    pairs, third, fourth, *started = (
+                        rows[walking] for rows in (pairs, third, fourth, *started)
+                    )
+        return least.reshape(n, n, n)
 
 
 @dataclass(frozen=True)
@@ -151,98 +205,44 @@ def least_sufficient(
     ndarray of int, shape (n_percents, n_percents, n_percents)
         As `Sufficient.least` of one cache rate.
     """
-    n = len(percents)
     improved = [
         [improve(times_s[:, k], percents[:, np.newaxis]) for k in range(len(CLASSES))]
         for times_s in runs
     ]
     unchanged = [total_s(times_s[:, len(CLASSES) :]) for times_s in runs]
-
-    def start(first: np.ndarray, second: np.ndarray) -> _Combinations:
-        sums = [
-            classes[0][first] + classes[1][second] + others_s
-            for classes, others_s in zip(improved, unchanged, strict=True)
-        ]
-        return _Combinations(improved, sums, goal)
-
     pairs_at_once = max(1, _CELLS_AT_ONCE // max(len(times_s) for times_s in runs))
-    return least_of_fourth(start, n, pairs_at_once)
+    combinations = _Exact(improved, unchanged, goal)
+    return combinations.least_of_fourth(len(percents), pairs_at_once)
 
 
 @dataclass(frozen=True)
-class _Combinations:
-    """Combinations with fixed improvements of two classes, which `sums` are the sum of.
+class _Exact(Combinations):
+    """Combinations of improvements of processes whose times are known.
 
-    `improved` and `sums` have an entry a repetition.
+    `improved` and `unchanged` have an entry a repetition: the seconds of the processes
+    in each class by its improvement, and in classes that stay as they are.
     """
 
     improved: list[list[np.ndarray]]
-    sums: list[np.ndarray]
+    unchanged: list[np.ndarray]
     goal: Goal
 
-    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
-        """Return which of them meet the goal with improvements of the other two."""
+    def start(self, first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
+        """Return the seconds of the first two classes and the unchanged ones."""
+        return [
+            classes[0][first] + classes[1][second] + others_s
+            for classes, others_s in zip(self.improved, self.unchanged, strict=True)
+        ]
+
+    def is_met(
+        self, started: Sequence[np.ndarray], third: np.ndarray, fourth: np.ndarray
+    ) -> np.ndarray:
+        """Return which combinations meet the goal."""
         io_time_s = 0.0
-        for classes, sum_s in zip(self.improved, self.sums, strict=True):
+        for classes, sum_s in zip(self.improved, started, strict=True):
             times_s = sum_s + classes[2][third] + classes[3][fourth]
             io_time_s = io_time_s + times_s.max(axis=1)
-        return self.goal.is_met(io_time_s / len(self.sums))
-
-    def keep(self, rows: np.ndarray) -> Self:
-        """Return some of them."""
-        return replace(self, sums=[sum_s[rows] for sum_s in self.sums])
-
-
-def least_of_fourth(
-    start: Callable[[np.ndarray, np.ndarray], Combinations],
-    n_percents: int,
-    pairs_at_once: int,
-) -> np.ndarray:
-    """Find the least improvement of a fourth class for each of three others.
-
-    For each pair of improvements of the first two classes, walk along the edge: if a
-    combination meets the goal, try one step less of the fourth class; otherwise one
-    step more of the third.
-
-    Parameters
-    ----------
-    start : callable
-        Takes the improvements of the first two classes as positions, and returns these
-        combinations. A larger improvement must not turn a combination that meets the
-        goal into one that does not.
-    n_percents : int
-        Number of improvements of a class.
-    pairs_at_once : int
-        Pairs of the first two classes that are asked for at a time, 1 or more.
-
-    Returns
-    -------
-    ndarray of int, shape (n_percents, n_percents, n_percents)
-        By the improvements of the first three classes; `n_percents` if none meets it.
-    """
-    n = n_percents
-    least = np.full((n * n, n), n, dtype=np.int16)
-    for begin in range(0, n * n, pairs_at_once):
-        pairs = np.arange(begin, min(begin + pairs_at_once, n * n))
-        third = np.zeros(len(pairs), dtype=np.int64)
-        fourth = np.full(len(pairs), n - 1)
-        combinations = start(*np.divmod(pairs, n))
-        while len(pairs):
-            met = combinations.is_met(third, fourth)
-            least[pairs[met], third[met]] = fourth[met]
-            fourth = fourth - met
-            third = third + ~met
-            # The next improvement of the third class needs no more of the fourth.
-            going = ~met & (third < n)
-            least[pairs[going], third[going]] = fourth[going] + 1
-            done = fourth < 0
-            for pair, position in zip(pairs[done], third[done], strict=True):
-                least[pair, position:] = 0
-            walking = ~done & (third < n)
-            if not walking.all():
-                pairs, third, fourth = pairs[walking], third[walking], fourth[walking]
-                combinations = combinations.keep(walking)
-    return least.reshape(n, n, n)
+        return self.goal.is_met(io_time_s / len(started))
 
 
 def search_combinations(

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 
 from tierscope.analysis.logs.asking import JobTables
 from tierscope.analysis.logs.questions import jobs_with_pages
-from tierscope.analysis.search import Sufficient, least_of_fourth, least_sufficient
+from tierscope.analysis.search import Combinations, Sufficient, least_sufficient
 from tierscope.analysis.whatif import Goal, improve, upper_envelope
 from tierscope.core.columns import JOB_CLASS, RULE, TABLES
 from tierscope.core.tables import empty_table, read_table, write_table
@@ -304,7 +303,7 @@ def _of_all_sets(times: ProcessTimes, kept: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Bounded:
+class _Bounded(Combinations):
     """Combinations of improvements of processes whose times are bounds.
 
     A combination meets the goal if no process exceeds it, and if the time of all
@@ -316,24 +315,17 @@ class _Bounded:
     sum_s: np.ndarray
     held_s: float
     goal: Goal
-    positions: tuple[np.ndarray, ...] = ()
 
     def search(self) -> np.ndarray:
-        """Return the least sufficient improvements (`least_of_fourth`)."""
+        """Return the least sufficient improvements of the fourth class."""
         pairs_at_once = max(1, _CELLS_AT_ONCE // (self.of_sets_s.shape[1] + 1))
-        return least_of_fourth(self.start, len(GRID_PERCENTS), pairs_at_once)
+        return self.least_of_fourth(len(GRID_PERCENTS), pairs_at_once)
 
-    def start(self, first: np.ndarray, second: np.ndarray) -> Self:
-        """Return the combinations with these improvements of two classes."""
-        return replace(self, positions=(first, second))
-
-    def keep(self, rows: np.ndarray) -> Self:
-        """Return some of them."""
-        return replace(self, positions=tuple(part[rows] for part in self.positions))
-
-    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
-        """Return which of them meet the goal with improvements of the other two."""
-        percents = GRID_PERCENTS[np.column_stack([*self.positions, third, fourth])]
+    def is_met(
+        self, started: Sequence[np.ndarray], third: np.ndarray, fourth: np.ndarray
+    ) -> np.ndarray:
+        """Return which combinations meet the goal."""
+        percents = GRID_PERCENTS[np.column_stack([*started, third, fourth])]
         factors = improve(np.ones(percents.shape), percents)
         factors = np.column_stack([factors, np.ones(len(factors))])
         fits = (factors * self.sum_s).sum(axis=1) <= (1 + ROUNDING) * self.held_s

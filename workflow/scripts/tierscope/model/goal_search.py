@@ -14,18 +14,18 @@ class have been simulated, too, and do not meet it.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import points_of, select_epoch
 from tierscope.analysis.search import (
+    Combinations,
     Sufficient,
     as_improvements,
     in_order_of_cost,
-    least_of_fourth,
     with_best_rate,
     with_times,
 )
@@ -121,7 +121,7 @@ class SimulatedUtilisation:
         return np.stack([utilisation_of(one) for one in reads])
 
 
-class Edge:
+class Edge(Combinations):
     """Which combinations of a grid meet a goal at one cache rate, asked when needed.
 
     If a combination meets the goal, so do those that are larger in all classes; if it
@@ -150,7 +150,14 @@ class Edge:
         """Return the number of simulated epochs."""
         return self._runs.n_simulations
 
-    def is_met(self, place: tuple[int, ...]) -> bool:
+    def is_met(
+        self, started: Sequence[np.ndarray], third: np.ndarray, fourth: np.ndarray
+    ) -> np.ndarray:
+        """Return which combinations meet the goal."""
+        places = np.column_stack([*started, third, fourth]).tolist()
+        return np.array([self.is_met_at(tuple(place)) for place in places])
+
+    def is_met_at(self, place: tuple[int, ...]) -> bool:
         """Return whether a combination meets the goal; positions in the percents."""
         if not (self._met[place] or self._missed[place]):
             if self.is_met_itself(place):
@@ -167,39 +174,19 @@ class Edge:
             self._simulated[place] = bool(found)
         return self._simulated[place]
 
-    def least_of_fourth(self) -> np.ndarray:
+    def least(self) -> np.ndarray:
         """Return `Sufficient.least` of the cache rate: int, shape (n, n, n)."""
         n = len(self._percents)
         first, last = 0, n - 1
-        if not self.is_met((last,) * len(CLASSES)):
+        if not self.is_met_at((last,) * len(CLASSES)):
             return np.full((n, n, n), n, dtype=np.int16)
         # The corners of each pair tell most of the rest; the extreme pairs come first.
         order = dict.fromkeys([last, first, last // 2, *range(n)])
         corners = [(last, last), (first, first), (first, last), (last, first)]
         for pair in itertools.product(order, repeat=2):
             for corner in corners:
-                self.is_met((*pair, *corner))
-        return least_of_fourth(
-            lambda first, second: _Pairs(self, first, second), n, pairs_at_once=n * n
-        )
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Combinations with fixed improvements of the first two classes."""
-
-    edge: Edge
-    first: np.ndarray
-    second: np.ndarray
-
-    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
-        """Return which meet the goal with improvements of the others (positions)."""
-        places = np.column_stack([self.first, self.second, third, fourth]).tolist()
-        return np.array([self.edge.is_met(tuple(place)) for place in places])
-
-    def keep(self, rows: np.ndarray) -> Self:
-        """Return some of them."""
-        return replace(self, first=self.first[rows], second=self.second[rows])
+                self.is_met_at((*pair, *corner))
+        return self.least_of_fourth(n, pairs_at_once=n * n)
 
 
 class Found(NamedTuple):
@@ -327,7 +314,7 @@ def find_sufficient(
         planned = [next(planned_reads(description, one, [epoch])) for one in some]
         runs = SimulatedUtilisation(description, planned, measured)
         edges.append(Edge(runs, goal, percents))
-        least[rate] = edges[-1].least_of_fourth()
+        least[rate] = edges[-1].least()
     found = Sufficient(tuple(least), tuple(percents), np.stack(list(least.values())))
     return found, edges
 
