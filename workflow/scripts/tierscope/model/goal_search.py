@@ -13,7 +13,7 @@ class have been simulated, too, and do not meet it.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,27 +21,16 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import points_of, select_epoch
-from tierscope.analysis.search import (
-    Combinations,
-    Sufficient,
-    as_improvements,
-    in_order_of_cost,
-    with_best_rate,
-    with_times,
-)
-from tierscope.analysis.utilisation import (
-    UtilisationGoal,
-    best_utilised,
-    mean_utilisation,
-    sufficient_utilisation,
-)
+from tierscope.analysis.search import Search, as_improvements, in_tables, with_times
+from tierscope.analysis.slowest.search import Combinations, Sufficient
+from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import (
     MAX_MAP_STEPS,
     costs,
     map_percents,
     select_improvements,
 )
-from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO, TABLES
+from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.model.improve import (
@@ -186,7 +175,7 @@ class Edge(Combinations):
         for pair in itertools.product(order, repeat=2):
             for corner in corners:
                 self.is_met_at((*pair, *corner))
-        return self.least_of_fourth(n, pairs_at_once=n * n)
+        return self.least_of_fourth(n)
 
 
 class Found(NamedTuple):
@@ -209,11 +198,7 @@ def search_by_model(
     goal: UtilisationGoal,
     epoch: int,
     description: RunDescription,
-    *,
-    max_improvement_percent: int,
-    step_percent: int,
-    cost_per_percent: Mapping[str, float],
-    dataset_bytes: int,
+    search: Search,
     known: pd.DataFrame | None = None,
 ) -> Found:
     """Find the minimal and the cheapest combinations that meet a goal of AU.
@@ -228,9 +213,8 @@ def search_by_model(
         The epoch, counted from 0.
     description : RunDescription
         As for `tierscope.model.improve.estimate_by_model`.
-    max_improvement_percent, step_percent, cost_per_percent, dataset_bytes
-        As for `tierscope.analysis.search.search_combinations`; the grid may be coarser
-        (`searched_percents`).
+    search : Search
+        The grid, which may be coarser here (`searched_percents`), and costs.
     known : DataFrame, optional
         Table ``estimates`` by the model of further combinations, as in figure 4.
 
@@ -247,13 +231,15 @@ def search_by_model(
         )
     points = points_of(select_epoch(io_time, epoch))
     n_reads = description.dataset.n_files * len(points)
-    percents = searched_percents(max_improvement_percent, step_percent, n_reads)
+    grid = search.max_improvement_percent, search.step_percent
+    percents = searched_percents(*grid, n_reads)
     sufficient, edges = find_sufficient(epochs, goal, epoch, description, percents)
     minimal = pd.DataFrame(sufficient.minimal(), columns=IMPROVEMENTS)
     if known is not None:
-        found = sufficient_utilisation(select_epoch(known, epoch), goal)
+        found = goal.sufficient(select_epoch(known, epoch))
         minimal = pd.concat([minimal, found.loc[found["sufficient"], IMPROVEMENTS]])
-    by_cost = minimal.assign(cost=costs(minimal, cost_per_percent)).sort_values("cost")
+    cost = costs(minimal, search.cost_per_percent)
+    by_cost = minimal.assign(cost=cost).sort_values("cost")
     minimal = lowered(by_cost[IMPROVEMENTS].drop_duplicates(), edges, percents)
     largest = dict.fromkeys(CLASSES, percents[-1])
     estimates = estimate_by_model(
@@ -263,21 +249,14 @@ def search_by_model(
         description,
         epochs=epochs,
     )
-    rows = _minimal_rows(minimal, estimates, goal)
-    rows = in_order_of_cost(rows, cost_per_percent, dataset_bytes)
-    scenario = estimates[[*SCENARIO, "epoch"]].iloc[0].to_dict()
-    scenario |= {"goal_of": goal.of, "goal_s": np.nan, "goal_percent": goal.percent}
-    counts = {
-        "grid_step_percent": percents[1],
-        "n_combinations": sufficient.n_combinations,
-        "n_sufficient": sufficient.n_sufficient,
-        "n_minimal": len(rows),
-    }
-    goals = _without_improvement(estimates).assign(**scenario, **counts)
+    rows = search.in_order(with_times(minimal, estimates, goal))
+    today = select_improvements(estimates, [{}])
+    step = {"grid_step_percent": percents[1]}
+    goals, combinations = in_tables(today, sufficient, rows, goal, **step)
     shown = [{}, *(as_improvements(rows.head(1)) or [largest])]
     return Found(
-        goals[list(TABLES["goals"])],
-        rows.assign(**scenario)[list(TABLES["combinations"])],
+        goals,
+        combinations,
         select_improvements(estimates, shown),
         sum(edge.n_simulations for edge in edges) + len(estimates),
     )
@@ -356,45 +335,6 @@ def _lowered(place: tuple[int, ...], edges: Sequence[Edge]) -> tuple[int, ...]:
         if smaller[axis] >= 0 and any(edge.is_met_itself(smaller) for edge in edges):
             return _lowered(smaller, edges)
     return place
-
-
-def _minimal_rows(
-    minimal: pd.DataFrame, estimates: pd.DataFrame, goal: UtilisationGoal
-) -> pd.DataFrame:
-    """Return combinations with times and AU at their least and best cache rates.
-
-    All have been simulated at all cache rates (`estimates`); the least one is that of
-    the simulations, whatever the search has concluded.
-    """
-    least = sufficient_utilisation(estimates, goal)
-    least = least[least["sufficient"]].astype({"min_cache_rate_percent": np.int64})
-    columns = ["min_cache_rate_percent", "in_every_repetition"]
-    rows = minimal.merge(least[[*IMPROVEMENTS, *columns]], on=IMPROVEMENTS)
-    points = mean_utilisation(estimates)
-    rows = with_times(with_best_rate(rows, best_utilised(points)), estimates)
-    points = points[[*IMPROVEMENTS, "cache_rate_percent", "utilisation_percent"]]
-    at_least = {"cache_rate_percent": "min_cache_rate_percent"}
-    at_best = {
-        "cache_rate_percent": "best_cache_rate_percent",
-        "utilisation_percent": "best_utilisation_percent",
-    }
-    return rows.merge(points.rename(columns=at_least)).merge(
-        points.rename(columns=at_best)
-    )
-
-
-def _without_improvement(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Return the best point without improvement: one row of some columns of `goals`."""
-    today = select_improvements(estimates, [{}])
-    best = best_utilised(mean_utilisation(today)).iloc[0]
-    there = today[today["cache_rate_percent"] == best["cache_rate_percent"]]
-    row = {
-        "difference_s": 0.0,
-        "best_cache_rate_percent": best["cache_rate_percent"],
-        "best_io_time_s": there["io_time_s"].mean(),
-        "best_utilisation_percent": best["utilisation_percent"],
-    }
-    return pd.DataFrame([row])
 
 
 def _rate_of(point: Point) -> int:
