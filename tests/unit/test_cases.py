@@ -37,7 +37,7 @@ SAYING = (
     "experiment",
     "policies",
     "storage/clock.py",
-    "pages/explorer/data.py",
+    "pages/explorer/subjects.py",
 )
 # These say what has happened to something, or what it may do now, not what it is.
 STATES = {"_ended", "all_run_here", "filled", "is_whole", "may_be_missing", "may_copy"}
@@ -401,7 +401,7 @@ def test_fewer_functions_take_many_arguments_and_never_more():
         ("while loader == 'lmdb': pass", 1),
         ("match x:\n case y if y in ('posix', 'pytorch'): pass", 1),
         ("match source:\n case 'simulated' | 'emulated': pass", 1),
-        ("if a: pass\nelif kind.is_job: pass", 1),
+        ("if a: pass\nelif kind.is_program: pass", 1),
         ("if training.cold: pass", 1),  # a field that is annotated with its words
         ("if runs.has_ideal: pass", 1),  # kept by a method
         ("if kind is PLACED_PROGRAM: pass", 1),
