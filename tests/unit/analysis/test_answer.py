@@ -1,0 +1,139 @@
+"""The sentences that report and terminal begin with."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from tierscope.analysis.answer import Evidence, answer
+from tierscope.core.columns import CLASSES, IMPROVEMENTS
+from tierscope.core.columns.analysis import (
+    HOLDS_0,
+    LIMITS,
+    NO_LIMIT,
+    NOTHING_HIDES,
+    UNDECIDED,
+)
+
+SCENE = {"dataset": "small", "n_osts": 60, "loader": "tensorflow"}
+KEYS = {"source": "emulated", "system": "x", "policy": "pinning", **SCENE}
+# Of GFS-READ, GFS-META, LFS-READ, LFS-META at cache rates; sums 10, 6, 8 s.
+SECONDS = {0: (2, 8, 0, 0), 50: (1, 1, 4, 0), 100: (0, 0, 8, 0)}
+
+
+def breakdown_of(n_repetitions=3, **keys):
+    rows = [
+        KEYS
+        | keys
+        | {"cache_rate_percent": rate, "repetition": one, "epoch": 1, "share": 1.0}
+        | {"io_class": name, "time_s": time_s * (1 + one / 100), "slowest_rank": 0}
+        for rate, times_s in SECONDS.items()
+        for one in range(n_repetitions)
+        for name, time_s in zip(CLASSES, times_s, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def limits_of(**columns):
+    rows = [
+        KEYS
+        | {"cache_rate_percent": rate, "epoch": 1, "is_shortest": False}
+        | {"limit": CLASSES[int(np.argmax(times_s))], "named_by": "I/O time"}
+        | {"storage": LIMITS, "why": NOTHING_HIDES, "besides": "computation"}
+        | {"most_s": 0.3, "most_percent": 5.0, "n_deciding": 9.0, "n_repetitions": 3}
+        | columns
+        for rate, times_s in SECONDS.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def goals_of(n=1):
+    goal = {"goal_of": "io_time", "goal_s": 4.0, "difference_s": 0.0}
+    return pd.DataFrame([KEYS | goal | {"epoch": 1, "best_io_time_s": 6.0}] * n)
+
+
+def combinations_of(n=1, **percents):
+    row = KEYS | {"epoch": 1, "cost": 150, "cheapest": True}
+    row |= dict.fromkeys(IMPROVEMENTS, 0) | percents
+    return pd.DataFrame([row] * n, columns=[*row])
+
+
+@pytest.fixture
+def found():
+    """Return what an experiment shows that storage limits at 50 %."""
+    bought = combinations_of(**{IMPROVEMENTS[2]: 150})
+    return Evidence(breakdown_of(), limits_of(), goals_of(), bought, None, SCENE, 1)
+
+
+def test_it_says_what_limits_what_helps_and_how_sure_that_is(found):
+    limit, help_, sure = answer(found)
+    assert limit == (
+        "At cache rate 50 % (policy pinning) LFS-READ takes most of the I/O time of "
+        "the slowest process: 4.04 s of 6.06 s."
+    )
+    assert help_ == (
+        "50 % of the files on the LFS bring the I/O time from 10.1 s (at 0 %) to 6.06 "
+        "s; the goal of 4.00 s of I/O time needs LFS-READ +150 %, the cheapest found."
+    )
+    assert sure.startswith("All this is emulated, not measured: the devices are a")
+    assert sure.endswith("3 seeds that I/O time is 5.91 s to 6.21 s (95 % confidence).")
+
+
+def test_goal_that_is_met_or_out_of_reach(found):
+    met = replace(found, combinations=combinations_of())
+    assert "which meets the goal of 4.00 s of I/O time." in answer(met)[1]
+    none = replace(found, combinations=combinations_of(0))
+    assert "; no improvement that was searched meets the goal" in answer(none)[1]
+
+
+def test_nothing_is_bought_where_storage_does_not_limit(found):
+    limits = limits_of(storage=NO_LIMIT, why="", is_shortest=True)
+    limit, help_, _ = answer(replace(found, limits=limits))
+    assert limit.startswith("Computation limits at cache rate 50 %: no faster storage")
+    assert "goal" not in help_
+
+
+def test_what_decides_is_said_where_it_is_undecided(found):
+    limits = limits_of(storage=UNDECIDED, why=HOLDS_0)
+    limit, *_ = answer(replace(found, limits=limits))
+    assert limit.startswith("It is undecided whether storage limits at cache rate 50 %")
+    assert "about 9 repetitions would decide" in limit
+
+
+def test_storage_that_limits_a_training_that_computes_is_told_by_its_part(found):
+    limits = limits_of(why="")
+    limits["is_shortest"] = limits["cache_rate_percent"] == 100
+    limit, *_ = answer(replace(found, limits=limits))
+    assert limit == (
+        "At cache rate 100 % (policy pinning) storage limits, most of it LFS-READ: it "
+        "costs at most 0.300 s (5.0 %) of the epoch."
+    )
+
+
+def test_best_policy_is_answered_for(found):
+    tables = [
+        pd.concat([make(), make(policy="lru")]) for make in (breakdown_of, limits_of)
+    ]
+    row = KEYS | {"policy": "lru", "cache_rate_percent": 100, "n_epochs": 4}
+    row |= {"time_cut_percent": 30.0, "time_cut_low_percent": 25.0}
+    policies = pd.DataFrame([row | {"time_cut_high_percent": 35.0}])
+    policies["epoch"] = 1
+    limit, help_, _ = answer(
+        Evidence(*tables, goals_of(), combinations_of(), policies, SCENE, 1)
+    )
+    assert limit.startswith("At cache rate 100 % (policy lru)")
+    assert help_ == (
+        "Of the policies, lru at a cache rate of 100 % saves most time in 4 epochs, "
+        "staging and copies included: 30.0 % (95 % confidence interval 25.0 to 35.0 %)."
+    )
+
+
+def test_one_repetition_asks_for_more(found):
+    *_, sure = answer(replace(found, breakdown=breakdown_of(1)))
+    assert sure.endswith(
+        "one repetition, no interval, so repeat to know how sure it is."
+    )
+
+
+def test_sweep_without_the_scene_has_no_answer(found):
+    assert answer(replace(found, scene=SCENE | {"n_osts": 1})) == []

@@ -1,0 +1,187 @@
+"""Answer an experiment in at most three sentences, for those who read nothing else.
+
+What limits the training; what would help, and by how much; how sure that is, or what to
+measure. Report and terminal begin with them; all other pages say the same at length.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from tierscope.analysis.breakdown import select_epoch, sums_of_classes
+from tierscope.analysis.comparing.savings import best_policy_words
+from tierscope.analysis.intervals import (
+    LEVEL_PERCENT,
+    NO_INTERVAL,
+    best_rates,
+    interval,
+    unit_words,
+)
+from tierscope.analysis.search import cheapest_combination
+from tierscope.analysis.training.limit import advice_on, limit_sentence
+from tierscope.analysis.training.stalls import limit_label
+from tierscope.core.columns import IMPROVEMENTS, SCENARIO
+from tierscope.core.columns.analysis import NOTHING_HIDES
+from tierscope.core.words import goal_words, improvement_words, in_seconds
+
+_SOURCES = {
+    "measured": "measured on this storage",
+    "emulated": "emulated, not measured: the devices are a model",
+    "simulated": "simulated, not measured: the whole system is a model",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an answer rests on.
+
+    Parameters
+    ----------
+    breakdown, limits, goals, combinations : DataFrame
+        These tables.
+    policy_summary : DataFrame or None
+        This table of the scene, if it compares policies.
+    scene : mapping
+        Dataset, OST count and loader that are answered for, those of figures 3 to 5.
+    epoch : int
+        The epoch, counted from 0.
+    phase : {"epoch", "run"}, optional
+        What a program without epochs has is a run.
+    of : {"files", "bytes"}, optional
+        What cache rates are percentages of.
+    """
+
+    breakdown: pd.DataFrame
+    limits: pd.DataFrame
+    goals: pd.DataFrame
+    combinations: pd.DataFrame
+    policy_summary: pd.DataFrame | None
+    scene: Mapping[str, Any]
+    epoch: int
+    phase: str = "epoch"
+    of: str = "files"
+
+    def rows(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of a table that are of scene and epoch."""
+        table = select_epoch(table, self.epoch)
+        return table[(table[list(self.scene)] == pd.Series(self.scene)).all(axis=1)]
+
+    @property
+    def times(self) -> pd.DataFrame:
+        """Return the I/O time of each run: ``io_time_s`` of its slowest process."""
+        return sums_of_classes(self.rows(self.breakdown))
+
+
+def answer(found: Evidence) -> list[str]:
+    """Return at most three sentences; none if the sweep has no run of the scene."""
+    limits, times = found.rows(found.limits), found.times
+    if limits.empty or times.empty:
+        return []
+    point = _best_point(found, limits, times)
+    keys = [*SCENARIO, "cache_rate_percent"]
+    row = limits[(limits[keys] == point[keys]).all(axis=1)].iloc[0]
+    of_scenario = (times[SCENARIO] == point[SCENARIO]).all(axis=1)
+    return [
+        _limit(found, row),
+        _help(found, times[of_scenario], limits, point),
+        _certainty(times[of_scenario], point),
+    ]
+
+
+def _best_point(
+    found: Evidence, limits: pd.DataFrame, times: pd.DataFrame
+) -> pd.Series:
+    """Return the point that a user would choose, a row of table ``limits``.
+
+    That is the policy and rate that save most time, or the rate with the shortest
+    epoch, or else the one with the least I/O time.
+    """
+    keys = [*SCENARIO, "cache_rate_percent"]
+    summary = found.policy_summary
+    if summary is not None:
+        best = summary.loc[summary["time_cut_percent"].idxmax()]
+        known = (limits[keys] == best[keys]).all(axis=1)
+        if known.any() and best["time_cut_percent"] > 0:
+            return limits[known].iloc[0]
+    if limits["is_shortest"].sum() == 1:
+        return limits[limits["is_shortest"]].iloc[0]
+    means_s = times.groupby(keys)["io_time_s"].mean()
+    best = pd.Series(means_s.idxmin(), keys)
+    return limits[(limits[keys] == best).all(axis=1)].iloc[0]
+
+
+def _limit(found: Evidence, row: pd.Series) -> str:
+    """Return what limits the training at a point."""
+    if words := limit_sentence(row, found.phase):
+        return words
+    where = f"At cache rate {row['cache_rate_percent']} % (policy {row['policy']})"
+    label = limit_label(row["limit"])
+    if row["why"] != NOTHING_HIDES:
+        return (
+            f"{where} storage limits, most of it {label}: it costs at most "
+            f"{in_seconds(row['most_s'])} ({row['most_percent']:.1f} %) of the "
+            f"{found.phase}."
+        )
+    parts = found.rows(found.breakdown)
+    parts = parts[(parts[SCENARIO] == row[SCENARIO]).all(axis=1)]
+    parts = parts[parts["cache_rate_percent"] == row["cache_rate_percent"]]
+    means_s = parts.groupby("io_class")["time_s"].mean()
+    return (
+        f"{where} {label} takes most of the I/O time of the slowest process: "
+        f"{in_seconds(means_s[row['limit']])} of {in_seconds(means_s.sum())}."
+    )
+
+
+def _help(
+    found: Evidence, times: pd.DataFrame, limits: pd.DataFrame, point: pd.Series
+) -> str:
+    """Return what helps: a policy or rate, and what must be faster to meet the goal."""
+    words = best_policy_words(found.policy_summary).partition(". ")[0].rstrip(".")
+    words = words or _rates(found, times)
+    goals = found.rows(found.goals)
+    goals = goals[(goals[SCENARIO] == point[SCENARIO]).all(axis=1)]
+    own = limits[(limits[SCENARIO] == point[SCENARIO]).all(axis=1)]
+    if goals.empty or not advice_on(own).is_given:
+        return f"{words}."
+    goal = goals.iloc[0]
+    wanted = goal_words(goal).partition(" (")[0]
+    cheapest = cheapest_combination(found.combinations, goal)
+    if cheapest is None:
+        return f"{words}; no improvement that was searched meets {wanted}."
+    percents = cheapest[IMPROVEMENTS].to_dict()
+    if not any(percents.values()):
+        return f"{words}, which meets {wanted}."
+    return f"{words}; {wanted} needs {improvement_words(percents)}, the cheapest found."
+
+
+def _rates(found: Evidence, times: pd.DataFrame) -> str:
+    """Return what files on the LFS save, without a stop."""
+    best = best_rates(times)
+    at_s = times.groupby("cache_rate_percent")["io_time_s"].mean()
+    if best.swept == (best.best,):
+        return f"I/O takes {in_seconds(best.time_s)}"
+    if best.best == 0:
+        return f"No {found.of} on the LFS shorten the I/O time"
+    first = best.swept[0]
+    return (
+        f"{best.best} % of the {found.of} on the LFS bring the I/O time from "
+        f"{in_seconds(at_s[first])} (at {first} %) to {in_seconds(best.time_s)}"
+    )
+
+
+def _certainty(times: pd.DataFrame, point: pd.Series) -> str:
+    """Return how sure that is, and what the numbers are."""
+    at_point = times["cache_rate_percent"] == point["cache_rate_percent"]
+    runs_s = times.loc[at_point, "io_time_s"]
+    source, found = times["source"].iloc[0], interval(runs_s)
+    what = _SOURCES[source]
+    if not found.is_known:
+        return f"All this is {what}; {NO_INTERVAL}, so repeat to know how sure it is."
+    low, high = map(in_seconds, (found.low, found.high))
+    n = f"{found.n} {unit_words([source])}"
+    return (
+        f"All this is {what}; with {n} that I/O time is {low} to {high} "
+        f"({LEVEL_PERCENT} % confidence)."
+    )
