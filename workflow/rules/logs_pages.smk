@@ -46,8 +46,7 @@ rule build_job_pages:
         breakdown_caption=caption("job_breakdown"),
         processes_caption=caption("job_processes"),
         templates=OPENING.templates("logs"),
-        explorer_page=OPENING.of_workflow("templates/explorer.html"),
-        explorer_computation=OPENING.of_workflow("templates/explorer.vega.yaml"),
+        explorer=OPENING.templates("explorer"),
         library=OPENING.library("build_job_pages"),
     output:
         pages=directory("<experiment>/jobs"),
