@@ -14,13 +14,13 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from tierscope.core.columns import BOUNDS, EXACT, JOB_CLASS, LOWER_BOUNDS
-from tierscope.logs.bounds import (
+from tierscope.analysis.slowest.times import (
     ProcessTimes,
     slowest_bounds,
     slowest_candidates,
     slowest_class_bounds,
 )
+from tierscope.core.columns import BOUNDS, EXACT, JOB_CLASS, LOWER_BOUNDS
 from tierscope.logs.grouping import (
     NO_PROCESS,
     LogFacts,

@@ -45,6 +45,8 @@ LONGEST_RUN_S = 10 * 366 * 86_400  # of a longer one, start or end is missing
 _MOST_DIGITS = 18  # of an epoch, which is a 64-bit number
 SIZES = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M")
 SIZES += ("1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
+_OF_LOG = ("log_format", "uid", "job_id", "exe", "n_processes")
+_OF_LOG += ("started_s", "ended_s", "clock_s", "n_mappings")
 _READ, _META, _WRITE, _WRITE_META, _MIXED_META = range(len(OPERATIONS))
 
 
@@ -171,9 +173,7 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
     """Return what the log says of its job, and how it was read."""
     records = log.records.values()
     no_name = len(log.names.ids)
-    as_they_are = ("log_format", "uid", "job_id", "exe", "n_processes", "started_s")
-    as_they_are += ("ended_s", "clock_s", "n_mappings")
-    return {name: getattr(log, name) for name in as_they_are} | {
+    return {name: getattr(log, name) for name in _OF_LOG} | {
         "digest": digest,
         "metadata": dict(log.metadata),
         "modules": list(log.modules),

@@ -29,7 +29,7 @@ from tierscope.logs.traced.certificate import ProcessReads, bytes_by_file_system
 from tierscope.logs.traced.escapes import Escape
 from tierscope.trace.darshan.container import LogError
 from tierscope.trace.darshan.module_records import STDIO_RECORD
-from tierscope.trace.log_writer import METADATA_BYTES, write_log
+from tierscope.trace.log_writer import METADATA_BYTES, LoggedJob, write_log
 from tierscope.trace.posix_records import END_TIMES, START_TIMES
 from tierscope.trace.spool import Spool, join_spools, open_spool
 
@@ -331,14 +331,16 @@ def _write_log(
         path,
         modules,
         paths,
-        n_processes=1,
-        exe=process.exe,
-        mounts=call.mounts,
-        started_s=process.started_ns * 1e-9,
-        ended_s=ended_s,
-        metadata=fit_metadata({"end": end, **counted.as_metadata(), **metadata}),
-        partial=[name for name in modules if reasons],
-        job_id=call.job_id,
+        LoggedJob(
+            n_processes=1,
+            exe=process.exe,
+            mounts=call.mounts,
+            started_s=process.started_ns * 1e-9,
+            ended_s=ended_s,
+            metadata=fit_metadata({"end": end, **counted.as_metadata(), **metadata}),
+            job_id=call.job_id,
+            partial=[name for name in modules if reasons],
+        ),
     )
     return counted, reasons
 
