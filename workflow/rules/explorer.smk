@@ -15,9 +15,6 @@ rule build_explorer:
         explorer=page("explorer", "Explorer"),
     log:
         "<logs>/build_explorer.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         experiment=EXPERIMENT.name,
         epoch=SETTINGS["figures"]["epoch"],

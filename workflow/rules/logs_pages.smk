@@ -18,9 +18,6 @@ rule build_fleet_report:
         report=page("fleet_report", "All jobs"),
     log:
         "<logs>/build_fleet_report.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         experiment=OPENING.name,
         provenance=PROVENANCE,
@@ -55,9 +52,6 @@ rule build_job_pages:
         pages=directory("<experiment>/jobs"),
     log:
         "<logs>/build_job_pages.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         provenance=PROVENANCE,
         pages=ANALYSIS.pages,
