@@ -134,8 +134,8 @@ def test_ends_of_an_interval_have_the_unit_of_their_name():
     low, high = ends("{}_s", "the mean").items()
     assert (low[0], high[0]) == ("low_s", "high_s")
     assert low[1].meaning == (
-        "Lower end of the 95 % confidence interval of the mean; missing if there is one "
-        "repetition."
+        "Lower end of the 95 % confidence interval of the mean; missing if there is "
+        "one repetition."
     )
     assert (low[1].least, high[1].least) == (-math.inf, 0)
     assert low[1].may_be_missing
