@@ -38,6 +38,7 @@ rule build_report:
         library=OPENING.library("build_report"),
     output:
         report=page("report", "Report"),
+        answer="<experiment>/answer.txt",
     log:
         "<logs>/build_report.log",
     params:

@@ -48,6 +48,7 @@ if __name__ == "__main__":
         description=params.description,
         origin=origin_of(snakemake),
         epoch=shown_epoch(tables["breakdown"], params.epoch),
+        scene=params.scene,
         dataset_titles=params.dataset_titles,
         paper=paper["paper"],
         needs=needed_sweep(paper, tables["claims"]) if "claims" in tables else "",
@@ -66,4 +67,7 @@ if __name__ == "__main__":
     )
     page = render("report.html.j2", context)
     write_text(snakemake.output.report, page)
+    write_text(
+        snakemake.output.answer, "".join(f"{one}\n" for one in context["answer"])
+    )
     print(f"{context['headline']}, {len(pictures)} figures, {len(page) >> 10} KiB")

@@ -194,9 +194,10 @@ class Start:
         self._remove_staging_folders()
         made = try_to(self.snakemake.made_files, self.warn, set())
         lines = [
+            *self._text(made, "answer.txt"),
             *self._why_no_estimates_by_the_model(made),
             *self._left_out_calibrations(made),
-            *self._summary(made),
+            *self._text(made, "summary.txt", f"{IDEAL_SWEEP}/summary.txt"),
             "  ".join(self._made_places(made)),
         ]
         self.tell("\n".join(lines))
@@ -372,12 +373,9 @@ class Start:
             return []
         return [f"No estimates by the model, only by the rule: {reason}."]
 
-    def _summary(self, made: set[str]) -> list[str]:
-        """Return what sums up a sweep, or its ideal runs, if this start made it."""
-        texts = (
-            self.results / "summary.txt",
-            self.results / IDEAL_SWEEP / "summary.txt",
-        )
+    def _text(self, made: set[str], *names: str) -> list[str]:
+        """Return the lines of the first of some texts that this start made."""
+        texts = (self.results / one for one in names)
         text = next((one for one in texts if str(one) in made), None)
         return text.read_text(encoding="utf-8").splitlines() if text else []
 

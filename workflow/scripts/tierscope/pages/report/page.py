@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.analysis.answer import Evidence, answer
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.comparing.ideal import storage_sentences
 from tierscope.analysis.comparing.policies import warming_policies
@@ -90,6 +91,8 @@ class About:
         Where the numbers come from, as on the figures.
     epoch : int
         The epoch of the figures, counted from 0.
+    scene : mapping
+        Dataset, OST count and loader of figures 3 to 5.
     dataset_titles : mapping of str to str
         What to call each dataset.
     paper : str
@@ -104,6 +107,7 @@ class About:
     description: str
     origin: Origin
     epoch: int
+    scene: Mapping[str, Any]
     dataset_titles: Mapping[str, str]
     paper: str
     needs: str = ""
@@ -169,9 +173,18 @@ def report_context(
     storage = storage or ideal_notes(limits)
     if about.anonymous:
         storage = [MOUNT_NAMES.sub("", sentence) for sentence in storage]
+    evidence = Evidence(
+        *(tables[name] for name in ("breakdown", "limits", "goals", "combinations")),
+        found["policy_summary"],
+        about.scene,
+        epoch,
+        origin.phase,
+        "bytes" if origin.is_program else "files",
+    )
     return {
         "policy": content_policy(),
         "results": results,
+        "answer": answer(evidence),
         "title": f"Storage experiment {about.experiment}",
         "description": about.description,
         "provenance": str(origin),
