@@ -9,12 +9,12 @@ from sessions import HANG_S
 from tierscope.analysis.breakdown import break_down, select_epoch, select_scenario
 from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.whatif import (
+    Goal,
     best_point,
     break_down_improved,
     estimate,
     improvement_grid,
     mean_over_repetitions,
-    sufficient_combinations,
 )
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
@@ -165,7 +165,7 @@ def test_the_map_holds_the_sufficient_combinations(explorer, io_time, pair, othe
     table = shown(io_time)
     grid = [others | cell for cell in improvement_grid(pair, 200, 10)]
     goal_s = 0.6 * best_of(table, {})[1]
-    expected = sufficient_combinations(estimate(table, grid, [1]), goal_s)
+    expected = Goal("io_time", goal_s).sufficient(estimate(table, grid, [1]))
     names = [f"{io_class}_improvement_percent" for io_class in pair]
     expected = expected.sort_values(names)
     assert cells["sufficient"].tolist() == expected["sufficient"].tolist()

@@ -26,7 +26,7 @@ from tierscope.analysis.breakdown import (
     without_peers,
 )
 from tierscope.analysis.slowest.improved import improve, slowest_rows
-from tierscope.analysis.slowest.times import ProcessTimes, upper_envelope  # noqa: F401
+from tierscope.analysis.slowest.times import ProcessTimes
 from tierscope.core.columns import (
     CLASS_TIMES,
     CLASSES,
