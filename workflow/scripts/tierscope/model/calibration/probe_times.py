@@ -15,12 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from tierscope.core.description import ProbeDescription
-from tierscope.model.simulator.epoch import (
-    SimulatedEpoch,
-    layouts_of,
-    simulate_epoch,
-)
-from tierscope.model.simulator.events import NS_PER_S
+from tierscope.model.simulator.epoch import SimulatedEpoch, simulate_epoch
+from tierscope.model.simulator.stations import NS_PER_S, layouts_of
 from tierscope.storage.probes import REPEATS, Probe, plan, probe_files
 from tierscope.storage.queueing_network import (
     MODULO,
