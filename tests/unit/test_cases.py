@@ -120,7 +120,6 @@ LEFT = {
 }
 LEFT_IN_RULES = 18
 MANY_ARGUMENTS = {
-    "tierscope/claims/paper.py:score_claims": 10,
     "tierscope/model/simulator/epoch.py:simulate_epoch": 9,
 }
 

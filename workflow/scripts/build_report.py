@@ -27,13 +27,8 @@ if __name__ == "__main__":
         for run, audit in zip(given.runs, given.audits, strict=True)
     ]
     pictures = [
-        Picture(
-            name,
-            title,
-            Path(svg).read_bytes(),
-            Path(caption).read_text(encoding="utf-8"),
-        )
-        for (name, title), svg, caption in zip(
+        Picture.of_files(*figure, svg, caption)
+        for figure, svg, caption in zip(
             params.figures.items(), given.figures, given.captions, strict=True
         )
     ]
