@@ -127,8 +127,9 @@ rule all:
 
 
 onsuccess:
-    if (summary := Path(RESULTS, "summary.txt")).is_file():
-        logger.info(summary.read_text().rstrip())
+    for text in (Path(RESULTS, one) for one in ("answer.txt", "summary.txt")):
+        if text.is_file():
+            logger.info(text.read_text().rstrip())
     logger.info(
         f"Report: {RESULTS}/fleet_report.html  Jobs: {RESULTS}/jobs  "
         f"Tables: {RESULTS}/{MAIN_SWEEP}"

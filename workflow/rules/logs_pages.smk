@@ -16,6 +16,7 @@ rule build_fleet_report:
         library=OPENING.library("build_fleet_report"),
     output:
         report=page("fleet_report", "All jobs"),
+        answer="<experiment>/answer.txt",
     log:
         "<logs>/build_fleet_report.log",
     params:

@@ -30,4 +30,5 @@ if __name__ == "__main__":
     )
     page = render("logs.html.j2", context)
     write_text(snakemake.output.report, page)
+    write_text(snakemake.output.answer, f"{context['answer']}\n")
     print(f"{context['lead']} {len(page) >> 10} KiB")

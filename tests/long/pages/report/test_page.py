@@ -17,7 +17,7 @@ from tierscope.analysis.breakdown import (
 from tierscope.analysis.search import Search, search_combinations
 from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.whatif import estimate, make_goal
-from tierscope.core.columns import CLASS_TIMES, SCENARIO_KEYS, TABLES, TEXT
+from tierscope.core.columns import CLASS_TIMES, SCENARIO, SCENARIO_KEYS, TABLES, TEXT
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table, with_later_columns
@@ -182,6 +182,7 @@ def context_of(io_time, runs=None, epoch=0, **changes):
         "description": "A cluster",
         "origin": Origin("measured, system cluster"),
         "epoch": epoch,
+        "scene": {"dataset": "small", "n_osts": 60, "loader": "posix"},
         "dataset_titles": {"small": "128 KiB files"},
         "paper": "A paper",
     }
@@ -207,6 +208,17 @@ def context_of(io_time, runs=None, epoch=0, **changes):
         if name not in of_about and name not in TABLES
     }
     return report_context(About(**about), tables, **arguments)
+
+
+def test_page_begins_with_the_answer():
+    context = context_of(io_time_of(2))
+    page = render(TEMPLATE, context)
+    limit, _, sure = context["answer"]
+    assert limit.startswith("At cache rate 50 % (policy pinning) GFS-META takes most")
+    assert sure.startswith("All this is measured on this storage; with 2 launches")
+    before, after = page.split('<p class="answer">')
+    assert "<p" not in before.split("<h1>")[1]
+    assert after.startswith(" ".join(context["answer"])[:60])
 
 
 @pytest.mark.parametrize(("n_workers", "is_said"), [(2, True), (1, False)])
@@ -495,7 +507,8 @@ def test_a_report_of_several_policies_says_in_short_which_saves_most(cuts, words
         {"policy": "monarch", "cache_rate_percent": 50}
         | dict(zip(names, cuts, strict=True)),
     ]
-    summary = pd.DataFrame(rows).assign(n_epochs=3)
+    scenario = {key: scenario_of()[key] for key in SCENARIO if key != "policy"}
+    summary = pd.DataFrame(rows).assign(n_epochs=3, **scenario)
     pictures = [Picture("policies", "Policies compared", SVG, "Look.")]
     arguments = {"policy_summary": summary, "pictures": pictures}
     page = Page(page_of(io_time_of(), **arguments))

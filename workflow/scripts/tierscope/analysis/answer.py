@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.analysis.breakdown import select_epoch, sums_of_classes
-from tierscope.analysis.comparing.savings import best_policy_words
+from tierscope.analysis.breakdown import sums_of_classes
+from tierscope.analysis.comparing.savings import best_policy, best_policy_words
 from tierscope.analysis.intervals import (
     LEVEL_PERCENT,
     NO_INTERVAL,
@@ -65,8 +65,8 @@ class Evidence:
 
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of a table that are of scene and epoch."""
-        table = select_epoch(table, self.epoch)
-        return table[(table[list(self.scene)] == pd.Series(self.scene)).all(axis=1)]
+        wanted = {**self.scene, "epoch": self.epoch}
+        return table[(table[list(wanted)] == pd.Series(wanted)).all(axis=1)]
 
     @property
     def times(self) -> pd.DataFrame:
@@ -101,7 +101,7 @@ def _best_point(
     keys = [*SCENARIO, "cache_rate_percent"]
     summary = found.policy_summary
     if summary is not None:
-        best = summary.loc[summary["time_cut_percent"].idxmax()]
+        best = best_policy(summary)
         known = (limits[keys] == best[keys]).all(axis=1)
         if known.any() and best["time_cut_percent"] > 0:
             return limits[known].iloc[0]

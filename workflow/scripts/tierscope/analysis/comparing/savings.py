@@ -113,6 +113,18 @@ def interval_words(n_repetitions: pd.Series) -> str:
     return f"{words[0].upper()}{words[1:]}. ?: undecided whether time is saved or lost."
 
 
+def best_policy(summary: pd.DataFrame) -> pd.Series:
+    """Return the row of table ``policy_summary`` with files on the LFS that saves most.
+
+    Raises
+    ------
+    ValueError
+        If no row has files on the LFS.
+    """
+    on_lfs = summary[summary["cache_rate_percent"] > 0]
+    return on_lfs.loc[on_lfs["time_cut_percent"].idxmax()]
+
+
 def best_policy_words(summary: pd.DataFrame | None) -> str:
     """Return in a sentence or two which policy saves most time, and how sure that is.
 
@@ -124,8 +136,7 @@ def best_policy_words(summary: pd.DataFrame | None) -> str:
     """
     if summary is None:
         return ""
-    on_lfs = summary[summary["cache_rate_percent"] > 0]
-    best = on_lfs.loc[on_lfs["time_cut_percent"].idxmax()]
+    best = best_policy(summary)
     percent, is_open = best["time_cut_percent"], is_undecided(best)
     does = "saves most time" if percent > 0 else "loses least time"
     than = f" {'less' if percent > 0 else 'more'} than with nothing on the LFS"

@@ -83,9 +83,10 @@ def fleet_page(
     if n_refused:
         lead += f"; {count_words(n_refused, 'log')} could not be used"
     drawings = {picture.name: [Drawing(picture)] for picture in pictures}
-    hours = hours_words(known["kinds"])
+    hours, costs = hours_words(known["kinds"]), class_costs(tables)
+    text = answer(known, costs, hours)
     sections = [
-        _summary(known, class_costs(tables), hours, processes_per_node),
+        _summary(text, known, costs, hours, processes_per_node),
         Section("time", "Over the time", drawings.get("fleet_over_time", [])),
         _months(tables, known),
         _sums(tables, known, "user", "exe"),
@@ -97,7 +98,7 @@ def fleet_page(
         _refusals(first_rows(tables, "refusals", MOST_ROWS), n_refused),
         _tiers(tables),
     ]
-    return page_context(
+    context = page_context(
         f"I/O of jobs: {seen(experiment, NAME_LETTERS)} (Darshan logs)",
         f"{lead}.",
         sections,
@@ -105,6 +106,40 @@ def fleet_page(
         "analysis.",
         links={"Tables": f"{TABLES}/"},
     )
+    return {**context, "answer": text}
+
+
+def answer(known: Mapping[str, Any], costs: pd.DataFrame, hours: str) -> str:
+    """Return what all jobs spend and could save, in at most three sentences.
+
+    Parameters
+    ----------
+    known : mapping
+        What `totals` returns.
+    costs : DataFrame
+        What `class_costs` returns.
+    hours : str
+        What `hours_words` returns.
+    """
+    if not known["n_jobs"]:
+        return "No log could be used; the reasons are below."
+    cost, saved = (
+        cost_words(known[f"{of}least_hours"], known[f"{of}most_hours"], hours)
+        for of in ("", "saved_")
+    )
+    dearest = ""
+    if len(costs):
+        first = costs.sort_values("least_hours").iloc[-1]
+        dearest = f", most of it {label(*first[list(JOB_CLASS)])}"
+        dearest += f" ({cost_words(first['least_hours'], first['most_hours'])})"
+    text = (
+        f"I/O of all jobs costs {cost}{dearest}. By the paper's rule, metadata servers "
+        f"twice as fast would save {saved} (of each job, on the tier where it helps "
+        "most)."
+    )
+    if known["least_hours"] != known["most_hours"]:
+        text += " Two numbers are bounds: the logs tell no more."
+    return text
 
 
 def classes_table(costs: pd.DataFrame) -> pd.DataFrame:
@@ -153,6 +188,7 @@ def _searched(table: Table) -> Table:
 
 
 def _summary(
+    text: str,
     known: Mapping[str, Any],
     costs: pd.DataFrame,
     hours: str,
@@ -160,16 +196,7 @@ def _summary(
 ) -> Section:
     """Return what all jobs spend, by class."""
     if not known["n_jobs"]:
-        text = "No log could be used; the reasons are below."
         return Section("summary", "In short", [Words(text, "answer")])
-    cost, saved = (
-        cost_words(known[f"{of}least_hours"], known[f"{of}most_hours"], hours)
-        for of in ("", "saved_")
-    )
-    text = (
-        f"I/O of all jobs costs {cost}. By the paper's rule, metadata servers twice as "
-        f"fast would save {saved} (of each job, on the tier where it helps most)."
-    )
     how = (
         "A job costs the I/O time of its slowest process times its nodes: all others "
         "wait for it."
