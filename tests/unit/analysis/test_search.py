@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_combinations import search_all
 from tierscope.analysis.search import (
+    Search,
     cheapest_combination,
     find_sufficient,
     search_combinations,
@@ -15,7 +16,6 @@ from tierscope.analysis.whatif import (
     Goal,
     estimate,
     improvement_grid,
-    sufficient_combinations,
 )
 from tierscope.core.columns import IMPROVEMENTS
 from tierscope.core.io_class import IOClass
@@ -58,7 +58,7 @@ def io_time_of(times_s):
 def search(io_time, goal, cost=COST, grid=GRID):
     """Return the row of table goals and table combinations."""
     goals, combinations = search_combinations(
-        io_time, goal, **grid, cost_per_percent=cost, dataset_bytes=100 * GIB
+        io_time, goal, Search(**grid, cost_per_percent=cost, dataset_bytes=100 * GIB)
     )
     goals = check_table(goals, "goals")
     return goals.iloc[0], check_table(combinations, "combinations")
@@ -91,6 +91,13 @@ def slowed_s(process_s, combination):
     for class_s, percent in zip(process_s, combination, strict=True):
         time_s += class_s * (100 / (100 + percent))
     return time_s
+
+
+def least_rates(found, rows):
+    """Return the least cache rate with which combinations that were found suffice."""
+    a, b, c, d = np.searchsorted(found.percents, rows.T)
+    met = found.least[:, a, b, c] <= d
+    return np.array(found.cache_rates_percent)[met.argmax(axis=0)].tolist()
 
 
 def lowered(combination, percents):
@@ -139,8 +146,7 @@ def test_search_equals_brute_force_to_the_last_bit(problem):
     assert found.n_combinations == len(percents) ** 4
     assert found.n_sufficient == len(expected)
     rows = np.array(list(expected), dtype=np.int64).reshape(-1, 4)
-    least = found.min_cache_rate_percent(rows)
-    assert least.tolist() == list(expected.values())
+    assert least_rates(found, rows) == list(expected.values())
     minimal = [
         combination
         for combination in expected
@@ -157,7 +163,7 @@ def test_table_equals_estimates_of_every_combination(problem):
     grid = {"max_improvement_percent": percents[-1], "step_percent": percents[1]}
     row, combinations = search(io_time, goal, grid=grid)
     all_s = estimate(io_time, improvement_grid(CLASSES, **grid), epochs=[0])
-    expected = sufficient_combinations(all_s, goal.seconds, goal.difference_s)
+    expected = goal.sufficient(all_s)
     expected = expected[expected["sufficient"]]
     assert row["n_sufficient"] == len(expected)
     costs = expected[IMPROVEMENTS].sum(axis=1)
@@ -291,7 +297,7 @@ def test_the_papers_goal_is_met_by_the_papers_combination():
     io_time = io_time_of({(65, 0): [[0.10 * 8, 0.18 * 8, 0.72 * 8, 0]]})
     grid = {"max_improvement_percent": 200, "step_percent": 20}
     found = find_sufficient(io_time, Goal("io_time", 4.02), range(0, 201, 20))
-    assert found.min_cache_rate_percent(np.array([[0, 140, 120, 0]])).tolist() == [65]
+    assert least_rates(found, np.array([[0, 140, 120, 0]])) == [65]
     _, combinations = search(io_time, Goal("io_time", 4.02), grid=grid)
     pair = combinations[
         (combinations[[IMPROVEMENTS[0], IMPROVEMENTS[3]]] == 0).all(axis=1)

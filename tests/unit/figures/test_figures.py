@@ -16,15 +16,13 @@ from tierscope.analysis.breakdown import (
     select_epoch,
     spread_over_repetitions,
 )
-from tierscope.analysis.search import cheapest_combination, search_combinations
+from tierscope.analysis.search import Search, cheapest_combination, search_combinations
 from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.whatif import (
     Goal,
-    break_down_improved,
     estimate,
     estimated_breakdown,
     improvement_grid,
-    sufficient_combinations,
 )
 from tierscope.core import columns
 from tierscope.core.columns import CLASS_TIMES, IMPROVEMENTS
@@ -62,6 +60,7 @@ SCENARIO = {
     "loader": "posix",
 }
 GOAL = Goal("io_time", 4.5)
+SEARCH = Search(200, 100, dict.fromkeys(map(str, IOClass), 1), 100 << 30)
 SECONDS = {0: (1, 8, 0, 0), 50: (1, 3, 2, 0), 60: (1, 1, 5, 1), 100: (0, 0, 9, 1)}
 COSTS = "costs 100 by whatif.search.cost_per_percent"
 
@@ -171,10 +170,7 @@ def search(io_time, goal):
     goals, combinations = search_combinations(
         select_epoch(io_time, 1),
         goal,
-        max_improvement_percent=200,
-        step_percent=100,
-        cost_per_percent=dict.fromkeys(map(str, IOClass), 1),
-        dataset_bytes=100 << 30,
+        SEARCH,
     )
     return goals.iloc[0], cheapest_combination(combinations, goals.iloc[0])
 
@@ -184,7 +180,7 @@ def draw_sufficient(
 ):
     estimates = estimates_of(io_time, improvement_grid(classes, 200, 100), methods)
     return plot_sufficient_combinations(
-        sufficient_combinations(estimates, goal.seconds, goal.difference_s).sort_values(
+        goal.sufficient(estimates).sort_values(
             "method", ascending=False, kind="stable"
         ),
         search(io_time, goal)[0],
@@ -202,8 +198,7 @@ def draw_sufficient_by_both(io_time):
 
 def draw_cheapest(io_time, goal=GOAL):
     row, cheapest = search(io_time, goal)
-    improvements = [{}, {"lfs_read": 100, "gfs_meta": 100}]
-    after = break_down_improved(select_epoch(io_time, 1), improvements)
+    after = improved(io_time, [{"lfs_read": 100, "gfs_meta": 100}])
     return plot_cheapest_combination(
         after, row, cheapest, spread_of(io_time), **ARGUMENTS
     )
@@ -680,11 +675,12 @@ def test_a_goal_of_execution_time_says_how_it_is_compared():
 def test_the_cheapest_combination_is_drawn_before_and_after():
     """GFS-META +100 % meets 4.5 s at 50 %: 1 + 3 / 2 + 2 s."""
     row, cheapest = search(io_time_of(), GOAL)
-    improved = break_down_improved(
-        select_epoch(io_time_of(), 1), [{}, {"gfs_meta": 100}]
-    )
     figure = plot_cheapest_combination(
-        improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
+        improved(io_time_of(), [{"gfs_meta": 100}]),
+        row,
+        cheapest,
+        spread_of(io_time_of()),
+        **ARGUMENTS,
     )
     before, after = figure.axes
     assert before.get_title() == "before\nbest at 50 %: 6.00 s"
@@ -710,11 +706,12 @@ def test_the_cheapest_combination_is_drawn_before_and_after():
 def test_combinations_as_cheap_as_the_cheapest_are_counted(n_others, words):
     row, cheapest = search(io_time_of(), GOAL)
     cheapest["n_as_cheap"] = n_others
-    improved = break_down_improved(
-        select_epoch(io_time_of(), 1), [{}, {"gfs_meta": 100}]
-    )
     figure = plot_cheapest_combination(
-        improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
+        improved(io_time_of(), [{"gfs_meta": 100}]),
+        row,
+        cheapest,
+        spread_of(io_time_of()),
+        **ARGUMENTS,
     )
     assert f"Cheapest improvement: {words}" in notes_of(figure)
 
@@ -728,9 +725,8 @@ def test_a_map_counts_the_combinations_as_cheap_as_its_cheapest():
 
 def test_a_goal_that_is_met_already_is_said_to_need_no_improvement():
     row, cheapest = search(io_time_of(), Goal("io_time", 6.0))
-    improved = break_down_improved(select_epoch(io_time_of(), 1), [{}])
     figure = plot_cheapest_combination(
-        improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
+        improved(io_time_of(), []), row, cheapest, spread_of(io_time_of()), **ARGUMENTS
     )
     assert figure.axes[1].get_title().splitlines() == [
         "goal is met without improvement",
@@ -999,10 +995,7 @@ def searched_tables(seconds=4.5, **limits):
     goals, combinations = search_combinations(
         select_epoch(io_time, 1),
         Goal("io_time", seconds),
-        max_improvement_percent=200,
-        step_percent=100,
-        cost_per_percent=dict.fromkeys(map(str, IOClass), 1),
-        dataset_bytes=100 << 30,
+        SEARCH,
     )
     grid = improvement_grid(("gfs_meta", "lfs_read"), 200, 100)
     return {

@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from tierscope.core.words import as_utf8
 
@@ -33,13 +32,10 @@ class Users:
             return str(uid)
         return min(names, key=lambda name: (-names[name], len(name), name))
 
-    def spellings(self, uid: int) -> set[str]:
-        """Return all that a filter may call a user."""
-        return {str(uid), *self._names.get(uid, ())}
-
-
-def keeps(wanted: Mapping[str, Any], values: Mapping[str, Iterable[str]]) -> bool:
-    """Return whether a filter keeps a job with these spellings of its values."""
-    return all(
-        str(value) in values[key] for key, value in wanted.items() if value is not None
-    )
+    def keeps(
+        self, wanted: Mapping[str, str], uid: int, executable: str, month: str
+    ) -> bool:
+        """Return whether a filter keeps a job; any name that a log has for its user."""
+        users = {str(uid), *self._names.get(uid, ())}
+        values = {"user": users, "executable": [executable], "month": [month]}
+        return all(one in values[key] for key, one in wanted.items())

@@ -36,11 +36,12 @@ from tierscope.model.analytic.tiered import (
     RankGroups,
     group_sizes,
     normal_quantiles,
+    slowest_object_server,
     tiered_network,
 )
 from tierscope.model.demands import KINDS, check_modelled, file_demand
 from tierscope.policies import Pinning
-from tierscope.storage.queueing_network import Network, TierModel, Workload
+from tierscope.storage.queueing_network import Network, Workload
 
 _DEVIATIONS = 6  # considered range of a hit count, in standard deviations
 _NEVER = 1e-300  # replaces probability 0 in logarithms
@@ -66,20 +67,6 @@ class HitCounts:
     n_hits: np.ndarray
     probability: np.ndarray
     groups: RankGroups
-
-
-@dataclass(frozen=True)
-class RankTimes:
-    """Means over the ranks and over the slowest rank.
-
-    Parameters
-    ----------
-    mean_s, slowest_s : ndarray, shape (4,)
-        I/O time by class, in the order of `IOClass`.
-    """
-
-    mean_s: np.ndarray
-    slowest_s: np.ndarray
 
 
 def log_hypergeometric(
@@ -213,8 +200,10 @@ def _rank_counts(
 
 def rank_times(
     network: Network, workload: Workload, cache_rate_percent: float
-) -> RankTimes:
-    """Return the times of the mean and the slowest rank at a cache rate.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the times of the slowest and the mean rank at a cache rate.
+
+    Both have shape (4,): I/O time by class, in the order of `IOClass`.
 
     Raises
     ------
@@ -231,13 +220,9 @@ def rank_times(
     slowest = slowest_probability(
         times_s.sum(axis=-1), counts.probability, counts.groups
     )
-    return RankTimes(
-        mean_s=np.tensordot(ranks, times_s),
-        slowest_s=_no_less_than_bounds(
-            np.tensordot(slowest, times_s),
-            asymptotic_bounds(network, workload, cache_rate_percent),
-        ),
-    )
+    bounds = asymptotic_bounds(network, workload, cache_rate_percent)
+    slowest_s = _no_less_than_bounds(np.tensordot(slowest, times_s), bounds)
+    return slowest_s, np.tensordot(ranks, times_s)
 
 
 def _longest_times(
@@ -255,7 +240,7 @@ def _longest_times(
         of_group = counts.probability @ own * groups.n_ranks
         of_all = np.full(len(of_group), (of_group * groups.n_groups).sum())
         is_lfs = tier is network.lfs
-        slowness = groups.slowness if is_lfs else _slowest_object_server(tier)
+        slowness = groups.slowness if is_lfs else slowest_object_server(tier)
         read_s, meta_s = (part * own for part in demand.without_queues_s)
         for kind, station in zip(KINDS, demand.stations, strict=True):
             files = of_group if is_lfs and kind != "link" else of_all
@@ -269,12 +254,6 @@ def _longest_times(
             read_s = read_s + busy_s[:, np.newaxis] * n_visited
         classes += [np.broadcast_to(one, shape) for one in (read_s, meta_s)]
     return np.stack(classes, axis=-1)  # shape (n_kinds, n_counts, 4)
-
-
-def _slowest_object_server(tier: TierModel) -> float:
-    """Return the slowness of the slowest object server, the last quantile."""
-    quantiles = normal_quantiles(np.ones(tier.n_object_servers))
-    return float(np.exp(tier.object_server_spread * quantiles[-1]))
 
 
 def _no_less_than_bounds(slowest_s: np.ndarray, bounds: EpochBounds) -> np.ndarray:
