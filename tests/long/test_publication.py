@@ -80,7 +80,12 @@ def test_each_package_says_its_license_and_authors(folder):
     assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
-FOLDERS = {"tierscope.schemas", "tierscope.native"}
+FOLDERS = {
+    "tierscope.schemas",
+    "tierscope.native",
+    "tierscope.native.trace",
+    "tierscope.benchmark.programs.hook",
+}
 
 
 def test_every_room_is_installed():

@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from programs.client_table import BEGIN, CLIENTS, END, PAGE, POLICIES
+from tierscope.core.version import VERSION
 from write_documents import config_readme, tables_page
 
 ROOT = Path(__file__).parents[2]
@@ -194,3 +195,9 @@ def test_links_of_a_page_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     broken = [link for link in links if not (page.parent / link).exists()]
     assert broken == []
+
+
+def test_all_places_name_the_same_version():
+    of_citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]
+    newest = re.search(r"^## (\d\S*) \(", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert of_citation == newest[1] == VERSION == str(Version(VERSION))

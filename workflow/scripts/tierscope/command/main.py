@@ -4,13 +4,13 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.metadata import distributions
 from pathlib import Path
 
 from tierscope.command.options import OptionParser
 from tierscope.core.columns import COLUMNS, TABLES, allowed_values
 from tierscope.core.output.streams import answer, hold_closed_streams, say
 from tierscope.core.validation import ConfigError
+from tierscope.core.version import VERSION
 from tierscope.core.words import error_words
 from tierscope.experiment.program_sweep import (
     CACHE_RATES_PERCENT,
@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         description=_ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=f"tierscope {VERSION}")
     parser.set_defaults(refuse=parser.error)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser("tables", help="list the tables and how many columns each has")
@@ -244,11 +244,3 @@ def column_lines(table: str) -> Iterator[str]:
         values = ", ".join(allowed_values(table, name))
         yield f"{name:{width}}  {column.kind:7}  {column.unit:6}  {values}".rstrip()
         yield f"    {column.meaning}"
-
-
-def _version() -> str:
-    """Return the version of this package, if it is the installed one."""
-    folder = Path(__file__).parents[2]
-    for installed in distributions(name="tierscope", path=[str(folder)]):
-        return f"tierscope {installed.version}"
-    return f"tierscope of {folder}, not installed"

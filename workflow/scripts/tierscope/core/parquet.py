@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 
 from tierscope.core.columns import COLUMNS, FLAG, INTEGER, NUMBER, Column
 from tierscope.core.files import written_whole
+from tierscope.core.version import VERSION
 
+METADATA = {"tierscope": VERSION}  # of a table's file: who has written it
 _KINDS = {INTEGER: "iu", NUMBER: "iuf", FLAG: "b"}  # of NumPy's dtypes, by column
 
 
@@ -64,7 +66,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a table under a temporary name, then rename it."""
     with written_whole(path) as temporary:
         pq.write_table(
-            table.replace_schema_metadata(),
+            table.replace_schema_metadata(METADATA),
             temporary,
             compression="zstd",
             write_page_checksum=True,

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tierscope.core.parquet import write_parquet
+from tierscope.core.parquet import METADATA, write_parquet
 from tierscope.core.tables import empty_table
 from tierscope.core.words import as_utf8
 from tierscope.logs.chunks.folders import UNREAD, folder_written_whole
@@ -248,7 +248,7 @@ class TableWriters:
             if name in self._files and frame.empty:
                 continue
             table = pa.Table.from_pandas(frame, preserve_index=False)
-            table = table.replace_schema_metadata()
+            table = table.replace_schema_metadata(METADATA)
             if name not in self._files:
                 self._files[name] = self._stack.enter_context(
                     pq.ParquetWriter(
