@@ -119,9 +119,7 @@ LEFT = {
     "tierscope/trace/tracer.py": 4,
 }
 LEFT_IN_RULES = 18
-MANY_ARGUMENTS = {
-    "tierscope/model/simulator/epoch.py:simulate_epoch": 9,
-}
+MANY_ARGUMENTS: dict[str, int] = {}
 
 
 @cache

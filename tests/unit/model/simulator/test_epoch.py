@@ -18,7 +18,7 @@ from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.system import read_system
 from tierscope.model.calibration.starting_values import with_values
-from tierscope.model.simulator.epoch import simulate_epoch
+from tierscope.model.simulator.epoch import KnownServers, simulate_epoch
 from tierscope.model.simulator.log import simulated_run_json, write_simulated_log
 from tierscope.model.simulator.run import (
     class_times,
@@ -48,7 +48,7 @@ def simulate(gfs=IDLE, lfs=IDLE, n_ranks=1, files_per_rank=1, local=(), **option
     seed = options.pop("seed", 1)
     slowness = options.pop("slowness", None)
     sample_s = options.pop("sample_s", 0.0)
-    known = {name: options.pop(name, None) for name in ("servers", "full_ns")}
+    known = options.pop("known", None)
     n_files = n_ranks * files_per_rank
     on_lfs = np.zeros(n_files, bool)
     on_lfs[list(local)] = True
@@ -59,7 +59,7 @@ def simulate(gfs=IDLE, lfs=IDLE, n_ranks=1, files_per_rank=1, local=(), **option
         on_lfs,
         np.random.default_rng(seed),
         slowness,
-        **known,
+        known=known,
     )
 
 
@@ -134,7 +134,9 @@ class TestOneStation:
         assert epoch.instants_s[:, 2].tolist() == [1, 2, 5, 15]
         assert epoch.busy_ns[1] == 15e9
         assert epoch.full_ns[1] == 25e9
-        next_epoch = simulate(tier, files_per_rank=2, full_ns=epoch.full_ns)
+        next_epoch = simulate(
+            tier, files_per_rank=2, known=KnownServers(full_ns=epoch.full_ns)
+        )
         assert next_epoch.instants_s[:, 2].tolist() == [10, 20]
 
     def test_credit_comes_back_while_nobody_reads(self):
@@ -151,7 +153,7 @@ class TestOneStation:
 
     def test_file_lives_on_its_observed_or_its_random_server(self):
         tier = TierModel(request_s=1, n_object_servers=3)
-        epoch = simulate(tier, n_ranks=3, servers=np.array([2, 0, 2]))
+        epoch = simulate(tier, n_ranks=3, known=KnownServers(np.array([2, 0, 2])))
         assert epoch.finished_s.tolist() == [1, 1, 2]
         spread = replace(tier, placement="random")
         busy_ns = simulate(spread, n_ranks=3, files_per_rank=100).busy_ns[1:4]

@@ -15,7 +15,11 @@ from functools import cached_property
 import numpy as np
 
 from tierscope.core.description import ProbeDescription
-from tierscope.model.simulator.epoch import SimulatedEpoch, simulate_epoch
+from tierscope.model.simulator.epoch import (
+    KnownServers,
+    SimulatedEpoch,
+    simulate_epoch,
+)
 from tierscope.model.simulator.stations import NS_PER_S, layouts_of
 from tierscope.storage.probes import REPEATS, Probe, plan, probe_files
 from tierscope.storage.queueing_network import (
@@ -117,8 +121,10 @@ class _Probed:
                 np.full(len(files), is_local),
                 np.random.default_rng(number),
                 seeds=(self.seed, 0, 0),
-                servers=None if self.servers is None else self.servers[files],
-                full_ns=_of_servers(network, full_ns) if _reads_gfs(probe) else None,
+                known=KnownServers(
+                    None if self.servers is None else self.servers[files],
+                    _of_servers(network, full_ns) if _reads_gfs(probe) else None,
+                ),
             )
 
 

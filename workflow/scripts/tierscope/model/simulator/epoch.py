@@ -112,6 +112,23 @@ def ranks_of_reads(n_reads: int, n_ranks: int) -> np.ndarray:
     return ranks_of(first_reads(n_reads, n_ranks))
 
 
+@dataclass(frozen=True)
+class KnownServers:
+    """What is known of the object servers before an epoch.
+
+    Parameters
+    ----------
+    of_reads : ndarray of int, shape (n_files,), optional
+        Object server of the GFS that holds the file of each read, from 0; default:
+        `TierModel.placement`.
+    full_ns : ndarray of int, optional
+        As the epoch before returned it; default: all credit is full.
+    """
+
+    of_reads: np.ndarray | None = None
+    full_ns: np.ndarray | None = None
+
+
 def simulate_epoch(
     network: Network,
     workload: Workload,
@@ -120,8 +137,7 @@ def simulate_epoch(
     generator: np.random.Generator,
     slowness: tuple[np.ndarray, np.ndarray] | None = None,
     seeds: tuple[int, int, int] = (0, 0, 0),
-    servers: np.ndarray | None = None,
-    full_ns: np.ndarray | None = None,
+    known: KnownServers | None = None,
 ) -> SimulatedEpoch:
     """Simulate one epoch.
 
@@ -145,11 +161,8 @@ def simulate_epoch(
     seeds : tuple of int, optional
         Seed, repetition and epoch, of which random compute times are drawn; of the
         seed, sizes of files and random places as well.
-    servers : ndarray of int, shape (n_files,), optional
-        Object server of the GFS that holds the file of each read, from 0; default:
-        `TierModel.placement`.
-    full_ns : ndarray of int, optional
-        As the epoch before returned it; default: all credit is full.
+    known : KnownServers, optional
+        What is known of the object servers.
 
     Raises
     ------
@@ -163,11 +176,13 @@ def simulate_epoch(
         raise ModelError(f"n_ranks: got {n_ranks}, expected at most {MOST_CUSTOMERS}.")
     _check_reads(n_reads, files, on_lfs)
     layouts = layouts_of(network)
-    idle = idle_servers(network, slowness, full_ns)
+    known = known or KnownServers()
+    idle = idle_servers(network, slowness, known.full_ns)
     slowest = float(idle["slowness"].max())
     check_times((network.gfs, network.lfs), workload, slowest, network.sample_s)
     first_read = first_reads(n_reads, n_ranks)
     rank_of = ranks_of(first_read)
+    servers = known.of_reads
     if servers is None:
         servers = _placed(network, files, seeds[0])
     server_of = layouts[0].object_servers(rank_of, servers)

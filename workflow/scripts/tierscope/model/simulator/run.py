@@ -20,6 +20,7 @@ from tierscope.core.scenario import Point
 from tierscope.core.tables import with_later_columns
 from tierscope.data.shuffle import epoch_order
 from tierscope.model.simulator.epoch import (
+    KnownServers,
     SimulatedEpoch,
     ranks_of_reads,
     simulate_epoch,
@@ -142,8 +143,7 @@ class PlannedReads:
             stream(SERVICES, *self.seeds),
             draw_slowness(network, stream(SLOWNESS, *self.seeds[:2])),
             self.seeds,
-            self.servers,
-            full_ns,
+            KnownServers(self.servers, full_ns),
         )
         return SimulatedReads(self.files, self.rank_of, self.on_lfs, epoch)
 
