@@ -105,9 +105,9 @@ LEFT = {
     "tierscope/model/calibration/fit.py": 2,
     "tierscope/model/predict.py": 1,
     "tierscope/model/programs/description.py": 2,
-    "tierscope/model/programs/facts.py": 3,
+    "tierscope/model/simulator/epoch.py": 1,
+    "tierscope/model/simulator/reader_steps.py": 4,
     "tierscope/model/simulator/run.py": 1,
-    "tierscope/model/simulator/step_events.py": 1,
     "tierscope/model/stalls.py": 1,
     "tierscope/pages/explorer/page.py": 1,
     "tierscope/pages/explorer/subjects.py": 2,
@@ -120,10 +120,7 @@ LEFT = {
 }
 LEFT_IN_RULES = 18
 MANY_ARGUMENTS = {
-    "tierscope/claims/paper.py:score_claims": 10,
     "tierscope/model/simulator/epoch.py:simulate_epoch": 9,
-    "tierscope/pages/report/page.py:report_context": 28,
-    "tierscope/pages/report/summary.py:summary_table": 9,
 }
 
 

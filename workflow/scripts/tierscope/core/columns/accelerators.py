@@ -4,6 +4,7 @@ from tierscope.core.columns.column import (
     Columns,
     count,
     flag,
+    if_known,
     number,
     percent,
     points,
@@ -12,14 +13,9 @@ from tierscope.core.columns.column import (
     whole_percent,
 )
 from tierscope.core.columns.shared import (
-    CACHE_RATE,
-    N_REPETITIONS,
     NOT_STORAGE,
-    PARAMETER,
-    PARAMETER_UNIT,
-    SOURCE,
-    SYSTEM,
     TOGETHER,
+    common,
 )
 from tierscope.core.io_class import IOClass
 
@@ -31,10 +27,9 @@ _BAND = (
 _WORKLOAD = text("Name of the workload, as in `workloads.yaml`.")
 
 _ACCELERATORS: Columns = {
-    "source": SOURCE,
-    "system": SYSTEM,
+    **common("source", "system"),
     "workload": _WORKLOAD,
-    "cache_rate_percent": CACHE_RATE,
+    **common("cache_rate_percent"),
     "n_accelerators": count("Number of accelerators, which are processes.", 1),
     "n_nodes": count("Number of nodes that they are on.", 1),
     "n_files": count("Number of files of the dataset that they read.", 1),
@@ -42,29 +37,30 @@ _ACCELERATORS: Columns = {
     "n_simulated_steps": count(
         "Steps that were simulated; the rest goes on like their second half.", 2
     ),
-    "n_repetitions": N_REPETITIONS,
+    **common("n_repetitions"),
     "compute_time_s": seconds("Computation of a step."),
     "goal_percent": percent("Accelerator utilisation to reach."),
     "utilisation_percent": percent(
         "Accelerator utilisation (AU) of the epoch as DLIO defines it, without the "
         "first step: mean over processes and repetitions."
     ),
-    "utilisation_low_percent": percent(f"Least AU {_BAND}", may_be_missing=True),
-    "utilisation_high_percent": percent(f"Largest AU {_BAND}", may_be_missing=True),
+    "utilisation_low_percent": if_known.percent(f"Least AU {_BAND}"),
+    "utilisation_high_percent": if_known.percent(f"Largest AU {_BAND}"),
     "samples_per_second": number(
         "Samples a second of all accelerators, without the first step.", "1/s"
     ),
-    "samples_per_second_low": number(
-        f"Least samples a second {_BAND}", "1/s", may_be_missing=True
+    "samples_per_second_low": if_known.number(
+        f"Least samples a second {_BAND}",
+        "1/s",
     ),
-    "samples_per_second_high": number(
-        f"Largest samples a second {_BAND}", "1/s", may_be_missing=True
+    "samples_per_second_high": if_known.number(
+        f"Largest samples a second {_BAND}",
+        "1/s",
     ),
     "throughput": number("Bytes a second of all accelerators, likewise.", "bytes/s"),
-    "lfs_rate_percent": percent(
+    "lfs_rate_percent": if_known.percent(
         "Largest cache rate that the LFS of a node has room for, as each node holds "
-        "all pinned files; missing if its room is not known.",
-        may_be_missing=True,
+        "all pinned files; missing if its room is not known."
     ),
     "fits_lfs": flag(
         "Whether the LFS has room for this cache rate, or its room is not known."
@@ -79,12 +75,10 @@ _ACCELERATORS: Columns = {
 TABLES: dict[str, Columns] = {
     "accelerators": _ACCELERATORS,
     "accelerators_fit": {
-        "source": SOURCE,
-        "system": SYSTEM,
+        **common("source", "system"),
         "workload": _WORKLOAD,
         "cache_rate_percent": whole_percent("Cache rate of the fit."),
-        "parameter": PARAMETER,
-        "unit": PARAMETER_UNIT,
+        **common("parameter", "unit"),
         "value": number("Value that gives the utilisation, in its unit."),
         "value_low": number(
             "Value that gives the utilisation less its deviation, in its unit."

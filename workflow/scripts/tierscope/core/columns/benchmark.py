@@ -10,27 +10,18 @@ from tierscope.core.columns.column import (
     Columns,
     count,
     flag,
-    number,
+    if_known,
     percent,
     seconds,
     size,
     text,
 )
 from tierscope.core.columns.shared import (
-    DATASET,
-    EPOCH,
     EPOCH_OR_AFTER,
-    FILE_ID,
-    N_OSTS,
-    NODE,
     PAGE_CACHE,
-    RANK,
-    REPETITION,
     RUN_KEYS,
-    SOURCE,
-    SYSTEM,
-    TIER,
     WAITS,
+    common,
 )
 
 # Why computation is known only as a least: "" if it is not.
@@ -38,56 +29,46 @@ UNSEEN_STREAMS, NEVER_BEHIND, NO_EVENTS = "other streams", "never behind", "no e
 
 # What a process did in an epoch; missing unless files lie on their tiers before it.
 STEPS: Columns = {
-    "compute_time_s": seconds(
+    "compute_time_s": if_known.seconds(
         "Part of `execution_time_s` in which the process computed, or its device if "
-        "that was seen, without `warmup_s`.",
-        may_be_missing=True,
+        "that was seen, without `warmup_s`."
     ),
-    "warmup_s": seconds(
+    "warmup_s": if_known.seconds(
         "What the computation of the loop's first step took longer than a usual one, "
-        "the mean of all others; missing for loaders of ours, which have none.",
-        may_be_missing=True,
+        "the mean of all others; missing for loaders of ours, which have none."
     ),
-    "stall_s": seconds(
+    "stall_s": if_known.seconds(
         "Part of it in which the process waited for a batch; of a device, in which it "
-        "had no work of the loop.",
-        may_be_missing=True,
+        "had no work of the loop."
     ),
-    "loader_end_s": seconds(
+    "loader_end_s": if_known.seconds(
         "What passed from the loop's last request to the loader's answer that it has "
-        "no more, or the end of its workers if it was left; missing for ours.",
-        may_be_missing=True,
+        "no more, or the end of its workers if it was left; missing for ours."
     ),
-    "rest_s": seconds(
+    "rest_s": if_known.seconds(
         "Rest of it, measured: the start of workers, waits for other processes, and "
-        "what passes outside of the loop.",
-        may_be_missing=True,
+        "what passes outside of the loop."
     ),
-    "utilisation_percent": percent(
+    "utilisation_percent": if_known.percent(
         "Accelerator utilisation (AU) as in MLPerf Storage: computation, of a device "
         "if seen, over execution time (programs: loop), both without the first step; "
-        "missing of a single step.",
-        may_be_missing=True,
+        "missing of a single step."
     ),
-    "loop_utilisation_percent": percent(
+    "loop_utilisation_percent": if_known.percent(
         "The same as the loop of a program saw it, which goes on while a device "
-        "computes; missing for loaders of ours.",
-        may_be_missing=True,
+        "computes; missing for loaders of ours."
     ),
-    "device_busy_s": seconds(
+    "device_busy_s": if_known.seconds(
         "Time in which a device had work of the loop, by its own clock, mean over the "
-        "devices of the process; missing if no device was seen.",
-        may_be_missing=True,
+        "devices of the process; missing if no device was seen."
     ),
-    "device_idle_s": seconds(
+    "device_idle_s": if_known.seconds(
         "Time between the first and the last work of the loop in which a device had "
-        "none; missing as `device_busy_s` is.",
-        may_be_missing=True,
+        "none; missing as `device_busy_s` is."
     ),
-    "device_behind_s": seconds(
+    "device_behind_s": if_known.seconds(
         "How far the device ran behind the program when this asked for a batch, mean; "
-        "missing as well if the clocks of both could not be joined.",
-        may_be_missing=True,
+        "missing as well if the clocks of both could not be joined."
     ),
     "least_because": text(
         "Why computation and AU are a least and stall a most: work on streams that "
@@ -132,8 +113,7 @@ SHUFFLE = text(
 N_RANKS = count("Number of processes that train together.")
 
 _RUN_EPOCHS: Columns = {
-    "rank": RANK,
-    "node": NODE,
+    **common("rank", "node"),
     "epoch": EPOCH_OR_AFTER,
     "execution_time_s": seconds(
         "Time of the epoch from barrier to barrier, on the process's clock; of a "
@@ -154,11 +134,9 @@ _RUN_EPOCHS: Columns = {
 _PID = count("Number of the process on its node.")
 _BEGAN = seconds("When it began, since the first process of the node did.")
 _OPENS: Columns = {
-    "rank": RANK,
-    "node": NODE,
+    **common("rank", "node"),
     "epoch": EPOCH_OR_AFTER,
-    "tier": TIER,
-    "file_id": FILE_ID,
+    **common("tier", "file_id"),
     "opens": count("How often the file was opened on the tier."),
     "for_writing": flag(
         "Whether it was opened for writing, or to be made; the GFS serves that, and "
@@ -166,8 +144,7 @@ _OPENS: Columns = {
     ),
 }
 _MARKS: Columns = {
-    "rank": RANK,
-    "node": NODE,
+    **common("rank", "node"),
     "what": text(
         "What the rank began: an epoch, an evaluation inside of one, what follows the "
         "last loop of a process, or all of a program that marks no epochs.",
@@ -176,28 +153,23 @@ _MARKS: Columns = {
     "epoch": EPOCH_OR_AFTER,
     "pid": _PID,
     "began_s": _BEGAN,
-    "ended_s": seconds(
+    "ended_s": if_known.seconds(
         "When the rank's next epoch began, or the last loop of the process ended; of "
         "what follows it and of a whole run, when the process ended; missing for an "
-        "evaluation.",
-        may_be_missing=True,
+        "evaluation."
     ),
-    "device_bytes": number(
+    "device_bytes": if_known.number(
         "Bytes that block devices read meanwhile for the processes of the rank; "
         "missing for an evaluation, and if a process did not tell.",
         unit="bytes",
-        may_be_missing=True,
     ),
 }
 _UNKNOWN_IO = "; -1 if it is unknown"
 _PROGRAM_PROCESSES: Columns = {
-    "rank": RANK,
-    "node": NODE,
+    **common("rank", "node"),
     "pid": _PID,
     "began_s": _BEGAN,
-    "ended_s": seconds(
-        "When it ended; missing if its end was not seen.", may_be_missing=True
-    ),
+    "ended_s": if_known.seconds("When it ended; missing if its end was not seen."),
     "rchar": Column(
         INTEGER, f"Bytes that its read calls returned{_UNKNOWN_IO}.", "bytes", -1
     ),
@@ -258,7 +230,7 @@ _CERTIFICATE: Columns = {
 
 _WHY_FAILED = ("full", "changed", "error")  # LFS, file, or anything else
 _DECISIONS: Columns = {
-    "node": NODE,
+    **common("node"),
     "step": count("Number of the row among those of its node, counted from 0."),
     "time_s": seconds(
         "Time since the first epoch began; with a program of the user since the first "
@@ -274,7 +246,7 @@ _DECISIONS: Columns = {
     "rank": count(
         "Process that reads; of copies and removals the process with the node's server."
     ),
-    "file_id": FILE_ID,
+    **common("file_id"),
     "place": text(
         "Where the file is read, to where it is copied, from where it is removed, or "
         "where it stays (`failed`).",
@@ -288,9 +260,7 @@ _DECISIONS: Columns = {
 }
 
 _READ_CALLS: Columns = {
-    "rank": RANK,
-    "epoch": EPOCH,
-    "tier": TIER,
+    **common("rank", "epoch", "tier"),
     "kind": text(
         "What the call gets: pages of the database's tree, records (`data`), or pages "
         "that an emulated device charges for a page fault (`fault`).",
@@ -307,12 +277,9 @@ _READ_CALLS: Columns = {
 }
 
 _PROBES: Columns = {
-    "source": SOURCE,
-    "system": SYSTEM,
-    "dataset": DATASET,
-    "n_osts": N_OSTS,
+    **common("source", "system", "dataset", "n_osts"),
     "probe": text("Name of the micro-probe."),
-    "tier": TIER,
+    **common("tier"),
     "operation": text("System call that the probe makes.", ("open", "read", "close")),
     "n_clients": count("Number of processes that make the calls at the same time."),
     "repeat": count("Number of the repeat, counted from 0."),
@@ -360,7 +327,7 @@ TABLES: dict[str, Columns] = {
     "run_epochs": _RUN_EPOCHS,
     "epochs": RUN_KEYS | _RUN_EPOCHS,
     "utilisation": RUN_KEYS
-    | {"rank": RANK, "node": NODE, "epoch": EPOCH}
+    | common("rank", "node", "epoch")
     | {"execution_time_s": _RUN_EPOCHS["execution_time_s"], **STEPS},
     "decisions": _DECISIONS,
     "opens": _OPENS,
@@ -370,9 +337,7 @@ TABLES: dict[str, Columns] = {
     "statements": RUN_KEYS | _STATEMENTS,
     "certificate": RUN_KEYS | _CERTIFICATE,
     "peer_reads": {
-        "rank": RANK,
-        "epoch": EPOCH,
-        "file_id": FILE_ID,
+        **common("rank", "epoch", "file_id"),
         "owner": count(
             "Node that owns the file and serves it; -1 if only the mounted file system "
             "knows it.",
@@ -392,21 +357,19 @@ TABLES: dict[str, Columns] = {
     "read_calls": _READ_CALLS,
     "record_reads": {
         "rank": count("MPI rank of the process that got the record."),
-        "epoch": EPOCH,
-        "tier": TIER,
+        **common("epoch", "tier"),
         "file_id": count("Number of the record in the database."),
         "reader": count("MPI rank of the process that read the record from the file."),
     },
-    "faults": {"rank": RANK, "epoch": EPOCH} | WAITS,
+    "faults": common("rank", "epoch") | WAITS,
     "probes": _PROBES,
     "accuracy": {
-        "source": SOURCE,
+        **common("source"),
         "network": NETWORK,
         "shuffle": SHUFFLE,
         "n_ranks": N_RANKS,
         "n_classes": count("Number of classes that the network tells apart."),
-        "repetition": REPETITION,
-        "epoch": EPOCH,
+        **common("repetition", "epoch"),
         "accuracy_percent": percent(
             "Part of the test samples that the network classifies right after the "
             "epoch."
