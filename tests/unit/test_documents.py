@@ -261,3 +261,10 @@ def test_every_page_is_reached_from_the_doors():
     assert {page for page in PAGES if page.parent == ROOT / "docs"} <= reached
     pictures = {path.resolve() for page in reached for path, _ in links_of(page)}
     assert set((ROOT / "docs").glob("*.png")) <= pictures
+
+
+def test_docs_stay_short():
+    """Details stand once; what is longer than this is not read."""
+    pages = {ROOT / "README.md", *(ROOT / "docs").glob("*.md")}
+    made = {ROOT / "docs" / "tables.md"}
+    assert sum(len(page.read_text().split()) for page in pages - made) <= 32_600
