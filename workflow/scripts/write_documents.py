@@ -49,11 +49,9 @@ def key_rows(
     for key, child in children.items():
         here = (*path, key)
         if child.get("description") or child.get("type") != "object":
-            yield (
-                ".".join(here),
-                expectation(child),
-                child.get("description", "").strip(),
-            )
+            default = f" Default {child['default']}." if "default" in child else ""
+            meaning = child.get("description", "").strip() + default
+            yield ".".join(here), expectation(child), meaning
         yield from key_rows(child, here)
 
 
@@ -92,6 +90,7 @@ def config_readme() -> str:
         ("accelerators", "`config/accelerators.yaml`"),
         ("datasets", "`resources/datasets.yaml`"),
         ("workloads", "`resources/workloads.yaml`"),
+        ("dlio", "Workload files of DLIO"),
         ("system", "`resources/systems/<name>.yaml`"),
     ):
         schema = read_schema(name)

@@ -1,0 +1,221 @@
+"""Workload files of DLIO and MLPerf Storage, read as `resources/workloads.yaml` is.
+
+The schema `dlio` has the keys, their meaning and DLIO's defaults, of DLIO 2.0.0 and of
+its source of June 2026. A loader is one of `dlio_loaders`.
+"""
+
+import re
+from collections.abc import Container, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tierscope.core.validation import ConfigError, check, read_schema, read_yaml
+from tierscope.experiment.accelerators.dlio_loaders import LOADERS
+
+LATER_NAMES = {  # of keys of DLIO 2.0.0
+    "record_length": "record_length_bytes",
+    "record_length_stdev": "record_length_bytes_stdev",
+}
+_ROOT = "workload"  # where Hydra puts the keys
+_MOST_BYTES = 1 << 20
+_MOST_STEPS = 20  # from one ${...} to another
+_MOST_NAMED = 10  # keys that are not simulated
+_INTERPOLATION = re.compile(r"\$\{(\.*)([\w-]+(?:\.[\w-]+)*)\}")
+_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")  # a number of Hydra's
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+
+
+def is_workload_file(name: str) -> bool:
+    """Return whether this is the path of a file, and not the name of a workload."""
+    return name.endswith((".yaml", ".yml"))
+
+
+def read_workload_file(path: str) -> tuple[str, dict[str, Any]]:
+    """Return a workload's name and its values as `resources/workloads.yaml` has them.
+
+    The name is that of the file. Without a computation time there is none.
+
+    Raises
+    ------
+    ConfigError
+        One line that names file, key, value and expectation, if the file is not one of
+        DLIO or says what the simulator cannot do.
+    """
+    workload = _DlioWorkload(path)
+    name = _NOT_IN_NAMES.sub("_", Path(path).stem.lower()).strip("_")
+    return name if name[:1].isalpha() else f"dlio_{name}", workload.values()
+
+
+class _DlioWorkload:
+    """The keys of a file that decide what is read and computed, such as metric.au."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._content = path, _content_of(path)
+        self._lacking: dict[str, Any] = {}  # as DLIO has them by default
+        schema = read_schema("dlio")
+        known, no_matter = schema["properties"], schema["no_matter"].split()
+        given, self._others = {}, []
+        sections = {key.partition(".")[0] for key in known if "." in key}
+        for key, value in self._keys(sections):
+            if key in known:
+                given[key] = self._resolved(key)
+            elif value and not {key, key.partition(".")[0]} & {*no_matter}:
+                self._others.append(_shown(f"{key} {value}"))
+        if not given:
+            self._refuse("top level", ", ".join(self._others), f"{_ROOT} or its keys")
+        check(given, "dlio", path)
+        for old, new in LATER_NAMES.items():
+            value = given.pop(f"dataset.{old}", None)
+            if value is not None and given.setdefault(f"dataset.{new}", value) != value:
+                self._refuse(f"dataset.{old}", value, f"the same as {new}")
+        self._lacking = {
+            key: one["default"]
+            for key, one in known.items()
+            if "default" in one and key not in given
+        }
+        self._given = self._lacking | given
+        self._loader = LOADERS[self._given["reader.data_loader"]]
+
+    def values(self) -> dict[str, Any]:
+        """Return what `resources/workloads.yaml` says of a workload."""
+        samples, batch_size, n_files, words = self._files()
+        given = self._given
+        mean_bytes, stdev_bytes = (
+            round(samples * given[f"dataset.{key}"]) for key in LATER_NAMES.values()
+        )
+        return {
+            "n_files": n_files,
+            "file_size_bytes": mean_bytes,
+            "file_size_stdev_bytes": stdev_bytes,
+            "batch_size": batch_size,
+            **self._loading(batch_size),
+            **self._computation(),
+            "utilisation_percent": round(100 * given["metric.au"], 9),
+            "source": f"{self._path}, workload file of DLIO{words}{self._words}",
+        }
+
+    @property
+    def _words(self) -> str:
+        """Return what is DLIO's default, and what is not simulated, in words."""
+        lacking = ", ".join(f"{key} {one}" for key, one in self._lacking.items())
+        words = f"; defaults of DLIO: {lacking}" if lacking else ""
+        if self._others:
+            named, n_more = self._others[:_MOST_NAMED], len(self._others) - _MOST_NAMED
+            more = [f"{n_more} more"] * (n_more > 0)
+            words += f"; not simulated: {', '.join(named + more)}"
+        return words
+
+    def _files(self) -> tuple[int, int, int, str]:
+        """Return samples of a file, files of a batch, files, and what is assumed."""
+        key = "dataset.num_samples_per_file"
+        n, samples = self._given["dataset.num_files_train"], self._given[key]
+        batch_size = self._given["reader.batch_size"]
+        if samples == 1:
+            return 1, batch_size, n, ""
+        if not self._loader.reads_in_a_row:
+            self._refuse(key, samples, f"1 with loader {self._loader.name}")
+        if batch_size % samples == 0:
+            return samples, batch_size // samples, n, ""
+        if samples < batch_size:
+            self._refuse(key, samples, f"a divisor of batch_size {batch_size}, or more")
+        words = f"; assumed: {batch_size} samples in a row, a batch, are a file"
+        return batch_size, 1, n * samples // batch_size, words
+
+    def _loading(self, batch_size: int) -> dict[str, Any]:
+        """Return how batches of so many files are read."""
+        loader = self._loader
+        wanted = {"framework": (loader.name,), "dataset.format": loader.formats}
+        for key, known in wanted.items():
+            if (found := self._given.get(key, known[0])) not in known:
+                names = ", ".join(known)
+                self._refuse(key, found, f"{names} with loader {loader.name}")
+        reader = {
+            key.partition(".")[2]: value
+            for key, value in self._given.items()
+            if key.startswith("reader.")
+        }
+        workers, ahead, buffer_bytes = loader.read(reader)
+        if why := loader.why_not(workers, batch_size):
+            self._refuse("reader.read_threads", workers, why)
+        return {
+            "loader": loader.name,
+            "workers": workers,
+            "prefetch_factor": ahead,
+            "buffer_bytes": buffer_bytes,
+        }
+
+    def _computation(self) -> dict[str, float]:
+        """Return what a step computes, nothing if that takes no time."""
+        time = self._given["train.computation_time"]
+        time = time if isinstance(time, Mapping) else {"mean": time}
+        key = "train.computation_time_stdev"
+        if not time["mean"]:  # then DLIO draws no time
+            return {}
+        stdev_s = self._given.get(key, time.get("stdev", 0))
+        return {"compute_time_s": time["mean"], "compute_time_stdev_s": stdev_s}
+
+    def _keys(self, sections: Container[str]) -> Iterator[tuple[str, Any]]:
+        """Yield the keys of the file with their values as written."""
+        for section, keys in self._content[_ROOT].items():
+            if isinstance(keys, Mapping):
+                yield from ((f"{section}.{key}", value) for key, value in keys.items())
+            elif section in sections and keys is not None:
+                self._refuse(section, keys, "mapping")
+            else:
+                yield str(section), keys
+
+    def _resolved(self, key: str) -> Any:
+        """Return the value of a key, and those of a mapping, without `${...}`."""
+        at, value = self._followed(key, (_ROOT, *key.split(".")))
+        if not isinstance(value, Mapping):
+            return value
+        return {one: self._followed(f"{key}.{one}", (*at, one))[1] for one in value}
+
+    def _followed(self, key: str, at: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+        """Return the place that another one refers to, if it does, and its value."""
+        value: Any = None
+        for _ in range(_MOST_STEPS):
+            before, value = value, self._content
+            for part in at:
+                if not isinstance(value, Mapping) or part not in value:
+                    self._refuse(key, before, "${key} of a value in this file")
+                value = value[part]
+            if not isinstance(value, str) or "${" not in value:
+                is_number = isinstance(value, str) and _EXPONENT.fullmatch(value)
+                return at, float(value) if is_number else value
+            if not (found := _INTERPOLATION.fullmatch(value.strip())):
+                break
+            dots, keys = found.groups()
+            at = (*at[: -len(dots or at)], *keys.split("."))
+        self._refuse(key, value, "a value, or ${key} of one in this file")
+
+    def _refuse(self, key: str, got: Any, expected: str) -> NoReturn:
+        default = " (default of DLIO)" if key in self._lacking else ""
+        raise ConfigError(
+            f"{self._path}: {key}: got {_shown(got)}{default}, expected {expected}"
+        )
+
+
+def _shown(value: Any) -> str:
+    """Return the begin of a value in one line."""
+    return repr(str(value)[:60])[1:-1]
+
+
+def _content_of(path: str) -> dict[str, Any]:
+    """Return what a file holds, below key `workload` as Hydra puts it."""
+    wanted = f"expected a workload file of DLIO of at most {_MOST_BYTES} bytes"
+    if not Path(path).is_file():
+        raise ConfigError(f"config: accelerators.workloads: got {path!r}, {wanted}")
+    if (n_bytes := Path(path).stat().st_size) > _MOST_BYTES:
+        raise ConfigError(f"{path}: got {n_bytes} bytes, {wanted}")
+    content = read_yaml(path)
+    if "defaults" in content:
+        raise ConfigError(
+            f"{path}: defaults: got a list by which Hydra adds other files, expected "
+            "all keys in one file, as in .hydra/config.yaml of a run"
+        )
+    keys = content.get(_ROOT, content)
+    if not isinstance(keys, Mapping) or not keys:
+        raise ConfigError(f"{path}: {_ROOT}: got {_shown(keys)}, expected keys")
+    older = {"reader": keys["data_reader"]} if "data_reader" in keys else {}
+    return {**content, _ROOT: {**keys, **older}}

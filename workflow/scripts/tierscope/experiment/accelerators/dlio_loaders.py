@@ -1,0 +1,82 @@
+"""The loaders of DLIO whose rules the simulator knows.
+
+`pytorch` is PyTorch's `DataLoader`. `tensorflow` reads TFRecord files by `tf.data`:
+with one reader, or by an interleave if a batch is one file.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tierscope.core.description import PYTORCH
+
+TF_DATA = "tensorflow"
+_PYTORCHS_FACTOR = 2  # that DLIO takes for no batch ahead
+_TF_BUFFER_BYTES = 256 << 10  # of a TFRecordDataset that is told no size
+
+
+class DataLoader:
+    """PyTorch's: each worker reads whole batches."""
+
+    name = PYTORCH
+    formats = ("npz", "npy", "hdf5", "jpeg", "png")
+    # Whether the samples of a file follow each other in a batch.
+    reads_in_a_row = False
+
+    def why_not(self, n_threads: int, batch_size: int) -> str:
+        """Return what number of threads is expected instead; empty if any may be."""
+        return ""
+
+    def read(self, reader: Mapping[str, Any]) -> tuple[int, int, int]:
+        """Return workers, batches ahead of each, and the largest read call.
+
+        `reader` has the keys of this section.
+        """
+        if not (n_workers := reader["read_threads"]):
+            return 0, 0, 0
+        a_worker = -(-reader["prefetch_size"] // n_workers)
+        return n_workers, a_worker or _PYTORCHS_FACTOR, 0
+
+    def written(self, workers: int, ahead: int, buffer_bytes: int) -> dict[str, int]:
+        """Return the keys of which `read` makes this."""
+        return {"read_threads": workers, "prefetch_size": workers * ahead}
+
+    def of_program(
+        self, workers: int, prefetch_factor: int, prefetch_batches: int
+    ) -> tuple[int, int, int]:
+        """Return what `read` does, of what is known of a program."""
+        return workers, prefetch_factor, 0
+
+
+class TfData:
+    """TensorFlow's: a reader of TFRecord files, or threads that read one each."""
+
+    name = TF_DATA
+    formats = ("tfrecord",)
+    reads_in_a_row = True
+
+    def why_not(self, n_threads: int, batch_size: int) -> str:
+        """As `DataLoader.why_not`: batches of one file only can be interleaved."""
+        is_known = n_threads < 2 or batch_size == 1
+        wanted = f"1 with batches of {batch_size} files, or batches of one file"
+        return "" if is_known else wanted
+
+    def read(self, reader: Mapping[str, Any]) -> tuple[int, int, int]:
+        """As `DataLoader.read`; each of several threads may be so far ahead."""
+        n_threads, ahead = max(reader["read_threads"], 1), reader["prefetch_size"]
+        least = min(n_threads - 1, 1)
+        buffer_bytes = reader.get("transfer_size") or _TF_BUFFER_BYTES
+        return n_threads, max(ahead, least), buffer_bytes
+
+    def written(self, workers: int, ahead: int, buffer_bytes: int) -> dict[str, int]:
+        """As `DataLoader.written`."""
+        given = {"read_threads": workers, "prefetch_size": ahead}
+        return {**given, "transfer_size": buffer_bytes}
+
+    def of_program(
+        self, workers: int, prefetch_factor: int, prefetch_batches: int
+    ) -> tuple[int, int, int]:
+        """As `DataLoader.of_program`: the models know those with one reader."""
+        return self.read({"read_threads": 1, "prefetch_size": prefetch_batches})
+
+
+LOADERS = {one.name: one for one in (DataLoader(), TfData())}
