@@ -31,7 +31,6 @@ def dlio(python, has_dlio, tmp_path):
 
 @pytest.mark.parametrize("loader", LOADERS)
 def test_dlio_generates_and_reads_the_files_of_a_workload(loader, dlio, tmp_path):
-    workers, ahead, buffer_bytes = LOADERS[loader].of_program(2, 2, 2)
     workload = Workload(
         name="mine",
         n_files=N_FILES,
@@ -40,11 +39,9 @@ def test_dlio_generates_and_reads_the_files_of_a_workload(loader, dlio, tmp_path
         batch_size=4,
         compute_time_s=0.01,
         loader=loader,
-        workers=workers,
-        prefetch_factor=ahead,
         utilisation_percent=90,
         source="",
-        buffer_bytes=buffer_bytes,
+        **LOADERS[loader].of_program(2, 2, 2),
     )
     path = tmp_path / "dlio" / "workload" / "mine.yaml"
     path.parent.mkdir(parents=True)

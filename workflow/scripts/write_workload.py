@@ -21,9 +21,10 @@ from tierscope.model.programs.facts import (
 from tierscope.storage.queueing_network import ModelError
 
 _LEAST_PERCENT = 90  # of the time: MLPerf Storage's goal of most workloads
-_ASSUMED = {
+_SAID = {
     "dataset.format": "assumed: a format of DLIO with files as large as their samples",
     "dataset.num_samples_per_file": "assumed; as many samples were read as files",
+    "dataset.record_length_stdev": "files that DLIO makes vary by 0.7 times that",
     "reader.file_shuffle": "assumed",
     "reader.sample_shuffle": "assumed",
     "metric.au": "assumed: the least that MLPerf Storage asks of most workloads",
@@ -31,7 +32,11 @@ _ASSUMED = {
 
 
 def program_text(
-    name: str, path: str, runs: Sequence[SeenRun], ideal: Sequence[SeenRun], sizes
+    name: str,
+    path: str,
+    runs: Sequence[SeenRun],
+    ideal: Sequence[SeenRun],
+    sizes: np.ndarray,
 ) -> str:
     """Return the text of the file of a program.
 
@@ -53,7 +58,7 @@ def program_text(
     _check_samples(runs[0], facts, len(sizes))
     timed = [loop for seen in ideal or runs for loop in seen.loops]
     compute_s = np.mean([UsedSteps.of_loop(loop).usual_s for loop in timed])
-    workers, ahead, buffer_bytes = LOADERS[facts.loader].of_program(
+    loads = LOADERS[facts.loader].of_program(
         facts.workers, facts.prefetch_factor, facts.prefetch_batches
     )
     workload = Workload(
@@ -64,9 +69,7 @@ def program_text(
         batch_size=facts.batch_size,
         compute_time_s=round(float(compute_s), 6),
         loader=facts.loader,
-        workers=workers,
-        prefetch_factor=ahead,
-        buffer_bytes=buffer_bytes,
+        **loads,
         utilisation_percent=_LEAST_PERCENT,
         source=path,
     )
@@ -80,7 +83,7 @@ def program_text(
         f"DLIO 2.0.0 and later: mpiexec -n {facts.n_ranks} dlio_benchmark --config-dir "
         f"{Path(path).parents[1]} workload={name}"
     )
-    said = {**_ASSUMED, "train.computation_time": words}
+    said = {**_SAID, "train.computation_time": words}
     said["train.computation_time_stdev"] = "assumed: steps are timed together"
     return workload_text(workload, head, facts.n_epochs, said)
 

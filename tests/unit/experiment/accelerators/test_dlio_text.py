@@ -42,7 +42,8 @@ def test_a_file_that_was_written_is_read_as_the_same_workload(tmp_path, workload
     path.write_text(workload_text(workload, "", 1, {}))
     (found,) = read_workloads([str(path)], {}, [])
     assert replace(found, source="") == workload
-    assert found.source == f"{path}, workload file of DLIO"  # nothing is assumed
+    words = found.source.partition("; computation varies by ")[0]
+    assert words == f"{path}, workload file of DLIO"  # nothing is assumed
 
 
 def test_comments_say_what_is_assumed():

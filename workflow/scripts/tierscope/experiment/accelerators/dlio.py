@@ -79,7 +79,9 @@ class _DlioWorkload:
     def values(self) -> dict[str, Any]:
         """Return what `resources/workloads.yaml` says of a workload."""
         samples, batch_size, n_files, words = self._files()
-        given = self._given
+        given, computation = self._given, self._computation()
+        if stdev_s := computation.get("compute_time_stdev_s"):
+            words += f"; computation varies by {stdev_s:g} s"
         mean_bytes, stdev_bytes = (
             round(samples * given[f"dataset.{key}"]) for key in LATER_NAMES.values()
         )
@@ -89,7 +91,7 @@ class _DlioWorkload:
             "file_size_stdev_bytes": stdev_bytes,
             "batch_size": batch_size,
             **self._loading(batch_size),
-            **self._computation(),
+            **computation,
             "utilisation_percent": round(100 * given["metric.au"], 9),
             "source": f"{self._path}, workload file of DLIO{words}{self._words}",
         }
@@ -134,15 +136,10 @@ class _DlioWorkload:
             for key, value in self._given.items()
             if key.startswith("reader.")
         }
-        workers, ahead, buffer_bytes = loader.read(reader)
-        if why := loader.why_not(workers, batch_size):
-            self._refuse("reader.read_threads", workers, why)
-        return {
-            "loader": loader.name,
-            "workers": workers,
-            "prefetch_factor": ahead,
-            "buffer_bytes": buffer_bytes,
-        }
+        loads = loader.read(reader)
+        if why := loader.why_not(loads["workers"], batch_size):
+            self._refuse("reader.read_threads", loads["workers"], why)
+        return {"loader": loader.name, **loads}
 
     def _computation(self) -> dict[str, float]:
         """Return what a step computes, nothing if that takes no time."""

@@ -26,15 +26,12 @@ class DataLoader:
         """Return what number of threads is expected instead; empty if any may be."""
         return ""
 
-    def read(self, reader: Mapping[str, Any]) -> tuple[int, int, int]:
-        """Return workers, batches ahead of each, and the largest read call.
-
-        `reader` has the keys of this section.
-        """
+    def read(self, reader: Mapping[str, Any]) -> dict[str, int]:
+        """Return how a workload loads of which section `reader` has these keys."""
         if not (n_workers := reader["read_threads"]):
-            return 0, 0, 0
+            return _loads(0, 0, 0)
         a_worker = -(-reader["prefetch_size"] // n_workers)
-        return n_workers, a_worker or _PYTORCHS_FACTOR, 0
+        return _loads(n_workers, a_worker or _PYTORCHS_FACTOR, 0)
 
     def written(self, workers: int, ahead: int, buffer_bytes: int) -> dict[str, int]:
         """Return the keys of which `read` makes this."""
@@ -42,9 +39,9 @@ class DataLoader:
 
     def of_program(
         self, workers: int, prefetch_factor: int, prefetch_batches: int
-    ) -> tuple[int, int, int]:
+    ) -> dict[str, int]:
         """Return what `read` does, of what is known of a program."""
-        return workers, prefetch_factor, 0
+        return _loads(workers, prefetch_factor, 0)
 
 
 class TfData:
@@ -60,12 +57,12 @@ class TfData:
         wanted = f"1 with batches of {batch_size} files, or batches of one file"
         return "" if is_known else wanted
 
-    def read(self, reader: Mapping[str, Any]) -> tuple[int, int, int]:
+    def read(self, reader: Mapping[str, Any]) -> dict[str, int]:
         """As `DataLoader.read`; each of several threads may be so far ahead."""
         n_threads, ahead = max(reader["read_threads"], 1), reader["prefetch_size"]
         least = min(n_threads - 1, 1)
         buffer_bytes = reader.get("transfer_size") or _TF_BUFFER_BYTES
-        return n_threads, max(ahead, least), buffer_bytes
+        return _loads(n_threads, max(ahead, least), buffer_bytes)
 
     def written(self, workers: int, ahead: int, buffer_bytes: int) -> dict[str, int]:
         """As `DataLoader.written`."""
@@ -74,9 +71,18 @@ class TfData:
 
     def of_program(
         self, workers: int, prefetch_factor: int, prefetch_batches: int
-    ) -> tuple[int, int, int]:
+    ) -> dict[str, int]:
         """As `DataLoader.of_program`: the models know those with one reader."""
         return self.read({"read_threads": 1, "prefetch_size": prefetch_batches})
+
+
+def _loads(workers: int, prefetch_factor: int, buffer_bytes: int) -> dict[str, int]:
+    """Return keys of a workload: readers, batches ahead of each, largest read call."""
+    return {
+        "workers": workers,
+        "prefetch_factor": prefetch_factor,
+        "buffer_bytes": buffer_bytes,
+    }
 
 
 LOADERS = {one.name: one for one in (DataLoader(), TfData())}
