@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from tierscope.trace.darshan.module_records import MPIIO_RECORD, STDIO_RECORD
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.log_writer import LoggedJob, write_log
 from tierscope.trace.posix_records import POSIX_RECORD
 
 RECORDS = {"POSIX": POSIX_RECORD, "STDIO": STDIO_RECORD, "MPI-IO": MPIIO_RECORD}
@@ -58,7 +58,9 @@ def write_job_log(path, rows, n_processes=1, *, nameless=(), **facts):
         "uid": 1000,
         "job_id": 77,
     }
-    write_log(path, records, names, n_processes=n_processes, **settings | facts)
+    write_log(
+        path, records, names, LoggedJob(n_processes=n_processes, **settings | facts)
+    )
     return path
 
 

@@ -1,5 +1,7 @@
 """Read pages of HTML in tests."""
 
+import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -38,3 +40,8 @@ class Page(HTMLParser):
     @property
     def text(self):
         return " ".join(" ".join(self.words).split())
+
+
+def embedded(page):
+    """Return the data that an explorer computes with."""
+    return json.loads(re.search(r'(?s)id="data">(.*?)</script>', page)[1])

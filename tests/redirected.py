@@ -11,7 +11,12 @@ from pathlib import Path
 
 import numpy as np
 from sessions import HANG_S
-from tierscope.benchmark.programs.table import OPENED_GFS, OPENED_LFS, NodeTable
+from tierscope.benchmark.programs.table import (
+    OPENED_GFS,
+    OPENED_LFS,
+    NodeTable,
+    TableFolders,
+)
 from tierscope.trace.log import read_any_log
 
 SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
@@ -75,14 +80,16 @@ def run_redirected(
         copy.write_bytes((dataset / name).read_bytes())
     table = NodeTable.create(
         folder / "table",
-        roots=[VIRTUAL, str(dataset)],
-        real=os.path.realpath(dataset),
-        lfs=str(lfs),
-        links=str(links),
+        TableFolders(
+            [VIRTUAL, str(dataset)],
+            os.path.realpath(dataset),
+            str(lfs),
+            str(links),
+            is_virtual=True,
+        ),
         names=names,
         is_link=np.zeros(len(names), bool),
         on_lfs=is_on_lfs,
-        is_virtual=True,
         wants_closes=False,
         library=library,
     )

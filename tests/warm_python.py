@@ -32,7 +32,6 @@ _CALLER = "impatient_snakemake.py"  # as the command, but for how often it asks 
 _LOOK_S = 2.0  # between two looks whether the tests still run
 _WAKE_UPS = 4096  # read at once
 _IMPORTS = [
-    "altair",
     "docutils.core",
     "duckdb",
     "jinja2",
@@ -49,7 +48,6 @@ _IMPORTS = [
     "snakemake.report",
     "snakemake.script",
     "smart_open",
-    "vl_convert",
     "yte",
 ]
 _STARTED: list[subprocess.Popen] = []

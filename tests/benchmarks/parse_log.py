@@ -33,7 +33,7 @@ def manifest_of(path: str) -> Path:
 def write(path: str, n_processes: int, files_per_process: int) -> dict:
     """Write the log of a run: global shuffle, half the reads from the LFS."""
     import pandas as pd
-    from tierscope.trace.log_writer import write_log
+    from tierscope.trace.log_writer import LoggedJob, write_log
     from tierscope.trace.posix_records import POSIX_RECORD
 
     n_files = n_processes * files_per_process
@@ -75,11 +75,13 @@ def write(path: str, n_processes: int, files_per_process: int) -> dict:
         path,
         {"POSIX": records},
         names,
-        n_processes=n_processes,
-        exe="python run_benchmark.py scenario.json",
-        mounts={"/": "ext4"},
-        started_s=1_600_000_000,
-        ended_s=1_600_000_100,
+        LoggedJob(
+            n_processes=n_processes,
+            exe="python run_benchmark.py scenario.json",
+            mounts={"/": "ext4"},
+            started_s=1_600_000_000,
+            ended_s=1_600_000_100,
+        ),
     )
     paths = [f"{dataset}/{number:07d}.tfrecord" for number in range(n_files)]
     manifest = pd.DataFrame({"file_id": range(n_files), "path": paths})

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from common import NATIVE, SCRIPTS, Results, build_native, progress, run, run_as_script
 from tierscope.benchmark.programs.keeper import NodeKeeper
-from tierscope.benchmark.programs.table import NodeTable
+from tierscope.benchmark.programs.table import NodeTable, TableFolders
 
 FILE_BYTES = 128 << 10
 TRACED, REDIRECTED = "traced", "redirected and traced"
@@ -119,14 +119,16 @@ def _table(own: Path, folder: Path, names: list[str]) -> NodeTable:
     on_lfs[::2] = True
     return NodeTable.create(
         own / "table",
-        roots=[VIRTUAL],
-        real=str(folder / "gfs"),
-        lfs=str(folder / "lfs"),
-        links=str(links),
+        TableFolders(
+            [VIRTUAL],
+            str(folder / "gfs"),
+            str(folder / "lfs"),
+            str(links),
+            is_virtual=True,
+        ),
         names=names,
         is_link=np.zeros(len(names), bool),
         on_lfs=on_lfs,
-        is_virtual=True,
         wants_closes=False,
         library=_library("redirect"),
     )

@@ -22,7 +22,7 @@ def write(folder: Path, n_logs: int) -> dict:
     Each has records of single ranks and shared ones, STDIO and MPI-IO.
     """
     from tierscope.trace.darshan.module_records import MPIIO_RECORD, STDIO_RECORD
-    from tierscope.trace.log_writer import write_log
+    from tierscope.trace.log_writer import LoggedJob, write_log
     from tierscope.trace.posix_records import POSIX_RECORD
 
     generator, n_bytes = np.random.default_rng(1), 0
@@ -46,12 +46,14 @@ def write(folder: Path, n_logs: int) -> dict:
             folder / f"user_app_id{job}_1.darshan",
             {"POSIX": posix, "STDIO": stdio, "MPI-IO": mpi},
             dict(zip(ids.tolist(), paths, strict=True)),
-            n_processes=4,
-            exe="./app input.nml",
-            mounts={"/": "ext4", "/scratch": "lustre", "/home": "nfs"},
-            started_s=1_700_000_000 + job,
-            ended_s=1_700_000_060 + job,
-            job_id=job,
+            LoggedJob(
+                n_processes=4,
+                exe="./app input.nml",
+                mounts={"/": "ext4", "/scratch": "lustre", "/home": "nfs"},
+                started_s=1_700_000_000 + job,
+                ended_s=1_700_000_060 + job,
+                job_id=job,
+            ),
         )
     log_bytes = sum(log.stat().st_size for log in folder.iterdir())
     return {"bytes": log_bytes, "n_bytes": n_bytes}

@@ -26,7 +26,12 @@ from common import (
     run,
     run_as_script,
 )
-from tierscope.benchmark.programs.table import OPENED_GFS, OPENED_LFS, NodeTable
+from tierscope.benchmark.programs.table import (
+    OPENED_GFS,
+    OPENED_LFS,
+    NodeTable,
+    TableFolders,
+)
 
 CASE, OTHER = "a file of the dataset", "a file of no dataset"
 BARE, OURS, CLOSES = "bare wrapper", "redirected", "redirected with closes"
@@ -104,14 +109,16 @@ def _make_table(
     on_lfs[existing[::2]] = True
     return NodeTable.create(
         path,
-        roots=[VIRTUAL],
-        real=str(folder / "gfs"),
-        lfs=str(folder / "lfs"),
-        links=str(links),
+        TableFolders(
+            [VIRTUAL],
+            str(folder / "gfs"),
+            str(folder / "lfs"),
+            str(links),
+            is_virtual=True,
+        ),
         names=names,
         is_link=np.zeros(len(names), bool),
         on_lfs=on_lfs,
-        is_virtual=True,
         wants_closes=wants_closes,
         library=NATIVE / platform.machine() / "libtierscope_redirect.so",
     )

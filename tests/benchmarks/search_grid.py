@@ -17,8 +17,11 @@ import pandas as pd
 from tierscope.analysis.breakdown import (
     process_times,
 )
-from tierscope.analysis.search import Sufficient, find_sufficient, search_combinations
-from tierscope.analysis.whatif import Goal, improve, make_goal, upper_envelope
+from tierscope.analysis.search import Search, find_sufficient, search_combinations
+from tierscope.analysis.slowest.improved import improve
+from tierscope.analysis.slowest.search import Sufficient
+from tierscope.analysis.slowest.times import upper_envelope
+from tierscope.analysis.whatif import Goal, make_goal
 from tierscope.core.columns import CLASSES
 from tierscope.core.io_class import total_s
 from tierscope.core.tables import check_table
@@ -110,10 +113,12 @@ def main(kind: str, n_steps: int, n_processes: int) -> dict:
         goals, combinations = search_combinations(
             io_time,
             goal,
-            max_improvement_percent=MAX_IMPROVEMENT_PERCENT,
-            step_percent=step,
-            cost_per_percent=dict.fromkeys(CLASSES, 1),
-            dataset_bytes=N_FILES * FILE_BYTES,
+            Search(
+                MAX_IMPROVEMENT_PERCENT,
+                step,
+                dict.fromkeys(CLASSES, 1),
+                N_FILES * FILE_BYTES,
+            ),
         )
         result["seconds"] = time.perf_counter() - started
         numbers = ["n_combinations", "n_sufficient", "n_minimal"]

@@ -28,7 +28,7 @@ from common import (
     run_as_script,
     temporary_folder,
 )
-from tierscope.trace.spool import SPOOL_VERSION, read_spool
+from tierscope.trace.spool import SPOOL_VERSION, open_spool
 
 FILE_SIZE_BYTES = 1 << 17
 CASES = {"new": "first open of each path", "known": "the same paths again"}
@@ -146,7 +146,7 @@ def _recorded(spool: Path) -> Counts:
     with spool.open("r+b") as file:  # of an old tracer, with the same records
         file.seek(VERSION_OFFSET)
         file.write(SPOOL_VERSION.to_bytes(4, "little"))
-    records, *_ = read_spool(spool)
+    records = open_spool(spool).records
     return {unit: int(records[name].sum()) for unit, name in names.items()}
 
 

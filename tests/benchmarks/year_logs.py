@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from tierscope.trace.darshan.module_records import MPIIO_RECORD, STDIO_RECORD
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.log_writer import LoggedJob, write_log
 from tierscope.trace.posix_records import POSIX_RECORD
 
 N_RECORDS = 40
@@ -132,14 +132,16 @@ def write_job_log(folder: Path, job: Job, pid: int, draw: np.random.Generator) -
         path,
         records,
         names | {1: "<STDOUT>", 2: "<STDERR>"},
-        n_processes=job.n_processes,
-        exe=job.exe,
-        mounts=MOUNTS,
-        started_s=job.started_s,
-        ended_s=job.started_s + job.run_time_s,
-        uid=10_000 + job.user,
-        job_id=job.job_id,
-        metadata={"lib_ver": "3.5.0"},
+        LoggedJob(
+            n_processes=job.n_processes,
+            exe=job.exe,
+            mounts=MOUNTS,
+            started_s=job.started_s,
+            ended_s=job.started_s + job.run_time_s,
+            uid=10_000 + job.user,
+            job_id=job.job_id,
+            metadata={"lib_ver": "3.5.0"},
+        ),
     )
 
 

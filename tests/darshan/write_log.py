@@ -17,8 +17,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "workflow" / "scripts"))
 
-from tierscope.trace.log_writer import write_log
-from tierscope.trace.spool import merge_records, read_spool
+from tierscope.trace.log_writer import LoggedJob, write_log
+from tierscope.trace.spool import merge_records, open_spool
 
 
 def most_records(settings: str, fault: str) -> int:
@@ -40,7 +40,8 @@ def main(spools: Path, n_processes: int, start_s: int) -> None:
     limit = most_records(Path(os.environ["DARSHAN_CONFIG_PATH"]).read_text(), fault)
     parts, origins, names, partial = [], [], {}, False
     for spool in sorted(spools.glob("*.spool")):
-        records, paths, origin_ns = read_spool(spool)
+        one = open_spool(spool, must_be_whole=True)
+        records, paths, origin_ns = one.records, one.names, one.origin_ns
         partial |= len(records) > limit
         parts.append(records[:limit])
         origins.append(np.full(len(parts[-1]), origin_ns))
@@ -49,13 +50,15 @@ def main(spools: Path, n_processes: int, start_s: int) -> None:
         log,
         {"POSIX": merge_records(np.concatenate(parts), np.concatenate(origins))},
         names,
-        n_processes=n_processes,
-        exe="run_benchmark.py",
-        mounts={"/": "ext4"},
-        started_s=start_s,
-        ended_s=int(time.time()),
-        metadata={"lib_ver": "stand-in"},
-        partial=["POSIX"] if partial else [],
+        LoggedJob(
+            n_processes=n_processes,
+            exe="run_benchmark.py",
+            mounts={"/": "ext4"},
+            started_s=start_s,
+            ended_s=int(time.time()),
+            metadata={"lib_ver": "stand-in"},
+            partial=["POSIX"] if partial else [],
+        ),
     )
     if fault == "truncated":
         log.write_bytes(log.read_bytes()[:-40])

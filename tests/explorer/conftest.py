@@ -1,7 +1,6 @@
 """A real Chromium without a window, and the pages it opens."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,11 +10,11 @@ from tierscope.analysis.breakdown import select_epoch, select_scenario
 from tierscope.analysis.whatif import estimate, improvement_grid, make_goal
 from tierscope.core import columns
 from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS, INTERVAL
+from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table
-from tierscope.pages.explorer.data import Start
 from tierscope.pages.explorer.page import build_explorer
+from tierscope.pages.explorer.subjects import Sweep
 
-TEMPLATES = Path(__file__).parents[2] / "workflow" / "templates"
 SCENARIO = {"policy": "pinning", "loader": "tensorflow"}
 START = {
     "scenario": {"dataset": "small", "n_osts": 60},
@@ -25,15 +24,6 @@ START = {
     "step_percent": 10,
     "cost_per_percent": {"gfs_read": 1, "gfs_meta": 2, "lfs_read": 3, "lfs_meta": 4},
 }
-RUN_ASYNC = """
-const [changes, done] = arguments;
-(async () => {
-  const start = performance.now();
-  for (const [name, value] of Object.entries(changes)) view.signal(name, value);
-  await view.runAsync();
-  done(performance.now() - start);
-})();
-"""
 
 
 class Explorer:
@@ -43,21 +33,21 @@ class Explorer:
         self.browser = browser
 
     def set(self, **changes):
-        """Set signals as the inputs do; return the milliseconds until it is drawn."""
-        return self.browser.execute_async_script(RUN_ASYNC, changes)
+        """Set inputs as a reader does, and draw."""
+        self.browser.execute_script("explorer.set(arguments[0])", changes)
 
-    def signal(self, name):
-        """Return the value of a signal."""
-        return self.browser.execute_script("return view.signal(arguments[0])", name)
+    def state(self, name):
+        """Return what an input is set to."""
+        return self.browser.execute_script("return explorer.state[arguments[0]]", name)
+
+    def answer(self, name):
+        """Return something that the page has computed."""
+        return self.browser.execute_script("return explorer.answer[arguments[0]]", name)
 
     def table(self, name, columns):
-        """Return some columns of a table of the page."""
-        script = """
-            const [name, columns] = arguments;
-            return view.data(name).map(row => columns.map(column => row[column]));
-        """
-        rows = self.browser.execute_script(script, name, list(columns))
-        return pd.DataFrame(rows, columns=list(columns))
+        """Return some columns of a table that the page has computed."""
+        rows = pd.json_normalize(self.answer(name))
+        return rows.reindex(columns=list(columns))
 
     def text(self, name):
         """Return a text of the page."""
@@ -66,9 +56,8 @@ class Explorer:
         )
 
     def input(self, name):
-        """Return the slider or list of a signal."""
-        selector = f"#{name} input, #{name} select"
-        return self.browser.find_element("css selector", selector)
+        """Return a slider or list."""
+        return self.browser.find_element("css selector", f"aside [name={name}]")
 
     def complaints(self):
         """Return what the browser's console says, apart from hints."""
@@ -192,26 +181,23 @@ def write_page(
     titles=None,
     provenance="made up",
     goal=None,
-    computation="explorer.vega.yaml",
-    stalls=None,
+    subject=Sweep,
     **changes,
 ):
     """Write the explorer of a table, with estimates by the model if there are any."""
     start = START | changes
     shown = select_epoch(select_scenario(io_time, start["scenario"]), start["epoch"])
-    html = build_explorer(
-        io_time,
-        Start(goal=goal or make_goal(shown, percent_of_best=60), **start),
-        page=(TEMPLATES / "explorer.html").read_text(),
-        computation=(TEMPLATES / computation).read_text(),
-        title="What-if explorer: test",
-        provenance=provenance,
-        dataset_titles=titles or {"small": "128 KiB files", "large": "12 MiB files"},
+    about = subject(
+        io_time=io_time,
+        goal=goal or make_goal(shown, percent_of_best=60),
+        origin=Origin(provenance),
         estimates=estimates,
-        pairs=[START["pair"]],
+        pairs=[] if estimates is None else [START["pair"]],
         model="made up",
-        stalls=stalls,
+        **start,
     )
+    titles = titles or {"small": "128 KiB files", "large": "12 MiB files"}
+    html = build_explorer(about, "What-if explorer: test", dataset_titles=titles)
     path.write_text(html)
     return path
 
@@ -237,12 +223,8 @@ def paper_size_page(paper_size_io_time, tmp_path_factory):
 
 
 def open_page(browser, path):
-    """Open a page afresh and wait until it is drawn."""
+    """Open a page afresh; its scripts draw it before it is loaded."""
     browser.get(path.as_uri())
-    ready = (
-        "const d = arguments[0]; const t = () => window.view ? d() : setTimeout(t, 20)"
-    )
-    browser.execute_async_script(f"{ready}; t();")
     return Explorer(browser)
 
 

@@ -1,4 +1,4 @@
-"""Names of configurations and logs that would like to be HTML, scripts or signals."""
+"""Names of configurations and logs that would like to be HTML or scripts."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_explorer_shows_a_hostile_name_and_runs_nothing(browser, tmp_path, name)
     path = tmp_path / "explorer.html"
     write_page(table, path, titles={"small": name}, provenance=name)
     page = open_page(browser, path)
-    assert page.signal("goal_percent") == 60  # the page computes
+    assert page.state("goal_percent") == 60  # the page computes
     assert not is_pwned(browser)
     assert not runs_inline_script(browser)
     shown = page.input("scenario").find_elements("tag name", "option")

@@ -40,15 +40,15 @@ def test_both_lines_are_the_estimates(
 ):
     x, y = axes
     explorer_by_both.set(method=method, x_class=x, y_class=y, **sliders(improvement))
-    columns = ["cache_rate_percent", "improved_s", "model_s"]
+    columns = ["cache_rate_percent", "improved.value", "model.value"]
     points = explorer_by_both.table("points", columns)
     points = points.set_index("cache_rate_percent")
     expected = modelled(by_model, improvement)
     assert points.index.tolist() == expected.index.tolist()
-    np.testing.assert_allclose(points["model_s"], expected, **EXACT)
+    np.testing.assert_allclose(points["model.value"], expected, **EXACT)
     by_rule = io_times(shown(io_time), improvement)
-    np.testing.assert_allclose(points["improved_s"], by_rule, **EXACT)
-    lines = explorer_by_both.table("lines", ["when", "time_s"]).groupby("when").size()
+    np.testing.assert_allclose(points["improved.value"], by_rule, **EXACT)
+    lines = explorer_by_both.table("lines", ["when", "value"]).groupby("when").size()
     assert lines.to_dict() == dict.fromkeys(
         ["today", "improved, by the rule", "improved, by the model"], len(expected)
     )
@@ -58,7 +58,7 @@ def test_both_lines_are_the_estimates(
 def test_the_bars_are_the_models_classes(explorer_by_both, by_model, improvement):
     explorer_by_both.set(method="model", **sliders(improvement))
     columns = ["cache_rate_percent", "io_class", "time_s"]
-    bars = explorer_by_both.table("breakdown", columns)
+    bars = explorer_by_both.table("bars", columns)
     bars = bars.pivot(index="cache_rate_percent", columns="io_class", values="time_s")
     rows = select_improvements(by_model, [improvement])
     expected = rows.groupby("cache_rate_percent")[["io_time_s", *CLASS_TIMES]].mean()
@@ -66,7 +66,7 @@ def test_the_bars_are_the_models_classes(explorer_by_both, by_model, improvement
     # Classes are embedded as parts in 100 000 of the I/O time.
     error = np.abs(bars.to_numpy() - expected[CLASS_TIMES].to_numpy())
     assert (error <= 1e-5 * expected[["io_time_s"]].to_numpy()).all()
-    assert explorer_by_both.signal("breakdown_title").endswith("by the model")
+    assert explorer_by_both.answer("bySomething") == ", by the model"
 
 
 @pytest.mark.parametrize("axes", AXES)
@@ -86,7 +86,7 @@ def test_the_map_by_the_model_holds_its_sufficient_combinations(
     assert cells["min_cache_rate_percent"].tolist() == least.tolist()
     n_sufficient = expected["sufficient"].sum()
     assert 0 < n_sufficient < len(expected)
-    text = explorer_by_both.text("combinations_text")
+    text = explorer_by_both.text("combinations")
     assert text.startswith(f"{n_sufficient} of 441 combinations")
     assert ", by the model." in text
 
@@ -95,7 +95,7 @@ def test_without_improvement_both_are_what_is_there_today(explorer_by_both):
     explorer_by_both.set(method="model", goal_percent=100)
     today = explorer_by_both.text("best_today")
     assert explorer_by_both.text("best_model") == today
-    assert explorer_by_both.text("best_model_cut") == "(±0 %)"
+    assert explorer_by_both.text("best_model_note") == "(±0 %)"
     assert explorer_by_both.text("goal_model") == explorer_by_both.text("goal_today")
     assert explorer_by_both.text("goal_model").startswith("met, least cache rate")
 
@@ -108,31 +108,31 @@ def test_the_cut_by_rule_and_by_model_stand_side_by_side(
     _, before_s = best_of(table, {})
     rate, rule_s = best_of(table, {"gfs_meta": 50})
     assert explorer_by_both.text("best_improved") == f"{rule_s:#.3g} s at {rate} %"
-    assert explorer_by_both.text("best_cut") == words_of(before_s, rule_s)
+    assert explorer_by_both.text("best_improved_note") == words_of(before_s, rule_s)
     rate, model_s = best_by_model(by_model, {"gfs_meta": 50})
     ends = f"{model_s / 1.05:#.3g} to {model_s * 1.05:#.3g} s"
     best = f"{model_s:#.3g} s ({ends}) at {rate} %"
     assert explorer_by_both.text("best_model") == best
-    assert explorer_by_both.text("best_model_cut") == words_of(before_s, model_s)
+    assert explorer_by_both.text("best_model_note") == words_of(before_s, model_s)
     at_40_s = modelled(by_model, {"gfs_meta": 50})[40]
     ends_s = at_40_s / 1.05, at_40_s * 1.05
     ends = f"{ends_s[0]:#.3g} to {ends_s[1]:#.3g} s"
     assert explorer_by_both.text("looked_at_model") == f"{at_40_s:#.3g} s ({ends})"
-    bars = explorer_by_both.table("lines", ["when", "cache_rate_percent", "low_s"])
+    bars = explorer_by_both.table("lines", ["when", "cache_rate_percent", "low"])
     bars = bars[bars["when"] == "improved, by the model"]
-    low_s = bars.set_index("cache_rate_percent").loc[40, "low_s"]
+    low_s = bars.set_index("cache_rate_percent").loc[40, "low"]
     assert low_s == pytest.approx(ends_s[0], rel=1e-4)
     assert explorer_by_both.text("best_model_limit").endswith(" %)")
-    assert explorer_by_both.text("method_text") == ""
+    assert explorer_by_both.text("method") == ""
 
 
 def test_with_the_model_sliders_go_to_where_it_has_an_answer(explorer_by_both):
     named = dict(zip(CLASSES, IMPROVEMENTS, strict=True))
     explorer_by_both.set(**{named["lfs_read"]: 54, named["gfs_read"]: 20})
     assert explorer_by_both.text("best_model") == "\N{EN DASH}"
-    assert "no answer for these sliders" in explorer_by_both.text("method_text")
+    assert "no answer for these sliders" in explorer_by_both.text("method")
     explorer_by_both.set(method="model")
-    values = {name: explorer_by_both.signal(named[name]) for name in CLASSES}
+    values = {name: explorer_by_both.state(named[name]) for name in CLASSES}
     assert values == {"gfs_read": 0, "gfs_meta": 0, "lfs_read": 50, "lfs_meta": 0}
     inputs = {name: explorer_by_both.input(named[name]) for name in CLASSES}
     shown = {name: int(one.get_attribute("value")) for name, one in inputs.items()}
@@ -151,9 +151,9 @@ def test_the_keyboard_moves_a_slider_from_one_answer_to_the_next(explorer_by_bot
     explorer_by_both.input("gfs_meta_improvement_percent").send_keys(
         keys.ARROW_RIGHT * 2
     )
-    assert explorer_by_both.signal("method") == "model"
-    assert explorer_by_both.signal("gfs_meta_improvement_percent") == 20
-    assert explorer_by_both.signal("model_cell") == 2 * 21
+    assert explorer_by_both.state("method") == "model"
+    assert explorer_by_both.state("gfs_meta_improvement_percent") == 20
+    assert explorer_by_both.answer("cell") == 2 * 21
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_where_the_model_has_no_answer_the_rule_is_shown_and_said_to_be(
     explorer_by_both, elsewhere
 ):
     explorer_by_both.set(method="model", **elsewhere)
-    assert not explorer_by_both.signal("by_model")
+    assert not explorer_by_both.answer("byModel")
     assert explorer_by_both.text("best_model") == "\N{EN DASH}"
-    assert explorer_by_both.text("method_text").endswith("shown by the rule.")
-    assert explorer_by_both.signal("map_title").endswith("by the rule")
+    assert explorer_by_both.text("method").endswith("shown by the rule.")
+    assert explorer_by_both.answer("bySomething") == ", by the rule"
     assert set(explorer_by_both.table("lines", ["when"])["when"]) == {
         "today",
         "improved, by the rule",
@@ -174,22 +174,21 @@ def test_where_the_model_has_no_answer_the_rule_is_shown_and_said_to_be(
 
 
 def test_a_second_click_on_a_cell_counts_after_a_slider_was_moved(explorer_by_both):
-    """Vega compares with what the last click set, not with the slider."""
-    (cell, *_) = explorer_by_both.browser.find_elements(
-        "css selector",
-        '#views svg .cells_layer_0_marks path[aria-label*="+120 %, LFS-READ +80 %"]',
-    )
     for _ in range(2):
         explorer_by_both.set(gfs_meta_improvement_percent=0)
+        (cell, *_) = explorer_by_both.browser.find_elements(
+            "css selector",
+            '#views .map .mark[aria-label*="+120 %, LFS-READ +80 %"]',
+        )
         cell.click()
-        explorer_by_both.set()
-        assert explorer_by_both.signal("gfs_meta_improvement_percent") == 120
+        assert explorer_by_both.state("gfs_meta_improvement_percent") == 120
 
 
 def test_the_page_of_the_rule_alone_has_no_choice(explorer):
-    assert not explorer.browser.find_elements("css selector", "#method")
-    hidden = explorer.browser.find_elements("css selector", ".model")
-    assert not any(one.is_displayed() for one in hidden)
+    assert not explorer.input("method").is_displayed()
+    body = explorer.browser.find_element("tag name", "body").text
+    assert "by the model" not in body
+    assert "How the model estimates" not in body
     assert set(explorer.table("lines", ["when"])["when"]) == {
         "today",
         "with the improvements",

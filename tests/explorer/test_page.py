@@ -1,8 +1,11 @@
 """What the page shows after its sliders were moved is what Python computes."""
 
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 from explorer.conftest import stalls_at
+from sessions import HANG_S
 from tierscope.analysis.breakdown import break_down, select_epoch, select_scenario
 from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.whatif import (
@@ -24,14 +27,10 @@ SETTINGS = [
     {"gfs_read": 7, "gfs_meta": 140, "lfs_read": 120, "lfs_meta": 200},
 ]
 EXACT = {"rtol": 1e-9, "atol": 0}
-COUNT_ROWS = """
-const names = Object.keys(view._runtime.data).filter(name => name != "root");
-return Object.fromEntries(names.map(name => [name, view.data(name).length]));
-"""
 
 
 def sliders(improvement):
-    """Return the signals of an improvement."""
+    """Return what inputs of an improvement are set to."""
     names = zip(CLASSES, IMPROVEMENTS, strict=True)
     return {name: improvement.get(io_class, 0) for io_class, name in names}
 
@@ -58,12 +57,12 @@ def best_of(io_time, improvement):
 def test_the_lines_are_the_estimates(explorer, io_time, improvement, scenario, epoch):
     explorer.set(scenario=scenario, epoch=epoch, **sliders(improvement))
     table = shown(io_time, scenario, epoch)
-    columns = ["cache_rate_percent", "today_s", "improved_s"]
+    columns = ["cache_rate_percent", "today.value", "improved.value"]
     points = explorer.table("points", columns).set_index("cache_rate_percent")
     today, improved = io_times(table, {}), io_times(table, improvement)
     assert points.index.tolist() == improved.index.tolist()
-    np.testing.assert_allclose(points["today_s"], today, **EXACT)
-    np.testing.assert_allclose(points["improved_s"], improved, **EXACT)
+    np.testing.assert_allclose(points["today.value"], today, **EXACT)
+    np.testing.assert_allclose(points["improved.value"], improved, **EXACT)
 
 
 @pytest.mark.parametrize("improvement", SETTINGS)
@@ -71,7 +70,7 @@ def test_the_bars_are_the_breakdown_of_the_then_slowest_process(
     explorer, io_time, improvement
 ):
     explorer.set(**sliders(improvement))
-    bars = explorer.table("breakdown", ["cache_rate_percent", "io_class", "time_s"])
+    bars = explorer.table("bars", ["cache_rate_percent", "io_class", "time_s"])
     expected = break_down_improved(shown(io_time), [improvement])
     by = ["cache_rate_percent", "io_class"]
     expected = expected.groupby(by)["time_s"].mean()
@@ -83,12 +82,12 @@ def test_the_bars_are_the_breakdown_of_the_then_slowest_process(
 @pytest.mark.parametrize("improvement", SETTINGS)
 def test_the_best_points_are_marked_with_their_numbers(explorer, io_time, improvement):
     explorer.set(**sliders(improvement))
-    best = explorer.signal("best")
+    best = explorer.answer("best")
     rate, io_time_s = best_of(shown(io_time), improvement)
-    marks = explorer.table("best_marks", ["cache_rate_percent", "time_s", "label"])
+    marks = explorer.table("bestMarks", ["cache_rate_percent", "value", "label"])
     mark = marks.iloc[-1]
     assert mark["cache_rate_percent"] == rate == best["improved"]["cache_rate_percent"]
-    assert mark["time_s"] == pytest.approx(io_time_s, rel=1e-9)
+    assert mark["value"] == pytest.approx(io_time_s, rel=1e-9)
     assert mark["label"] == f"{rate} %: {io_time_s:#.3g} s"
     assert len(marks) == (2 if improvement else 1)
     texts = explorer.browser.find_elements("css selector", "#views svg text")
@@ -118,16 +117,16 @@ def test_no_cheapest_improvement_is_named_where_storage_does_not_limit(
     limits.loc[first, "storage"] = "does not limit"
     limits.loc[first, ["most_s", "most_percent", "why"]] = [0.1, 2.0, ""]
     explorer = explorer_with(limits=limits)
-    assert "heapest" not in explorer.text("combinations_text")
-    assert "combinations of" in explorer.text("combinations_text")
-    assert explorer.table("cheapest", ["x_percent"]).empty
-    assert "Star" not in explorer.signal("map_subtitle")[0]
+    assert "heapest" not in explorer.text("combinations")
+    assert "combinations of" in explorer.text("combinations")
+    assert explorer.answer("cheapest") is None
+    assert "Star" not in explorer.browser.find_element("id", "views").text
     limited = "limited by computation and processor (storage at most 2.0"
     assert limited in explorer.text("looked_at_today_limit")
     (advice,) = explorer.browser.find_elements("css selector", ".note")
     assert "60 OSTs: Computation and processor limit at cache rate" in advice.text
     explorer.set(scenario=1)  # undecided
-    assert "The cheapest of these: " in explorer.text("combinations_text")
+    assert "The cheapest of these: " in explorer.text("combinations")
     assert explorer.complaints() == []
 
 
@@ -137,7 +136,7 @@ def test_the_texts_answer_what_limits_and_what_an_improvement_brings(explorer, i
     at_40 = breakdown[breakdown["cache_rate_percent"] == 40]
     classes_s = at_40.groupby("io_class")["time_s"].mean()
     limit, share = classes_s.idxmax(), classes_s.max() / classes_s.sum()
-    assert explorer.text("looked_at_text") == "Cache rate 40 %"
+    assert explorer.text("looked_at") == "Cache rate 40 %"
     assert explorer.text("looked_at_today_limit") == (
         f"{IOClass(limit).label} limits ({100 * share:.0f} %)"
     )
@@ -146,7 +145,7 @@ def test_the_texts_answer_what_limits_and_what_an_improvement_brings(explorer, i
     rate, after_s = best_of(shown(io_time), {"lfs_read": 50})
     assert explorer.text("best_improved") == f"{after_s:#.3g} s at {rate} %"
     cut = f"{100 * (after_s / before_s - 1):+.1f}".replace("-", "\N{MINUS SIGN}")
-    assert explorer.text("best_cut") == f"({cut} %)"
+    assert explorer.text("best_improved_note") == f"({cut} %)"
 
 
 @pytest.mark.parametrize(
@@ -186,12 +185,14 @@ def assert_the_cheapest_is_named(explorer, pair, cost):
     order = ["cost", "min_cache_rate_percent", *in_order]
     cheapest = cells.sort_values(order).iloc[0]
     words = (f"{IOClass(n).label} +{cheapest[c]:g} %" for n, c in percents.items())
-    assert explorer.text("combinations_text").endswith(
+    assert explorer.text("combinations").endswith(
         f"The cheapest of these: {', '.join(words)}, at a cache rate of "
         f"{cheapest['min_cache_rate_percent']:g} %."
     )
-    (mark,) = explorer.table("cheapest", percents.values()).to_dict("records")
-    assert mark == cheapest[list(mark)].to_dict()
+    mark = explorer.answer("cheapest")
+    assert {name: mark[name] for name in percents.values()} == {
+        name: cheapest[name] for name in percents.values()
+    }
 
 
 @pytest.mark.parametrize("costs", [(2, 3), (1e-6, 1e-6), (1.1, 1.1), (1e9, 1), (0, 1)])
@@ -208,20 +209,22 @@ def test_the_cheapest_combination_of_the_map_is_named(explorer_with, costs):
 
 def test_a_coarser_map_keeps_the_end_of_the_grid(explorer_with, io_time):
     explorer = explorer_with(max_improvement_percent=210)
-    columns = ["x_percent", "y_percent", "right", "sufficient"]
-    cells = explorer.table("cells", columns)
+    cells = explorer.table("cells", ["x_percent", "y_percent", "sufficient"])
     percents = [*range(0, 201, 20), 210]
     assert sorted(set(cells["x_percent"])) == percents
     assert len(cells) == len(percents) ** 2
-    assert cells["right"].max() == 215
+    assert explorer.answer("data")["grid_edges"][-3:] == [190, 205, 215]
     corner = cells[(cells["x_percent"] == 210) & (cells["y_percent"] == 210)]
     best_s = best_of(shown(io_time), {"gfs_meta": 210, "lfs_read": 210})[1]
-    goal_s = explorer.signal("goal_s")
+    goal_s = explorer.answer("goal")
     assert corner["sufficient"].item() == (best_s <= goal_s)
 
 
 def test_low_cache_rates_are_dark_and_high_ones_light_as_in_fig_4(explorer):
-    script = "return view.signal('colour_limits').map(view.scale('cells_color'))"
+    script = """
+        const limits = explorer.answer.colourLimits;
+        return limits.map(rate => colourOf(rate, limits));
+    """
     low, high = explorer.browser.execute_script(script)
     assert (low, high) == ("rgb(68, 1, 84)", "rgb(253, 231, 37)")
 
@@ -229,8 +232,8 @@ def test_low_cache_rates_are_dark_and_high_ones_light_as_in_fig_4(explorer):
 def test_the_goal_is_a_percentage_of_the_best_time(explorer, io_time):
     explorer.set(goal_percent=100)
     rate, best_s = best_of(shown(io_time), {})
-    assert explorer.signal("goal_s") == pytest.approx(best_s, rel=1e-9)
-    assert explorer.text("goal_of") == f"Goal: {best_s:#.3g} s"
+    assert explorer.answer("goal") == pytest.approx(best_s, rel=1e-9)
+    assert explorer.text("goal") == f"Goal: {best_s:#.3g} s"
     assert explorer.text("goal_today") == f"met, least cache rate {rate} %"
     explorer.set(goal_percent=50)
     assert explorer.text("goal_today") == (
@@ -240,7 +243,7 @@ def test_the_goal_is_a_percentage_of_the_best_time(explorer, io_time):
 
 def test_two_equal_classes_are_refused_in_words(explorer):
     explorer.set(y_class="gfs_meta")
-    assert explorer.text("combinations_text").startswith("Choose two different classes")
+    assert explorer.text("combinations").startswith("Choose two different classes")
     assert not explorer.table("cells", ["sufficient"])["sufficient"].any()
 
 
@@ -249,35 +252,53 @@ def test_sliders_and_lists_answer_to_the_keyboard(explorer):
     explorer.input("lfs_read_improvement_percent").send_keys(keys.ARROW_RIGHT * 3)
     explorer.input("goal_percent").send_keys(keys.END)
     explorer.input("scenario").send_keys(keys.ARROW_DOWN)
-    assert explorer.signal("lfs_read_improvement_percent") == 3
-    assert explorer.signal("goal_percent") == 150
-    assert explorer.signal("scenario") == 1
+    assert explorer.state("lfs_read_improvement_percent") == 3
+    assert explorer.state("goal_percent") == 150
+    assert explorer.state("scenario") == 1
 
 
 def test_a_click_on_the_map_sets_the_sliders_of_its_classes(explorer):
     (cell, *_) = explorer.browser.find_elements(
         "css selector",
-        '#views svg .cells_layer_0_marks path[aria-label*="+120 %, LFS-READ +80 %"]',
+        '#views .map .mark[aria-label*="+120 %, LFS-READ +80 %"]',
     )
     cell.click()
     explorer.set()
-    assert explorer.signal("gfs_meta_improvement_percent") == 120
-    assert explorer.signal("lfs_read_improvement_percent") == 80
+    assert explorer.state("gfs_meta_improvement_percent") == 120
+    assert explorer.state("lfs_read_improvement_percent") == 80
     assert explorer.input("lfs_read_improvement_percent").get_attribute("value") == "80"
 
 
-@pytest.mark.parametrize("marks", ["times_layer_1_marks", "breakdown_layer_0_marks"])
+@pytest.mark.parametrize("marks", ["lines", "bars"])
 def test_a_click_on_a_point_or_a_bar_looks_at_its_cache_rate(explorer, marks):
     explorer.set(cache_rate_percent=40)
-    paths = f"#views svg .{marks} path"
+    paths = f"#views .{marks} .mark"
     explorer.browser.find_elements("css selector", paths)[-1].click()
     explorer.set()
-    assert explorer.signal("cache_rate_percent") == 100
+    assert explorer.state("cache_rate_percent") == 100
 
 
 def test_the_page_asks_for_nothing_and_complains_of_nothing(explorer):
     script = "return performance.getEntriesByType('resource').map(e => e.name)"
     assert explorer.browser.execute_script(script) == []
+    assert explorer.complaints() == []
+
+
+def test_the_charts_can_be_saved(browser, explorer, tmp_path):
+    support = pytest.importorskip("selenium.webdriver.support.wait")
+    where = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    for kind in ("svg", "png"):
+        browser.find_element("id", f"save_{kind}").click()
+        wait = support.WebDriverWait(browser, HANG_S)
+        wait.until(lambda _, kind=kind: (tmp_path / f"explorer.{kind}").is_file())
+    (title, *_) = [
+        one.text
+        for one in ElementTree.parse(tmp_path / "explorer.svg").iter()
+        if one.tag.endswith("text")
+    ]
+    assert title == "a  I/O time of the slowest process"
+    assert (tmp_path / "explorer.png").read_bytes().startswith(b"\x89PNG")
     assert explorer.complaints() == []
 
 
@@ -287,7 +308,11 @@ def test_the_page_fits_its_window(browser, explorer, width, n_columns):
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.refresh()
     explorer.set()
-    assert explorer.signal("n_columns") == n_columns
+    places = [
+        one.location["x"]
+        for one in browser.find_elements("css selector", "#views svg > g")
+    ]
+    assert len(set(places)) == n_columns
     content, room = browser.execute_script(
         "const v = document.getElementById('views');"
         "return [v.scrollWidth, v.clientWidth]"
@@ -299,16 +324,15 @@ def test_the_page_fits_its_window(browser, explorer, width, n_columns):
 def test_at_paper_size_the_page_stays_small_and_exact(
     paper_size_explorer, paper_size_page, paper_size_io_time
 ):
-    assert paper_size_page.stat().st_size < 1_300_000  # three epochs: 1.5 MB
-    # What a slider has the page compute again: 21 cache rates of 441 combinations, and
-    # the few of the 3072 processes that can become the slowest.
-    n_rows = paper_size_explorer.browser.execute_script(COUNT_ROWS)
-    assert n_rows["combinations"] == 21 * 441
-    assert sum(n_rows.values()) < 1.5 * 21 * 441
+    assert paper_size_page.stat().st_size < 500_000
+    # Of 3072 processes the few that can become the slowest are computed.
+    points = paper_size_explorer.answer("points")
+    assert len(points) == 21
+    assert max(len(run) for point in points for run in point["runs_s"]) < 50
     for method in ("model", "rule"):
         paper_size_explorer.set(method=method, gfs_meta_improvement_percent=150)
     improvement = dict.fromkeys(CLASSES, 59)
     paper_size_explorer.set(goal_percent=90, **sliders(improvement))
-    points = paper_size_explorer.table("points", ["cache_rate_percent", "improved_s"])
+    points = paper_size_explorer.table("points", ["improved.value"])
     expected = io_times(shown(paper_size_io_time), improvement)
-    np.testing.assert_allclose(points["improved_s"], expected, **EXACT)
+    np.testing.assert_allclose(points["improved.value"], expected, **EXACT)

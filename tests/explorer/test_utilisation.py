@@ -12,6 +12,7 @@ from tierscope.analysis.utilisation import (
 )
 from tierscope.analysis.whatif import cheapest_sufficient, select_improvements
 from tierscope.core.columns import CLASSES
+from tierscope.pages.explorer.subjects import UtilisationSweep
 
 AXES = [("gfs_meta", "lfs_read"), ("lfs_read", "gfs_meta")]
 NAMES = [f"{name}_improvement_percent" for name in AXES[0]]
@@ -35,7 +36,7 @@ def utilisation_page(io_time, estimates, tmp_path_factory):
         tmp_path_factory.mktemp("utilisation") / "explorer.html",
         estimates,
         goal=UtilisationGoal(40),
-        computation="explorer_utilisation.vega.yaml",
+        subject=UtilisationSweep,
         method="model",
         stalls=stalls,
         limits=limits[limits["cache_rate_percent"] == 40],
@@ -60,26 +61,31 @@ def test_map_is_that_of_the_estimates(page, estimates, axes, percent):
     assert shown.sort_index().to_dict() == least.sort_index().to_dict()
     cost = dict(zip(CLASSES, (1, 2, 3, 4), strict=True))
     cheapest = cheapest_sufficient(expected, cost)
-    (star,) = page.table("cheapest", ["x_percent", "y_percent"]).to_numpy().tolist()
-    assert star == [cheapest[f"{one}_improvement_percent"] for one in axes]
+    star = page.answer("cheapest")
+    assert [star["x_percent"], star["y_percent"]] == [
+        cheapest[f"{one}_improvement_percent"] for one in axes
+    ]
 
 
 def test_line_follows_the_sliders(page, estimates):
     page.set(lfs_read_improvement_percent=50, gfs_meta_improvement_percent=101)
-    lines = page.table("lines", ["when", "cache_rate_percent", "utilisation_percent"])
+    lines = page.table("lines", ["when", "cache_rate_percent", "value"])
     names = lines["when"].unique()
     assert list(names) == ["today", "improved, by the model"]
     improvements = [{}, {"lfs_read": 50, "gfs_meta": 100}]
     for name, improvement in zip(names, improvements, strict=True):
         rows = mean_utilisation(select_improvements(estimates, [improvement]))
-        shown = lines[lines["when"] == name]["utilisation_percent"]
+        shown = lines[lines["when"] == name]["value"]
         np.testing.assert_allclose(shown, rows["utilisation_percent"], rtol=1e-9)
 
 
-def test_page_says_why_the_rule_is_missing_and_hides_its_column(page):
-    hidden = page.browser.find_elements("css selector", ".rule")
-    assert hidden
-    assert not any(one.is_displayed() for one in hidden)
+def test_page_says_why_the_rule_is_missing_and_has_no_column_of_it(page):
+    headings = page.browser.find_elements("css selector", "thead th")
+    assert [one.text for one in headings] == [
+        "",
+        "Today",
+        "With the improvements, by the model",
+    ]
     text = page.browser.find_element("css selector", "body").text
     assert "The paper's rule does not tell it" in text
     assert "At least" in text
@@ -96,6 +102,6 @@ def test_stall_of_the_cache_rate_is_said(page):
 
 def test_a_pair_without_answers_is_said(page):
     page.set(x_class="gfs_read")
-    assert "no answer for this pair" in page.text("method_text")
-    assert page.table("cells", ["cell"]).empty
+    assert "no answer for this pair" in page.text("method")
+    assert page.answer("cells") == []
     assert page.complaints() == []

@@ -44,9 +44,6 @@ rule simulate_accelerators:
         table=f"{FED}/cache-{{rate}}.parquet",
     log:
         "<logs>/simulate_accelerators/{workload}-{rate}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         terminal="progress",
     params:
@@ -72,9 +69,6 @@ rule collect_accelerators:
         accelerators=table("<tables>/accelerators.parquet", "Accelerators"),
     log:
         "<logs>/collect_accelerators.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     message:
         "Collecting what was simulated."
     script:

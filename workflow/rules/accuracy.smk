@@ -18,9 +18,6 @@ rule generate_samples:
         samples=temp(directory("<experiment>/accuracy/samples")),
     log:
         "<logs>/generate_samples.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         n_classes=ACCURACY_STUDY["n_classes"],
         n_files={part: ACCURACY_STUDY[f"n_{part}_files"] for part in ("train", "test")},
@@ -39,9 +36,6 @@ rule train_network:
         accuracy="<experiment>/accuracy/trainings/{network}.parquet",
     log:
         "<logs>/train_network/{network}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         study=FIGURES.trained,
         shuffles=["global", "local", "biased"],
@@ -64,9 +58,6 @@ rule compare_accuracy:
         tests="<experiment>/accuracy/accuracy_tests.parquet",
     log:
         "<logs>/compare_accuracy.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         study=ACCURACY_STUDY,
         seed=SETTINGS["training"]["seed"],
@@ -82,9 +73,6 @@ rule accuracy:
         text="<experiment>/accuracy/summary.txt",
     log:
         "<logs>/accuracy.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         terminal="log",
     shell:

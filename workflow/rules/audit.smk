@@ -31,9 +31,6 @@ if EXPERIMENT.launches_several:
                 f"<logs>/audit_run/{number}-{scenario.name}.log",
             # The longest begins first, as most jobs wait for the last one.
             priority: 1 - 1 / len(points)
-            localrule: True
-            conda:
-                "../../environment.yml"
             params:
                 limits=SETTINGS["audit"],
             message:
@@ -56,9 +53,6 @@ else:
             **{name: of_runs(runs, *files) for name, files in AUDITED.items()},
         log:
             "<logs>/audit_run/{scenario}/cache-{cache_rate}_rep-{repetition}.log",
-        localrule: True
-        conda:
-            "../../environment.yml"
         params:
             limits=SETTINGS["audit"],
         message:
@@ -76,9 +70,6 @@ rule compare_run_facts:
         "<experiment>/{sweep}/run_facts.parquet",
     log:
         "<logs>/compare_run_facts/{sweep}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         allow_mixed=SETTINGS["allow_mixed"],
     message:
@@ -99,9 +90,6 @@ rule collect_epochs:
         utilisation="<experiment>/{sweep}/utilisation.parquet",
     log:
         "<logs>/collect_epochs/{sweep}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     message:
         "Collecting the execution times of all runs ({wildcards.sweep})."
     script:
@@ -118,9 +106,6 @@ rule collect_verdicts:
         "<experiment>/{sweep}/verdicts.parquet",
     log:
         "<logs>/collect_verdicts/{sweep}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     message:
         "Collecting where the reads of all runs came from ({wildcards.sweep})."
     script:
@@ -136,9 +121,6 @@ rule collect_certificate:
         "<experiment>/{sweep}/certificate.parquet",
     log:
         "<logs>/collect_certificate/{sweep}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     message:
         "Certifying all runs of the program ({wildcards.sweep})."
     script:
@@ -153,9 +135,6 @@ rule collect_drift:
         "<experiment>/{sweep}/drift.parquet",
     log:
         "<logs>/collect_drift/{sweep}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         limit=SETTINGS["figures"]["max_drift_percent"],
     message:
@@ -173,9 +152,6 @@ rule collect_io_time:
         io_time="<experiment>/{sweep}/io_time.parquet",
     log:
         "<logs>/collect_io_time/{sweep}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     message:
         "Collecting the I/O time of all runs ({wildcards.sweep})."
     script:

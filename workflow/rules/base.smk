@@ -23,7 +23,7 @@ sys.path.insert(0, str(SCRIPTS))
 MODULES = [str(SCRIPTS), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ.setdefault("TIERSCOPE_PYTHONUTF8", os.environ.get("PYTHONUTF8", ""))
 os.environ.update(PYTHONPATH=os.pathsep.join(MODULES), PYTHONUTF8="1")
-os.environ.pop("PYTHONOPTIMIZE", None)  # altair needs docstrings
+os.environ.pop("PYTHONOPTIMIZE", None)  # libraries may need docstrings
 
 import tierscope
 

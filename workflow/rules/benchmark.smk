@@ -17,9 +17,6 @@ rule describe_scenario:
         "<experiment>/runs/{scenario}/scenario.json",
     log:
         "<logs>/describe_scenario/{scenario}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         description=RUNS.description,
     message:
@@ -39,8 +36,6 @@ checkpoint run_benchmark:
     priority: JOBS.priority
     # Only for the submitting Snakemake: otherwise each job would also retry.
     retries: 0 if OPENING.is_remote_job else SYSTEM.job.retries
-    conda:
-        "../../environment.yml"
     threads: lambda wildcards: JOBS.benchmark(wildcards).threads
     resources:
         **JOBS.launch_resources(JOBS.benchmark, OPENING.placed(LAUNCH_LOG)),

@@ -9,9 +9,6 @@ rule break_down_io_time:
         breakdown=table("<tables>/breakdown.parquet", "Breakdown by I/O class"),
     log:
         "<logs>/break_down_io_time.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         may_hide=EXPERIMENT.may_hide_io,
     message:
@@ -29,9 +26,6 @@ rule compare_repetitions:
         spread=table("<tables>/spread.parquet", "Spread of repetitions"),
     log:
         "<logs>/compare_repetitions.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         max_spread_percent=SETTINGS["figures"]["max_spread_percent"],
     message:

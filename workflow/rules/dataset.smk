@@ -7,8 +7,6 @@ rule generate_dataset:
     log:
         "<logs>/generate_dataset/{dataset}-{n_osts}ost.log",
     priority: JOBS.before_audits
-    conda:
-        "../../environment.yml"
     threads: 4
     resources:
         **JOBS.generation_resources(),
@@ -31,9 +29,6 @@ rule list_dataset:
         manifest="<experiment>/datasets/{dataset}-{n_osts}ost-files.parquet",
     log:
         "<logs>/list_dataset/{dataset}-{n_osts}ost.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         **JOBS.ideal_memory(),
         terminal="progress",
@@ -54,8 +49,6 @@ rule generate_database:
     log:
         "<logs>/generate_database/{dataset}-{n_osts}ost.log",
     priority: JOBS.before_audits
-    conda:
-        "../../environment.yml"
     resources:
         **JOBS.generation_resources(),
         terminal="progress",

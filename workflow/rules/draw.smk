@@ -16,9 +16,6 @@ for one in DECLARED:
             **figure_text(one),
         log:
             f"<logs>/{one.log}.log",
-        localrule: True
-        conda:
-            "../../environment.yml"
         params:
             **FIGURES.settings(one),
             module=one.module,

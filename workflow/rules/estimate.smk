@@ -9,9 +9,6 @@ rule estimate_improvements:
         estimates="<tables>/estimates.parquet",
     log:
         "<logs>/estimate_improvements.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         epoch=SETTINGS["figures"]["epoch"],
         improvements=SETTINGS["figures"]["improvements"],
@@ -38,9 +35,6 @@ if MODELS.estimates_by_model:
         log:
             "<logs>/estimate_by_model.log",
         priority: 1  # figures wait for it
-        localrule: True
-        conda:
-            "../../environment.yml"
         params:
             description=MODELS.description(MODELS.scenario),
             model=SETTINGS["model"]["whatif"],
@@ -67,9 +61,6 @@ if MODELS.stalls:
         log:
             "<logs>/estimate_stalls.log",
         priority: 1  # figures wait for it
-        localrule: True
-        conda:
-            "../../environment.yml"
         resources:
             terminal="progress",
         params:
@@ -100,9 +91,6 @@ if EXPERIMENT.has_utilisation_goal:
         log:
             "<logs>/search_by_model.log",
         priority: 1  # figures wait for it
-        localrule: True
-        conda:
-            "../../environment.yml"
         params:
             description=MODELS.description(MODELS.scenario),
             percent=MODELS.goal_percent,
@@ -131,9 +119,6 @@ else:
             ),
         log:
             "<logs>/search_combinations.log",
-        localrule: True
-        conda:
-            "../../environment.yml"
         params:
             goal=MODELS.time_goal,
             search=SETTINGS["whatif"]["search"],

@@ -8,17 +8,13 @@ rule build_explorer:
         estimates=MODELS.estimates_by_model,
         stalls=MODELS.stalls_of_training,
         limits="<tables>/limits.parquet",
-        page=OPENING.of_workflow("templates/explorer.html"),
-        computation=OPENING.of_workflow(f"templates/{MODELS.explorer}.vega.yaml"),
+        templates=OPENING.templates("explorer"),
         observations=RUNS.observations(),
         library=OPENING.library("build_explorer"),
     output:
         explorer=page("explorer", "Explorer"),
     log:
         "<logs>/build_explorer.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         experiment=EXPERIMENT.name,
         epoch=SETTINGS["figures"]["epoch"],

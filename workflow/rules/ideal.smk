@@ -33,9 +33,6 @@ rule compare_ideal:
         text="<experiment>/ideal/summary.txt",
     log:
         "<logs>/compare_ideal.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         epoch=SETTINGS["figures"]["epoch"],
         may_hide=EXPERIMENT.may_hide_io,

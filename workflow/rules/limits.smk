@@ -12,9 +12,6 @@ rule decide_limits:
     log:
         "<logs>/decide_limits.log",
     priority: 1  # figures wait for it
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         epoch=SETTINGS["figures"]["epoch"],
         may_hide=EXPERIMENT.may_hide_io,

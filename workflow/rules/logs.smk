@@ -51,9 +51,6 @@ checkpoint list_logs:
         listed="<experiment>/listing/chunks.json",
     log:
         "<logs>/list_logs.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         terminal="log",
     params:
@@ -77,8 +74,6 @@ rule read_chunk:
         tables=directory("<experiment>/chunks/{chunk}"),
     log:
         "<logs>/read_chunk/{chunk}.log",
-    conda:
-        "../../environment.yml"
     threads: CHUNK.threads
     resources:
         mem_mb=CHUNK.memory_mib,
@@ -109,9 +104,6 @@ rule gather_logs:
         summary="<experiment>/summary.txt",
     log:
         "<logs>/gather_logs.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         settings=ANALYSIS.as_json(),
         kept=f"{RESULTS}/{READ_LOGS}",

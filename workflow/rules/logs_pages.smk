@@ -18,9 +18,6 @@ rule build_fleet_report:
         report=page("fleet_report", "All jobs"),
     log:
         "<logs>/build_fleet_report.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         experiment=OPENING.name,
         provenance=PROVENANCE,
@@ -49,16 +46,12 @@ rule build_job_pages:
         breakdown_caption=caption("job_breakdown"),
         processes_caption=caption("job_processes"),
         templates=OPENING.templates("logs"),
-        explorer_page=OPENING.of_workflow("templates/explorer.html"),
-        explorer_computation=OPENING.of_workflow("templates/explorer.vega.yaml"),
+        explorer=OPENING.templates("explorer"),
         library=OPENING.library("build_job_pages"),
     output:
         pages=directory("<experiment>/jobs"),
     log:
         "<logs>/build_job_pages.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         provenance=PROVENANCE,
         pages=ANALYSIS.pages,

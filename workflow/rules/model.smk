@@ -8,9 +8,6 @@ rule describe_probes:
         "<experiment>/probes/{dataset}-{n_osts}ost/description.json",
     log:
         "<logs>/describe_probes/{dataset}-{n_osts}ost.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         description=MODELS.probe_description,
     message:
@@ -29,8 +26,6 @@ rule probe_storage:
     log:
         PROBES_LOG,
     priority: JOBS.before_audits
-    conda:
-        "../../environment.yml"
     resources:
         **JOBS.launch_resources(JOBS.probes, OPENING.placed(PROBES_LOG)),
         terminal="progress",
@@ -66,9 +61,6 @@ rule recognise_program:
         "<experiment>/refusals/{scenario}.txt",
     log:
         "<logs>/recognise_program/{scenario}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         terminal="log",
     message:
@@ -89,9 +81,6 @@ rule describe_program:
         "<experiment>/model/programs/{scenario}.json",
     log:
         "<logs>/describe_program/{scenario}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         terminal="log",
     params:
@@ -119,9 +108,6 @@ rule calibrate_devices:
     log:
         "<logs>/calibrate_devices/{calibration}.log",
     priority: 1  # figures wait for it
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         terminal="log",
     params:

@@ -16,9 +16,6 @@ rule compare_nodes:
         **{name: f"<experiment>/nodes/{name}.parquet" for name in NODE_TABLES},
     log:
         "<logs>/compare_nodes.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     message:
         "Comparing the same processes on several numbers of nodes."
     script:
@@ -33,9 +30,6 @@ rule nodes:
         ),
     log:
         "<logs>/nodes.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         terminal="log",
     shell:

@@ -25,9 +25,6 @@ rule compare_policies:
         text="<experiment>/policies/summary.txt",
     log:
         "<logs>/compare_policies.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         provenance=FIGURES.provenance,
     message:
@@ -53,9 +50,6 @@ rule score_policy_claims:
         lines="<experiment>/policies/claims.txt",
     log:
         "<logs>/score_policy_claims.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         scene=COMPARISONS.files_and_databases,
         loader=COMPARISONS.scene["loader"],
@@ -74,9 +68,6 @@ rule policies:
         text=refusing(COMPARISONS.texts, COMPARISONS.refuse_impossible),
     log:
         "<logs>/policies.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         terminal="log",
     shell:

@@ -24,9 +24,6 @@ rule predict_io_time:
         summary="<experiment>/predict/summary.txt",
     log:
         "<logs>/predict_io_time.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         terminal="log",
     params:

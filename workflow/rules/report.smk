@@ -40,9 +40,6 @@ rule build_report:
         report=page("report", "Report"),
     log:
         "<logs>/build_report.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         experiment=EXPERIMENT.name,
         description=SYSTEM.description,

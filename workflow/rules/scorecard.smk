@@ -19,9 +19,6 @@ rule score_claims:
         html=page("scorecard", "Scorecard"),
     log:
         "<logs>/score_claims.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         epoch=SETTINGS["figures"]["epoch"],
         policy=SETTINGS["figures"]["scenario"]["policy"],

@@ -22,9 +22,6 @@ for number, (scenario, points) in enumerate(EXPERIMENT.launches, start=1):
             runs=of_runs(runs, "run.json"),
         log:
             f"<logs>/simulate_scenario/{number}-{scenario.name}.log",
-        localrule: True
-        conda:
-            "../../environment.yml"
         resources:
             terminal="progress",
         params:
@@ -42,9 +39,6 @@ rule describe_dataset:
         manifest="<experiment>/datasets/{dataset}-{n_osts}ost.parquet",
     log:
         "<logs>/describe_dataset/{dataset}-{n_osts}ost.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
         n_osts=lambda wildcards: int(wildcards.n_osts),
@@ -65,9 +59,6 @@ rule simulate_log:
         log="<experiment>/runs/{scenario}/cache-{cache_rate}/rep-{repetition}/log.darshan",
     log:
         "<logs>/simulate_log/{scenario}/cache-{cache_rate}_rep-{repetition}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         description=RUNS.description,
         point=lambda wildcards: asdict(point_of(wildcards)),

@@ -45,9 +45,6 @@ rule summarise_sweep:
     log:
         "<logs>/summarise_sweep.log",
     priority: 2  # before all that can be made of the runs
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         terminal="log",
     params:

@@ -18,9 +18,6 @@ if not EXPERIMENT.runs_program:
             "<experiment>/runs/{scenario}/cache-{cache_rate}/rep-{repetition}/background.parquet",
         log:
             "<logs>/sum_background/{scenario}/cache-{cache_rate}_rep-{repetition}.log",
-        localrule: True
-        conda:
-            "../../environment.yml"
         message:
             "Summing up the copies of run {wildcards.scenario}, cache rate "
             "{wildcards.cache_rate} %."
@@ -41,9 +38,6 @@ if not EXPERIMENT.runs_program:
             peers="<experiment>/runs/{scenario}/cache-{cache_rate}/rep-{repetition}/peers.parquet",
         log:
             "<logs>/sum_peers/{scenario}/cache-{cache_rate}_rep-{repetition}.log",
-        localrule: True
-        conda:
-            "../../environment.yml"
         message:
             "Summing up stage-in and reads from peers of run {wildcards.scenario}, cache "
             "rate {wildcards.cache_rate} %."

@@ -21,9 +21,6 @@ rule compare_whatif_truth:
         ),
     log:
         "<logs>/compare_whatif_truth.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     params:
         descriptions=MODELS.improved_descriptions,
         points=MODELS.improved_points,
@@ -43,9 +40,6 @@ rule whatif_truth:
         text="<experiment>/whatif-truth/summary.txt",
     log:
         "<logs>/whatif_truth.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
     resources:
         terminal="log",
     shell:

@@ -10,8 +10,5 @@ rule refuse_unknown_target:
         "<logs>/refuse_unknown_target/{target}.log",
     wildcard_constraints:
         target="[A-Za-z0-9_-]+",
-    localrule: True
-    conda:
-        "../../environment.yml"
     shell:
         "false 2> {log:q}"

@@ -1,7 +1,5 @@
 """Build the explorer: one HTML page on which readers try improvements."""
 
-from pathlib import Path
-
 from tierscope.analysis.breakdown import (
     select_epoch,
     select_scenario,
@@ -15,8 +13,8 @@ from tierscope.analysis.whatif import make_goal
 from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
 from tierscope.core.words import scenario_titles
-from tierscope.pages.explorer.data import Start
 from tierscope.pages.explorer.page import build_explorer
+from tierscope.pages.explorer.subjects import Sweep, UtilisationSweep
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
@@ -26,39 +24,35 @@ if __name__ == "__main__":
     estimates = None
     if snakemake.input.estimates:
         estimates = read_table(snakemake.input.estimates, "estimates")
-    epoch, origin = shown_epoch(io_time, params.epoch), origin_of(snakemake)
+    epoch = shown_epoch(io_time, params.epoch)
     shown = select_epoch(select_scenario(io_time, params.scenario), epoch)
     if params.percent is None:
-        goal = make_goal(shown, epochs, **params.goal)
+        kind, goal = Sweep, make_goal(shown, epochs, **params.goal)
     else:
-        goal = UtilisationGoal(params.percent)
-    limits = read_table(snakemake.input.limits, "limits")
-    start = Start(
+        kind, goal = UtilisationSweep, UtilisationGoal(params.percent)
+    limits, stalls = read_table(snakemake.input.limits, "limits"), None
+    if snakemake.input.stalls:
+        stalls = read_table(snakemake.input.stalls, "class_stalls")
+    subject = kind(
+        io_time=io_time,
         scenario=params.scenario,
         epoch=epoch,
         goal=goal,
         pair=params.pairs[0],
         method=params.method,
-        origin=origin,
-        limits=limits,
-        **params.search,
-    )
-    stalls = snakemake.input.stalls
-    stalls = read_table(stalls, "class_stalls") if stalls else None
-    scenarios = scenario_titles(io_time, params.dataset_titles)
-    explorer = build_explorer(
-        io_time,
-        start,
-        page=Path(snakemake.input.page).read_text(encoding="utf-8"),
-        computation=Path(snakemake.input.computation).read_text(encoding="utf-8"),
-        title=f"What-if explorer: {params.experiment}",
-        provenance=str(origin),
-        dataset_titles=params.dataset_titles,
+        origin=origin_of(snakemake),
         estimates=estimates,
         pairs=params.pairs,
         model=params.model,
+        limits=limits,
         stalls=stalls,
-        note=" ".join(limit_notes(limits, scenarios)),
+        **params.search,
+    )
+    explorer = build_explorer(
+        subject,
+        f"What-if explorer: {params.experiment}",
+        " ".join(limit_notes(limits, scenario_titles(io_time, params.dataset_titles))),
+        params.dataset_titles,
     )
     write_text(snakemake.output.explorer, explorer)
     print(f"{len(explorer.encode()) / 2**20:.1f} MiB")

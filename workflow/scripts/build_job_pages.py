@@ -30,7 +30,7 @@ def build_pages(
     tables: Mapping[str, pd.DataFrame],
     job: str,
     folder: Path,
-    templates: Mapping[str, str],
+    captions: Mapping[str, str],
     *,
     provenance: Origin,
     fleet_page: str = "",
@@ -46,9 +46,8 @@ def build_pages(
         The job.
     folder : Path
         Where to write; made if it is missing.
-    templates : mapping of str to str
-        ``explorer_page``, ``explorer_computation`` and the
-        captions ``breakdown`` and ``processes``.
+    captions : mapping of str to str
+        The captions ``breakdown`` and ``processes``.
     provenance, fleet_page, processes_per_node
         As for `tierscope.pages.logs.job_page.job_page`.
     """
@@ -65,16 +64,14 @@ def build_pages(
         files = [folder / f"{name}.{kind}" for kind in ("svg", "png")]
         save_figure(figure, files)
         svg = files[0].read_bytes()
-        pictures.append(Picture(name, _TITLES[name], svg, templates[name]))
+        pictures.append(Picture(name, _TITLES[name], svg, captions[name]))
     data = explorer_data(of["job_times"], job, tiers)
     if not isinstance(data, str):
         explorer = job_explorer(
             data,
             job,
             advice=job_advice(of),
-            page=templates["explorer_page"],
-            computation=templates["explorer_computation"],
-            provenance=str(provenance),
+            provenance=provenance,
         )
         write_text(folder / EXPLORER, explorer)
     context = job_page(
@@ -99,17 +96,17 @@ if __name__ == "__main__":
     tables = {"tier_prefixes": read_table(given.tier_prefixes, "tier_prefixes")}
     shown = pc.field("job").isin(pa.array(jobs, pa.string()))
     tables |= {name: read_table(given[name], name, shown) for name in OF_JOBS}
-    names = ("explorer_page", "explorer_computation")
-    templates = {name: Path(given[name]).read_text(encoding="utf-8") for name in names}
-    for name in _TITLES:
-        templates[name] = Path(given[f"{name}_caption"]).read_text(encoding="utf-8")
+    captions = {
+        name: Path(given[f"{name}_caption"]).read_text(encoding="utf-8")
+        for name in _TITLES
+    }
     Path(snakemake.output.pages).mkdir(parents=True, exist_ok=True)  # even if empty
     for number, (job, name) in enumerate(folders.items(), start=1):
         build_pages(
             tables,
             job,
             Path(snakemake.output.pages, name),
-            templates,
+            captions,
             provenance=Origin(params.provenance),
             fleet_page=f"../../{FLEET}",
             processes_per_node=params.processes_per_node,

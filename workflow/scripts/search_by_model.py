@@ -1,6 +1,7 @@
 """Search the improvements that meet a goal of accelerator utilisation, by the model."""
 
 from tierscope.analysis.breakdown import select_scenario, shown_epoch
+from tierscope.analysis.search import Search
 from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.core.files import log_to
 from tierscope.core.output.streams import end
@@ -19,14 +20,14 @@ def main() -> None:
         for name in ("io_time", "epochs")
     )
     dataset = description.dataset
+    dataset_bytes = dataset.n_files * dataset.file_size_bytes
     found = search_by_model(
         io_time,
         epochs,
         UtilisationGoal(params.percent),
         shown_epoch(io_time, params.epoch),
         description,
-        **params.search,
-        dataset_bytes=dataset.n_files * dataset.file_size_bytes,
+        Search(**params.search, dataset_bytes=dataset_bytes),
         known=read_table(snakemake.input.estimates, "estimates"),
     )
     for name in ("goals", "combinations", "estimates"):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 from tierscope.analysis.breakdown import without_peers
-from tierscope.analysis.search import search_combinations
+from tierscope.analysis.search import Search, search_combinations
 from tierscope.analysis.whatif import make_goal
 from tierscope.core.columns import SCENARIO
 from tierscope.core.files import log_to
@@ -33,8 +33,7 @@ def search_all(
         yield search_combinations(
             part,
             make_goal(part, epochs, **goal),
-            **search,
-            dataset_bytes=dataset_bytes[dataset],
+            Search(**search, dataset_bytes=dataset_bytes[dataset]),
         )
 
 

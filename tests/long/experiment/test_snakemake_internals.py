@@ -74,6 +74,8 @@ rule rests:
         "breaks.txt",
     output:
         "rests.txt",
+    conda:
+        "own.yml"
     shell:
         "touch {{output}}"
 
@@ -86,6 +88,7 @@ checkpoint launch:
     resources:
         gfs=1,
         mpi="mpiexec",
+        runtime=1,
     script:
         "launch.py"
 
@@ -102,6 +105,10 @@ before = [rule.name for rule in workflow.rules if rule.is_checkpoint]
 ASKED.plan_this_job_only()
 after = [rule.name for rule in workflow.rules if rule.is_checkpoint]
 note("plan_this_job_only", [before, after])
+ASKED.complete_rules(Path(workflow.basedir), "environment.yml")
+here = workflow._localrules
+found = [[one.name, one.name in here, one.conda_env] for one in workflow.rules]
+note("complete_rules", found)
 
 
 onstart:
@@ -160,6 +167,8 @@ def starts(tmp_path_factory):
     )
     (folder / "Snakefile").write_text(rules)
     (folder / "launch.py").write_text("open(snakemake.output[0], 'w').close()\n")
+    for name in ("environment.yml", "own.yml"):
+        (folder / name).touch()
     (folder / "in.yaml").write_text("a: 1")
     (folder / "given.yaml").write_text("a: 2")
 
@@ -218,6 +227,17 @@ def test_written_for_the_installed_version():
         ("scripts_after_launches", "failed", ["launch.py"]),
         ("scripts_of_rules", "failed", ["launch.py"]),
         ("plan_this_job_only", "failed", [["launch"], []]),
+        (
+            "complete_rules",
+            "failed",
+            [
+                ["all", True, None],
+                ["told", True, "environment.yml"],
+                ["breaks", True, "environment.yml"],
+                ["rests", True, "own.yml"],
+                ["launch", False, "environment.yml"],
+            ],
+        ),
         ("resources_in_use", "remote", False),
         ("remakes_unfinished", "slurm", False),
         ("remakes_unfinished", "failed", True),
@@ -258,6 +278,7 @@ class Empty:
 
 
 ARGUMENTS = {
+    "complete_rules": (Path("rules"), "environment.yml"),
     "place": ("results/mine",),
     "mark_unfinished": (SnakemakeJob(frozenset(), Empty()),),
 }
@@ -322,6 +343,20 @@ JOB = SimpleNamespace(rule=Empty(), output=[1])
             "plan_this_job_only",
             named([SimpleNamespace(is_checkpoint=None)], "rules"),
             "got NoneType, expected bool",
+        ),
+        (
+            "complete_rules",
+            named(
+                [
+                    SimpleNamespace(
+                        snakefile="rules/a.smk",
+                        norun=True,
+                        ruleinfo=SimpleNamespace(resources=((), ["runtime"])),
+                    )
+                ],
+                "rules",
+            ),
+            "got list, expected Mapping",
         ),
         ("resources_in_use", named([], "dag", "needrun_jobs"), "not callable"),
         ("resources_in_use", named(lambda: [JOB], "dag", "needrun_jobs"), "resources"),

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_combinations import search_all
 from tierscope.analysis.search import (
+    Search,
     cheapest_combination,
     find_sufficient,
     search_combinations,
@@ -15,7 +16,6 @@ from tierscope.analysis.whatif import (
     Goal,
     estimate,
     improvement_grid,
-    sufficient_combinations,
 )
 from tierscope.core.columns import IMPROVEMENTS
 from tierscope.core.io_class import IOClass
@@ -58,7 +58,7 @@ def io_time_of(times_s):
 def search(io_time, goal, cost=COST, grid=GRID):
     """Return the row of table goals and table combinations."""
     goals, combinations = search_combinations(
-        io_time, goal, **grid, cost_per_percent=cost, dataset_bytes=100 * GIB
+        io_time, goal, Search(**grid, cost_per_percent=cost, dataset_bytes=100 * GIB)
     )
     goals = check_table(goals, "goals")
     return goals.iloc[0], check_table(combinations, "combinations")
@@ -157,7 +157,7 @@ def test_table_equals_estimates_of_every_combination(problem):
     grid = {"max_improvement_percent": percents[-1], "step_percent": percents[1]}
     row, combinations = search(io_time, goal, grid=grid)
     all_s = estimate(io_time, improvement_grid(CLASSES, **grid), epochs=[0])
-    expected = sufficient_combinations(all_s, goal.seconds, goal.difference_s)
+    expected = goal.sufficient(all_s)
     expected = expected[expected["sufficient"]]
     assert row["n_sufficient"] == len(expected)
     costs = expected[IMPROVEMENTS].sum(axis=1)

@@ -7,7 +7,6 @@ from tierscope.analysis.utilisation import (
     UtilisationGoal,
     best_utilised,
     mean_utilisation,
-    sufficient_utilisation,
 )
 from tierscope.core.columns import CLASS_TIMES, IMPROVEMENTS
 
@@ -41,11 +40,11 @@ THEN = estimates_of({0: [89, 91], 50: [95, 95], 100: [90, 99]}, improvement=50)
 
 
 def test_the_mean_of_the_repetitions_meets_the_goal_at_the_least_cache_rate():
-    found = sufficient_utilisation(pd.concat([TODAY, THEN]), UtilisationGoal(85))
+    found = UtilisationGoal(85).sufficient(pd.concat([TODAY, THEN]))
     assert found[IMPROVEMENTS[1]].tolist() == [0, 50]
     assert found["min_cache_rate_percent"].tolist() == [50, 0]
     assert found["in_every_repetition"].tolist() == [False, True]
-    more = sufficient_utilisation(TODAY, UtilisationGoal(85.1)).iloc[0]
+    more = UtilisationGoal(85.1).sufficient(TODAY).iloc[0]
     assert not more["sufficient"]
     assert pd.isna(more["min_cache_rate_percent"])
 

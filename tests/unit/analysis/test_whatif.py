@@ -7,6 +7,8 @@ from estimate_improvements import wanted_improvements
 from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.analysis.breakdown import break_down, slowest_process
+from tierscope.analysis.slowest.improved import improve
+from tierscope.analysis.slowest.times import upper_envelope
 from tierscope.analysis.whatif import (
     Goal,
     best_point,
@@ -14,15 +16,12 @@ from tierscope.analysis.whatif import (
     cheapest_sufficient,
     estimate,
     estimated_breakdown,
-    improve,
     improvement_grid,
     make_goal,
     map_percents,
     mean_difference_s,
     mean_over_repetitions,
     select_improvements,
-    sufficient_combinations,
-    upper_envelope,
 )
 from tierscope.core.columns import IMPROVEMENTS
 from tierscope.core.io_class import IOClass
@@ -343,7 +342,7 @@ def test_100_percent_of_the_best_is_met_today(times_s, difference_s, of):
     epochs = epochs_of(io_time, max(difference_s, -shortest_s / 2))
     goal = make_goal(io_time, epochs, of=of, percent_of_best=100)
     today = estimate(io_time, [{}], epochs=[0])
-    met = sufficient_combinations(today, goal.seconds, goal.difference_s)
+    met = goal.sufficient(today)
     assert met["sufficient"].tolist() == [True]
 
 
@@ -391,7 +390,7 @@ def test_a_goal_belongs_to_one_epoch_of_one_scenario(knee):
 def test_sufficient_combinations_have_the_least_cache_rate_that_meets_the_goal(
     estimates,
 ):
-    combinations = sufficient_combinations(estimates, goal_s=5.0)
+    combinations = Goal("io_time", 5.0).sufficient(estimates)
     columns = ["gfs_meta_improvement_percent", "lfs_read_improvement_percent"]
     assert combinations[columns].to_numpy().tolist() == [
         [0, 0],
@@ -409,17 +408,17 @@ def test_sufficient_combinations_have_the_least_cache_rate_that_meets_the_goal(
 
 def test_a_combination_can_meet_the_goal_in_every_repetition(estimates):
     """With both +100 % the times at 0, 50, 100 % are 5, 4, 5 s, a second around."""
-    combinations = sufficient_combinations(estimates, goal_s=6.0)
+    combinations = Goal("io_time", 6.0).sufficient(estimates)
     assert combinations["in_every_repetition"].tolist() == [False, True, True, True]
 
 
 def test_the_measured_difference_counts_against_the_goal(estimates):
-    later = sufficient_combinations(estimates, goal_s=7.0, difference_s=2.0)
-    assert later.equals(sufficient_combinations(estimates, goal_s=5.0))
+    later = Goal("io_time", 7.0, 2.0).sufficient(estimates)
+    assert later.equals(Goal("io_time", 5.0).sufficient(estimates))
 
 
 def test_no_combination_meets_an_impossible_goal(estimates):
-    combinations = sufficient_combinations(estimates, goal_s=0.5)
+    combinations = Goal("io_time", 0.5).sufficient(estimates)
     assert not combinations["sufficient"].any()
     assert combinations["min_cache_rate_percent"].isna().all()
 
@@ -443,8 +442,8 @@ def test_estimates_hold_the_classes_of_the_then_slowest_process(knee, improvemen
 
 def test_each_method_is_answered_for_itself(estimates):
     slower = estimates.assign(method="model", io_time_s=2 * estimates["io_time_s"])
-    both = sufficient_combinations(pd.concat([estimates, slower]), goal_s=5.0)
-    alone = sufficient_combinations(estimates, goal_s=5.0)
+    both = Goal("io_time", 5.0).sufficient(pd.concat([estimates, slower]))
+    alone = Goal("io_time", 5.0).sufficient(estimates)
     by_rule = both[both["method"] == "rule"].reset_index(drop=True)
     assert by_rule.equals(alone)
     by_model = both[both["method"] == "model"]

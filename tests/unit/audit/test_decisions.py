@@ -10,8 +10,8 @@ from tierscope.audit.decisions import (
 from tierscope.core.columns import AFTER_TRAINING
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
-from tierscope.data.shuffle import epoch_files
-from tierscope.policies import Copy, clairvoyant, node_policy
+from tierscope.data.shuffle import RunOrder, epoch_files
+from tierscope.policies import Copy, node_policy
 from tierscope.trace.background import sum_background
 
 N_FILES, SIZE, EPOCHS, PER_NODE = 12, 100, 3, 2
@@ -134,14 +134,14 @@ def test_good_run_passes_and_its_tables_keep_their_contracts(good):
 
 def test_clairvoyant_nodes_share_the_orders_of_the_epochs(monkeypatch):
     calls = []
-    shuffled = clairvoyant.epoch_files
+    shuffled = RunOrder.of_process
 
-    def counted(*arguments, **options):
+    def counted(*arguments):
         calls.append(arguments)
-        return shuffled(*arguments, **options)
+        return shuffled(*arguments)
 
     recorder = Recorder("clairvoyant")
-    monkeypatch.setattr(clairvoyant, "epoch_files", counted)
+    monkeypatch.setattr(RunOrder, "of_process", counted)
     assert recorder.failed() == []
     assert calls == []  # no node deals the whole dataset anew
 

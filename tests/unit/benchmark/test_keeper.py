@@ -194,7 +194,7 @@ def test_first_process_starts_a_keeper_that_imports_nothing_of_its_folder(tmp_pa
 def test_keeper_of_another_user_is_not_told_anything(monkeypatch):
     launch = f"test-{os.getpid()}-{time.monotonic_ns()}"
     monkeypatch.setattr(
-        "tierscope.benchmark.keeper._process_and_user_of", lambda _: (1, -1)
+        "tierscope.benchmark.keeper.process_and_user_of", lambda _: (1, -1)
     )
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0tierscope-{os.getuid()}-{launch}")

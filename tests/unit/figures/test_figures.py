@@ -16,7 +16,7 @@ from tierscope.analysis.breakdown import (
     select_epoch,
     spread_over_repetitions,
 )
-from tierscope.analysis.search import cheapest_combination, search_combinations
+from tierscope.analysis.search import Search, cheapest_combination, search_combinations
 from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.whatif import (
     Goal,
@@ -24,7 +24,6 @@ from tierscope.analysis.whatif import (
     estimate,
     estimated_breakdown,
     improvement_grid,
-    sufficient_combinations,
 )
 from tierscope.core import columns
 from tierscope.core.columns import CLASS_TIMES, IMPROVEMENTS
@@ -62,6 +61,7 @@ SCENARIO = {
     "loader": "posix",
 }
 GOAL = Goal("io_time", 4.5)
+SEARCH = Search(200, 100, dict.fromkeys(map(str, IOClass), 1), 100 << 30)
 SECONDS = {0: (1, 8, 0, 0), 50: (1, 3, 2, 0), 60: (1, 1, 5, 1), 100: (0, 0, 9, 1)}
 COSTS = "costs 100 by whatif.search.cost_per_percent"
 
@@ -171,10 +171,7 @@ def search(io_time, goal):
     goals, combinations = search_combinations(
         select_epoch(io_time, 1),
         goal,
-        max_improvement_percent=200,
-        step_percent=100,
-        cost_per_percent=dict.fromkeys(map(str, IOClass), 1),
-        dataset_bytes=100 << 30,
+        SEARCH,
     )
     return goals.iloc[0], cheapest_combination(combinations, goals.iloc[0])
 
@@ -184,7 +181,7 @@ def draw_sufficient(
 ):
     estimates = estimates_of(io_time, improvement_grid(classes, 200, 100), methods)
     return plot_sufficient_combinations(
-        sufficient_combinations(estimates, goal.seconds, goal.difference_s).sort_values(
+        goal.sufficient(estimates).sort_values(
             "method", ascending=False, kind="stable"
         ),
         search(io_time, goal)[0],
@@ -999,10 +996,7 @@ def searched_tables(seconds=4.5, **limits):
     goals, combinations = search_combinations(
         select_epoch(io_time, 1),
         Goal("io_time", seconds),
-        max_improvement_percent=200,
-        step_percent=100,
-        cost_per_percent=dict.fromkeys(map(str, IOClass), 1),
-        dataset_bytes=100 << 30,
+        SEARCH,
     )
     grid = improvement_grid(("gfs_meta", "lfs_read"), 200, 100)
     return {

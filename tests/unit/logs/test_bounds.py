@@ -4,17 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tierscope.logs.bounds import (
+from tierscope.analysis.slowest.times import (
     ProcessTimes,
-    SharedRecords,
     least_maximum,
-    other_bounds,
-    shared_bounds,
     slowest_bounds,
     slowest_candidates,
     slowest_class_bounds,
     sums_before,
 )
+from tierscope.logs.bounds import SharedRecords, other_bounds, shared_bounds
 
 FIRST = np.zeros(1, np.int64)  # the first row of the only phase
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from darshan_containers import build_log
 from job_logs import write_job_log
+from tierscope.analysis.slowest.improved import improved_slowest
 from tierscope.logs.grouping import LogFacts, LogGroup
 from tierscope.logs.join import Phases, join
 from tierscope.logs.joining.remarks import rank_words
 from tierscope.logs.joining.texts import Texts
 from tierscope.logs.summary import summarise
 from tierscope.logs.tiers import tiers_of
-from tierscope.logs.whatif import improved_slowest
 from tierscope.trace.darshan.module_records import RECORD_TYPES
 from tierscope.trace.log import read_any_log
 

@@ -5,17 +5,18 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tierscope.analysis.search import search_combinations
+from tierscope.analysis.search import Search, search_combinations
+from tierscope.analysis.slowest.improved import improved_slowest
+from tierscope.analysis.slowest.times import ProcessTimes
 from tierscope.analysis.whatif import Goal, estimate
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, OPERATIONS, RUN_KEYS
 from tierscope.core.tables import check_table
-from tierscope.logs.bounds import ProcessTimes
 from tierscope.logs.combinations import (
     GRID_PERCENTS,
     combinations_for_goal,
     improved_classes,
 )
-from tierscope.logs.whatif import estimate_jobs, improved_slowest
+from tierscope.logs.whatif import estimate_jobs
 
 FOUR = [
     ("gfs", "POSIX", "read"),
@@ -219,10 +220,7 @@ def test_combinations_of_the_four_classes_equal_those_of_a_run(times_s, percent)
     _, expected = search_combinations(
         io_time_of(times_s),
         Goal("io_time", goal_s),
-        max_improvement_percent=400,
-        step_percent=25,
-        cost_per_percent=dict.fromkeys(CLASSES, 1.0),
-        dataset_bytes=0,
+        Search(400, 25, dict.fromkeys(CLASSES, 1.0), dataset_bytes=0),
     )
     found = combinations_of(exact(*times_s), goal_s)
     assert found["certain"].all()

@@ -1,11 +1,13 @@
 """The search by simulation finds what trying every combination finds."""
 
 import itertools
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 from descriptions import changed, describe_scenario
-from tierscope.analysis.utilisation import UtilisationGoal, sufficient_utilisation
+from tierscope.analysis.search import Search
+from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import combinations_of
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.scenario import Point
@@ -52,12 +54,7 @@ DESCRIPTION = describe_scenario(
 )
 POINTS = [Point(rate, repetition) for rate in (0, 50, 100) for repetition in (0, 1)]
 PERCENTS = [0, 100, 200]
-SEARCH = {
-    "max_improvement_percent": 200,
-    "step_percent": 100,
-    "cost_per_percent": dict.fromkeys(CLASSES, 1),
-    "dataset_bytes": 2 << 30,
-}
+SEARCH = Search(200, 100, dict.fromkeys(CLASSES, 1), dataset_bytes=2 << 30)
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +73,12 @@ def everything(tables):
 
 
 def search(tables, percent):
-    return search_by_model(*tables, UtilisationGoal(percent), 1, DESCRIPTION, **SEARCH)
+    return search_by_model(*tables, UtilisationGoal(percent), 1, DESCRIPTION, SEARCH)
 
 
 @pytest.mark.parametrize("percent", [60, 73, 90])
 def test_the_search_finds_what_all_combinations_say(tables, everything, percent):
-    all_of_them = sufficient_utilisation(everything, UtilisationGoal(percent))
+    all_of_them = UtilisationGoal(percent).sufficient(everything)
     met = all_of_them[all_of_them["sufficient"]].copy()
     assert 0 < len(met) < 81
     found = search(tables, percent)
@@ -148,7 +145,7 @@ def test_a_cheaper_class_is_improved_instead(tables):
             UtilisationGoal(60),
             1,
             DESCRIPTION,
-            **SEARCH | {"cost_per_percent": cost},
+            replace(SEARCH, cost_per_percent=cost),
         )
         assert found.combinations["min_cache_rate_percent"].iloc[0] == rate
 
@@ -157,7 +154,7 @@ def test_more_computation_needs_less_of_the_storage(tables):
     longer = changed(DESCRIPTION, training={"compute_time_s": 0.1})
     runs = [tables_of(longer, p, simulate_reads(longer, p)) for p in POINTS]
     parts = [pd.concat(parts, ignore_index=True) for parts in zip(*runs, strict=True)]
-    found = search_by_model(*parts, UtilisationGoal(60), 1, longer, **SEARCH)
+    found = search_by_model(*parts, UtilisationGoal(60), 1, longer, SEARCH)
     assert found.combinations["cost"].tolist() == [0]
     assert search(tables, 60).combinations["cost"].iloc[0] > 0
 
@@ -190,8 +187,8 @@ def test_no_improvement_cheaper_than_what_figure_4_shows_is_missed(tables):
         epochs=tables[1],
     )
     goal = UtilisationGoal(60)
-    found = search_by_model(*tables, goal, 1, DESCRIPTION, **SEARCH, known=shown)
-    met = sufficient_utilisation(shown, goal)
+    found = search_by_model(*tables, goal, 1, DESCRIPTION, SEARCH, known=shown)
+    met = goal.sufficient(shown)
     met = met[met["sufficient"]]
     assert found.combinations["cost"].min() <= met[IMPROVEMENTS].sum(axis=1).min()
 

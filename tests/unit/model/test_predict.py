@@ -14,7 +14,7 @@ from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.system import read_system
 from tierscope.model.analytic.bounds import asymptotic_bounds
-from tierscope.model.analytic.fixed_point import Stations, solve_fixed_point
+from tierscope.model.analytic.fixed_point import Customers, Stations, solve_fixed_point
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.model.demands import file_demand
 from tierscope.model.predict import (
@@ -273,11 +273,9 @@ class TestQueues:
         pairs, alone = np.arange(4), np.ones(4)
         waiting = solve_fixed_point(
             Stations(pairs, np.zeros(4, int), alone, alone, np.array([1.0, 0, 0, 0])),
+            Customers(np.array([10.0]), np.array([1.0]), np.array([0.4 * 2.0])),
             demand_s,
             alone,
-            population=np.array([10.0]),
-            present=np.array([1.0]),
-            think_s=np.array([0.4 * 2.0]),
         )
         metadata_s, one_s, other_s, lfs_s = 20 * demand_s * waiting
         expected = [one_s + other_s, metadata_s, lfs_s, 20 * 0.4 * 2.0]

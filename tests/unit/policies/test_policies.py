@@ -7,7 +7,7 @@ from tierscope.benchmark.loaders import FILE_LOADERS
 from tierscope.core.lmdb_loaders import LOADERS as DATABASE_LOADERS
 from tierscope.core.scenario import PROGRAM_LOADER, Point
 from tierscope.core.validation import read_schema
-from tierscope.data.shuffle import epoch_files
+from tierscope.data.shuffle import RunOrder, epoch_files
 from tierscope.policies import (
     PLACED,
     POLICIES,
@@ -109,7 +109,7 @@ def test_static_policy_reads_what_is_held_from_the_lfs(policy, n_on_lfs):
 
 
 def test_only_stratified_pinning_deals_strata_apart():
-    on_lfs = held_files("pinning", 12, 50, 1, 0)
+    on_lfs = held_files(describe("pinning"), Point(50, 0))
     assert strata("pinning", on_lfs) is None
     assert strata("none", on_lfs) is None
     assert strata("stratified-pinning", on_lfs) is on_lfs
@@ -294,7 +294,7 @@ def test_clairvoyant_ends_on_a_full_lfs():
 
 def test_accesses_of_a_node_are_those_of_its_processes_in_turn():
     arguments = {"shuffle": "global", "seed": 1, "repetition": 0}
-    accesses = node_accesses(8, [2, 3], 4, n_epochs=2, **arguments)
+    accesses = node_accesses(RunOrder(8, 4, **arguments), [2, 3], n_epochs=2)
     parts = [epoch_files(8, rank, 4, epoch=1, **arguments) for rank in (2, 3)]
     assert accesses[4:].tolist() == np.column_stack(parts).ravel().tolist()
 
@@ -307,9 +307,7 @@ def test_no_order_of_events_breaks_quota_or_reads_what_is_not_there(data, policy
     description = describe(policy, n_files=12, n_nodes=1)
     rate = data.draw(st.integers(0, 100))
     decide = node_policy(description, Point(rate, 0), [0])
-    accesses = node_accesses(
-        12, [0], 1, shuffle="global", seed=1, repetition=0, n_epochs=3
-    )
+    accesses = node_accesses(RunOrder(12, 1, "global", 1, 0), [0], n_epochs=3)
     quota, on_lfs, copying, reading = round(12 * rate / 100), set(), set(), []
 
     def carry_out(actions):
@@ -340,12 +338,18 @@ def test_no_order_of_events_breaks_quota_or_reads_what_is_not_there(data, policy
                 carry_out(decide.failed(one, full=data.draw(st.booleans())))
 
 
+def words_of(key):
+    """Return the words that a list of the sweep may have."""
+    sweep = read_schema("config")["properties"]["sweep"]
+    return sweep["properties"][key]["items"]["enum"]
+
+
 def test_configuration_takes_the_policies_of_the_registry():
-    assert read_schema("config")["$defs"]["policy"]["enum"] == list(POLICIES)
+    assert words_of("policies") == list(POLICIES)
 
 
 def test_configuration_takes_the_loaders_of_the_registries():
-    known = read_schema("config")["$defs"]["loader"]["enum"]
+    known = words_of("loaders")
     assert sorted(known) == sorted([PROGRAM_LOADER, *FILE_LOADERS, *DATABASE_LOADERS])
 
 

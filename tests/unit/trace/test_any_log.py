@@ -23,7 +23,7 @@ from tierscope.trace.log import (
     read_any_log,
     read_posix,
 )
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.log_writer import LoggedJob, write_log
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 LOGS = Path(__file__).parents[2] / "data" / "darshan-logs"
@@ -56,15 +56,17 @@ def read(tmp_path):
             path,
             records,
             {id_: f"/scratch/{id_}" for id_ in ids} if names is None else names,
-            n_processes=4,
-            exe="./simulate in.nml",
-            mounts={"/scratch": "lustre", "/my disk": "xfs"},
-            started_s=100.25,
-            ended_s=160.5,
-            uid=1001,
-            job_id=4242,
-            metadata={"lib_ver": "3.5.0"},
-            **options,
+            LoggedJob(
+                n_processes=4,
+                exe="./simulate in.nml",
+                mounts={"/scratch": "lustre", "/my disk": "xfs"},
+                started_s=100.25,
+                ended_s=160.5,
+                uid=1001,
+                job_id=4242,
+                metadata={"lib_ver": "3.5.0"},
+                **options,
+            ),
         )
         return read_any_log(path)
 
@@ -630,16 +632,16 @@ WRITES = """
 import numpy as np, sys
 from tierscope.core.words import as_text
 from tierscope.trace.darshan.module_records import RECORD_TYPES
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.log_writer import LoggedJob, write_log
 
 records = np.zeros(1, RECORD_TYPES["POSIX"][4])
 records["id"] = 7
 exe = as_text(b"cat \\xe3\\x83\\x87 \\xff")
 names = {7: b"/d/\\xe3\\x83\\x87\\xff"}
 write_log(
-    sys.argv[1], {"POSIX": records}, names, n_processes=1, exe=exe,
-    mounts={as_text(b"/\\xe3\\x83\\x87"): "ext4"},
-    started_s=1, ended_s=2, metadata={"program": exe},
+    sys.argv[1], {"POSIX": records}, names, LoggedJob(
+        1, exe, {as_text(b"/\\xe3\\x83\\x87"): "ext4"}, 1, 2, {"program": exe}
+    ),
 )
 """
 

@@ -15,7 +15,7 @@ from tierscope.core.columns import TABLES
 from tierscope.trace.darshan.container import open_container
 from tierscope.trace.file_records import read_background_records, read_file_records
 from tierscope.trace.log import LogError, read_posix
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.log_writer import LoggedJob, write_log
 from tierscope.trace.posix_records import COUNTERS, POSIX_RECORD, TIMERS
 
 LOGS = Path(__file__).parents[2] / "data" / "darshan-logs"
@@ -82,13 +82,15 @@ def write(tmp_path):
             log,
             {"POSIX": records},
             names,
-            n_processes=n_processes,
-            exe="python bench.py",
-            mounts={"/": "ext4"},
-            started_s=1_700_000_000,
-            ended_s=1_700_000_060,
-            metadata={"lib_ver": "3.5.0"},
-            partial=partial,
+            LoggedJob(
+                n_processes=n_processes,
+                exe="python bench.py",
+                mounts={"/": "ext4"},
+                started_s=1_700_000_000,
+                ended_s=1_700_000_060,
+                metadata={"lib_ver": "3.5.0"},
+                partial=partial,
+            ),
         )
         return log
 

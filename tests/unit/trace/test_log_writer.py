@@ -11,7 +11,7 @@ from tierscope.core.words import as_bytes, as_text
 from tierscope.trace.darshan.container import open_container
 from tierscope.trace.darshan.module_records import RECORD_TYPES, STDIO_RECORD
 from tierscope.trace.darshan.names import read_names
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.log_writer import LoggedJob, write_log
 from tierscope.trace.posix_records import POSIX_RECORD
 
 CURRENT = {name: versions[max(versions)] for name, versions in RECORD_TYPES.items()}
@@ -23,7 +23,7 @@ def write(tmp_path):
 
     def write_records(of_modules, names, **facts):
         path = tmp_path / "job.darshan"
-        write_log(path, of_modules, names, **job(**facts))
+        write_log(path, of_modules, names, LoggedJob(**job(**facts)))
         return path
 
     return write_records
@@ -103,7 +103,7 @@ def test_any_bytes_are_names_and_command_lines(tmp_path_factory, names, exe):
     as_texts = {id_: as_text(path) for id_, path in names.items()}
     made = {"POSIX": records("POSIX", list(names))}
     for given_names in (names, as_texts):
-        write_log(log, made, given_names, **job(exe=as_text(exe)))
+        write_log(log, made, given_names, LoggedJob(**job(exe=as_text(exe))))
         container = open_container(log)
         found = read_names(container)
         paths = [found.raw_path(i) for i in range(len(found.ids))]

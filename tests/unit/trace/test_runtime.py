@@ -10,7 +10,7 @@ from descriptions import changed, describe_scenario
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
 from tierscope.trace.log import LogError, read_posix
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.log_writer import LoggedJob, write_log
 from tierscope.trace.posix_records import POSIX_RECORD
 from tierscope.trace.runtime import (
     darshan_environment,
@@ -300,11 +300,7 @@ def test_records_of_all_processes_together_are_refused(tmp_path):
         log,
         {"POSIX": records},
         {1: "/gfs/data.ep0/a", 2: "/gfs/data.ep0/b"},
-        n_processes=4,
-        exe="python",
-        mounts={},
-        started_s=1,
-        ended_s=9,
+        LoggedJob(n_processes=4, exe="python", mounts={}, started_s=1, ended_s=9),
     )
     with pytest.raises(LogError, match="has 1 records shared by all processes"):
         check(log)

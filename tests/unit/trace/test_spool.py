@@ -15,8 +15,9 @@ import pandas as pd
 import pytest
 from tierscope.trace.file_records import read_file_records
 from tierscope.trace.log import LogError
+from tierscope.trace.log_writer import LoggedJob
 from tierscope.trace.posix_records import POSIX_RECORD
-from tierscope.trace.spool import merge_records, read_spool, write_log_from_spools
+from tierscope.trace.spool import merge_records, open_spool, write_log_from_spools
 
 FILE_BYTES = 1000
 N_FILES = 4
@@ -66,7 +67,8 @@ class Traced:
         """Return a counter by path relative to the data's parent."""
         totals = {}
         for spool in sorted((folder or self.spools).glob("*.spool")):
-            records, paths, _ = read_spool(spool)
+            one = open_spool(spool, must_be_whole=True)
+            records, paths = one.records, one.names
             values = records[f"POSIX_{counter}"].tolist()
             for path, value in zip(paths, values, strict=True):
                 path = os.path.relpath(os.fsdecode(path), self.data.parent)
@@ -116,7 +118,8 @@ def write_log(traced, log, **changes):
         "started_s": 0,
         "ended_s": 1,
     }
-    write_log_from_spools(traced.spools, log, **arguments | changes)
+    job = LoggedJob(**arguments | changes)
+    write_log_from_spools(traced.spools, log, job)
     return log
 
 
@@ -128,7 +131,7 @@ def test_reads_are_counted_as_darshan_does(run):
     assert traced.counts("OPENS") == {"data.ep0/s_0.bin": 2, "data.ep1/s_1.bin": 1}
     assert traced.counts("READS") == {"data.ep0/s_0.bin": 6, "data.ep1/s_1.bin": 3}
     (spool,) = traced.spools.glob("*.spool")
-    record = read_spool(spool)[0][1]
+    record = open_spool(spool).records[1]
     expected = {
         "OPENS": 1,
         "DUPS": 0,
@@ -537,7 +540,9 @@ def test_program_started_by_the_process_is_traced_too(run):
         "data.ep0/s_0.bin": 10,
         "data.ep0/s_1.bin": 10,
     }
-    assert {read_spool(spool)[0]["rank"][0] for spool in traced.spools.iterdir()} == {3}
+    assert {
+        open_spool(spool).records["rank"][0] for spool in traced.spools.iterdir()
+    } == {3}
 
 
 @pytest.mark.parametrize(
@@ -786,7 +791,7 @@ def test_damaged_spool_is_refused(run, offset, content, reason):
         file.seek(offset)
         file.write(content)
     with pytest.raises(LogError, match=reason):
-        read_spool(spool)
+        open_spool(spool, must_be_whole=True)
 
 
 def test_truncated_spool_is_refused(run):
@@ -795,7 +800,7 @@ def test_truncated_spool_is_refused(run):
     for length in (0, 100, 4096, 4104, 4800, 5000):
         os.truncate(spool, length)
         with pytest.raises(LogError):
-            read_spool(spool)
+            open_spool(spool, must_be_whole=True)
 
 
 def test_one_id_for_two_paths_is_refused(run, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sessions
-from tierscope.benchmark.programs.table import NodeTable
+from tierscope.benchmark.programs.table import NodeTable, TableFolders
 
 VIRTUAL = "/tierscope/set"
 NAMES = [*[f"train/{i}.png" for i in range(6)], "link.png", "deep/one/a b"]
@@ -125,22 +125,24 @@ def fill(folder: Path) -> None:
 def make_node(tmp_path, redirect_library):
     """Return a function that makes a node."""
 
-    def make(is_virtual=True, **changes):
+    def make(is_virtual=True, drops=(), **changes):
         fill(tmp_path)
         given = [VIRTUAL] if is_virtual else []
         table = NodeTable.create(
             tmp_path / "table",
-            roots=[*given, str(tmp_path / "given")],
-            real=str(tmp_path / "set"),
-            lfs=str(tmp_path / "lfs"),
-            links=str(tmp_path / "links"),
+            TableFolders(
+                [*given, str(tmp_path / "given")],
+                *(str(tmp_path / name) for name in ("set", "lfs", "links")),
+                is_virtual,
+            ),
             names=NAMES,
             is_link=np.array([name == "link.png" for name in NAMES]),
             on_lfs=np.array(ON_LFS),
-            is_virtual=is_virtual,
             library=redirect_library,
             **{"wants_closes": False} | changes,
         )
+        for tier in drops:
+            table.drop_from_now_on(tier)
         return ProgramNode(tmp_path, table, redirect_library, is_virtual)
 
     return make

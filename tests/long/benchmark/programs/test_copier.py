@@ -1,5 +1,6 @@
 """The process that copies files while a program reads."""
 
+import errno
 import os
 import signal
 import time
@@ -8,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from sessions import HANG_S
+from tierscope.benchmark.placement.actions import CHANGED
 from tierscope.benchmark.programs.copier import Copier, Ended
 
 
@@ -88,9 +90,9 @@ def test_copy_that_fails_says_why_and_leaves_nothing(make, tmp_path):
     for file_id in (0, 2):
         copier.order(file_id, 0)
     ended = all_ended(copier)
-    assert ended[0] == Ended(0, 0, "No such file or directory")
+    assert ended[0] == Ended(0, 0, "No such file or directory", errno.ENOENT)
     assert "has changed since the dataset was listed" in ended[2].error
-    assert ended[2].has_changed
+    assert ended[2].number == CHANGED
     assert not any((tmp_path / "copying").iterdir())
 
 
@@ -113,4 +115,4 @@ def test_full_file_system_is_told_from_other_errors(make, monkeypatch):
     monkeypatch.setattr(copier, "_answers", lambda: answers)
     copier.order(0, 0)
     copier.order(1, 0)
-    assert [one.is_full for one in copier.ended()] == [True, False]
+    assert [one.number for one in copier.ended()] == [errno.ENOSPC, errno.EIO]

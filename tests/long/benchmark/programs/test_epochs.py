@@ -11,6 +11,8 @@ import sessions
 from tierscope.benchmark.programs.table import (
     CLOSED,
     MARKED,
+    N_EVENTS,
+    N_PROCESSES,
     OPENED_GFS,
     OPENED_LFS,
     NodeTable,
@@ -388,7 +390,7 @@ def test_child_of_any_fork_is_a_process_of_its_own(node, call):
 
 
 def test_processes_without_a_place_are_counted_and_follow_their_ancestors(make_node):
-    node = make_node(n_processes=1)
+    node = make_node(room=(N_EVENTS, 1))
     node.run(f"{MARK}mark(2); fork(read); fork(lambda: mark(3)); fork(read)")
     assert epochs(node) == [2, 2]
     assert len(node.table.processes()) == 1
@@ -397,7 +399,7 @@ def test_processes_without_a_place_are_counted_and_follow_their_ancestors(make_n
 
 
 def test_events_of_many_processes_are_all_there_unless_the_ring_is_full(make_node):
-    node = make_node(n_events=1 << 12)
+    node = make_node(room=(1 << 12, N_PROCESSES))
     code = f"""{MARK}
 for _ in range(4):
     if os.fork() == 0:

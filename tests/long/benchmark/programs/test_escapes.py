@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from tierscope.trace.spool import read_spool
+from tierscope.trace.spool import open_spool
 
 STATIC = """
 #include <fcntl.h>
@@ -194,7 +194,8 @@ def test_tracer_behind_the_library_logs_tier_and_epoch(node, trace_library, tmp_
         TIERSCOPE_TRACE_PREFIXES=f"{node.folder}/\n{node.data}/",
     )
     (spool,) = spools.glob("*.spool")
-    records, paths, *_ = read_spool(spool)
+    one = open_spool(spool, must_be_whole=True)
+    records, paths = one.records, one.names
     links = node.folder / "links"
     assert [*map(os.fsdecode, paths)] == [
         f"{links}/lfs.ep3/train/2.png",

@@ -25,7 +25,7 @@ from tierscope.storage.mounts import mount_of
 from tierscope.trace.log import read_posix
 from tierscope.trace.log_writer import write_log
 from tierscope.trace.posix_records import START_TIMES
-from tierscope.trace.spool import read_spool
+from tierscope.trace.spool import open_spool
 
 MODULE = "tierscope.logs.traced.processes"
 CALL = Call(
@@ -450,7 +450,8 @@ open(sys.argv[1] + "-time", "w").write(str(time.monotonic() - start_s))
     spools = run(code, LD_PRELOAD=f"{trace_library}:{library}")
     (one,) = read_processes(spools)
     (spool,) = one.spools
-    records, paths, _ = read_spool(spool)
+    left = open_spool(spool, must_be_whole=True)
+    records, paths = left.records, left.names
     (at,) = (i for i, path in enumerate(paths) if path.endswith(b"/file"))
     meta_s = records["POSIX_F_META_TIME"][at]
     time_s = float(Path(os.fsdecode(paths[at] + b"-time")).read_text())
@@ -580,9 +581,11 @@ library.tierscope_trace_end()
 """
     (one,) = read_processes(run(code))
     assert one.ended_ns is not None
-    opens = [read_spool(spool)[0]["POSIX_OPENS"].tolist() for spool in one.spools]
+    opens = [open_spool(spool).records["POSIX_OPENS"].tolist() for spool in one.spools]
     assert opens == [[1]]
-    opens = [read_spool(spool)[0]["POSIX_OPENS"].tolist() for spool in own.iterdir()]
+    opens = [
+        open_spool(spool).records["POSIX_OPENS"].tolist() for spool in own.iterdir()
+    ]
     assert sorted(opens) == [[1], [2]]
 
 

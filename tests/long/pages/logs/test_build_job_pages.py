@@ -1,12 +1,10 @@
 import job_tables
 from build_job_pages import build_pages
 from job_tables import READ, tables_of
-from pages import TEMPLATES, Page
+from pages import Page
 from tierscope.core.provenance import Origin
 
 GIVEN = {
-    "explorer_page": (TEMPLATES / "explorer.html").read_text(),
-    "explorer_computation": (TEMPLATES / "explorer.vega.yaml").read_text(),
     "breakdown": "**Breakdown.**",
     "processes": "**Processes.**",
 }

@@ -14,7 +14,7 @@ from tierscope.analysis.breakdown import (
     epoch_times,
     spread_over_repetitions,
 )
-from tierscope.analysis.search import search_combinations
+from tierscope.analysis.search import Search, search_combinations
 from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.whatif import estimate, make_goal
 from tierscope.core.columns import CLASS_TIMES, SCENARIO_KEYS, TABLES, TEXT
@@ -163,10 +163,7 @@ def search_of(io_time):
         search_combinations(
             rows,
             make_goal(rows, percent_of_best=75),
-            max_improvement_percent=100,
-            step_percent=50,
-            cost_per_percent=dict.fromkeys(IOClass, 1),
-            dataset_bytes=96 << 20,
+            Search(100, 50, dict.fromkeys(IOClass, 1), dataset_bytes=96 << 20),
         )
         for _, rows in io_time.groupby([*SCENARIO_KEYS, "epoch"])
     ]

@@ -97,7 +97,7 @@ def test_files_that_another_program_has_read_are_dropped_again(files):
 def test_only_a_sample_is_opened_before_an_epoch(files, monkeypatch):
     opened = []
     monkeypatch.setattr(
-        "tierscope.benchmark.observations.page_cache.residency",
+        "tierscope.storage.page_cache.residency",
         lambda paths: opened.extend(paths) or _nothing(),
     )
     run = describe_run(training={"cold": True})

@@ -33,12 +33,18 @@ from tierscope.benchmark.peers.mount import (
 )
 from tierscope.benchmark.peers.network import listening_address, own_addresses
 from tierscope.benchmark.peers.node import NodePeers
-from tierscope.benchmark.peers.server import ANSWER, REQUEST, TOKEN_BYTES, PeerServer
+from tierscope.benchmark.peers.server import (
+    ANSWER,
+    REQUEST,
+    TOKEN_BYTES,
+    Access,
+    PeerServer,
+)
 from tierscope.benchmark.peers.stage_in import stage_in
 from tierscope.benchmark.peers.watch import MountWatch
 from tierscope.benchmark.placement.copies import Copier
 from tierscope.core.machine import TierError
-from tierscope.core.scenario import Point
+from tierscope.core.scenario import Dataset, Point
 from tierscope.core.tables import check_table
 from tierscope.data.shuffle import epoch_files
 from tierscope.data.tfrecord import generate_files
@@ -50,6 +56,7 @@ from tierscope.storage.tier import make_epoch_aliases, peer_alias
 from tierscope.trace.peers import sum_peers, sum_stage_in, with_peer_reads
 
 N_FILES, SIZE, EPOCHS, N_NODES = 24, 3000, 2, 3
+DATASET = Dataset("set", N_FILES, SIZE, 1)
 TOKEN, CLOCK = bytes(range(TOKEN_BYTES)), RealClock(lambda: None)
 
 
@@ -152,7 +159,8 @@ class Cluster:
         make_epoch_aliases(self.lfs, EPOCHS, background=True, peers=True)
         for node, policy in enumerate(self.policies):
             (self.lfs / f"node-{node}" / "set").mkdir(parents=True)
-            copier = Copier(self.gfs, self.lfs, "set", f"node-{node}/set", SIZE)
+            own = f"node-{node}/set"
+            copier = Copier(self.gfs, self.lfs, "set", own, SIZE, name_of)
             names = [name_of(file_id) for file_id in policy.files_of(node)]
             stage_in(lambda name, to=copier: to.copy(name, 0, None), names, node)
         self.opened = []
@@ -168,13 +176,13 @@ class Cluster:
             root = peer_alias(self.lfs, epoch)
             return f"{root}/node-{node}/set/{name_of(file_id)}"
 
-        settings = {"node": node, "n_threads": 2, "token": TOKEN, "clock": CLOCK}
-        settings |= options
+        settings = {"node": node, "n_threads": 2, "clock": CLOCK}
+        settings |= {"access": Access(TOKEN)} | options
         return PeerServer(path, SIZE, 1024, **settings)
 
     def client(self, **options):
         return PeerClient(
-            self.addresses, OWNERS, name_of, SIZE, TOKEN, 0, 0, CLOCK, **options
+            self.addresses, OWNERS, DATASET, TOKEN, 0, 0, CLOCK, **options
         )
 
     def feed(self, rank, epoch, client):
@@ -531,7 +539,7 @@ def test_token_is_on_no_command_line_and_in_nothing_that_is_kept(
     monkeypatch.setattr("secrets.token_hex", lambda n_bytes: token)
     description = changed(describe(n_nodes=1), loader={"buffer_bytes": 1024})
     point = Point(100, 0)
-    copier = Copier(tmp_path, tmp_path, "set", "set", SIZE)
+    copier = Copier(tmp_path, tmp_path, "set", "set", SIZE, name_of)
     peers = NodePeers(description, point, OneNode(), copier, print, print, CLOCK)
     try:
         assert peers._transport._token == bytes.fromhex(token)
@@ -559,11 +567,12 @@ def test_server_that_hangs_is_given_up_after_a_time(cluster):
 _KILLED = """
 import sys
 sys.path[:0] = {path!r}
-from tierscope.benchmark.peers.server import PeerServer
+from tierscope.benchmark.peers.server import Access, PeerServer
 from tierscope.storage.clock import RealClock
 import time
 clock = RealClock(lambda: None)
-server = PeerServer(lambda *_: time.sleep(60), 1, 1, 0, 1, bytes(range(16)), clock)
+access = Access(bytes(range(16)))
+server = PeerServer(lambda *_: time.sleep(60), 1, 1, 0, 1, access, clock)
 print(server.port, flush=True)
 time.sleep(60)
 """
@@ -576,7 +585,7 @@ def test_process_that_is_killed_while_it_serves_is_noticed_at_once():
     with process:
         address = ("127.0.0.1", int(process.stdout.readline()))
         client = PeerClient(
-            {0: address}, np.zeros(1, int), name_of, SIZE, TOKEN, 1, 0, CLOCK, 30
+            {0: address}, np.zeros(1, int), DATASET, TOKEN, 1, 0, CLOCK, 30
         )
         timer = threading.Timer(0.2, process.kill)
         timer.start()
@@ -738,7 +747,7 @@ def test_mount_gives_back_what_was_staged_in(tmp_path):
     mount.mkdir()
     files = in_mount(mount)
     files.make()
-    copier = Copier(gfs, tmp_path, "set", "set", SIZE)
+    copier = Copier(gfs, tmp_path, "set", "set", SIZE, name_of)
 
     def stage(name):
         files.write(name, copier.read(name, 0))
@@ -832,7 +841,7 @@ def mounted_peers(mount, gfs):
         describe(n_nodes=1, mount=str(mount)), loader={"buffer_bytes": 1024}
     )
     point = Point(100, 0)
-    copier = Copier(gfs, gfs, "set", "set", SIZE)
+    copier = Copier(gfs, gfs, "set", "set", SIZE, name_of)
     return NodePeers(description, point, OneNode(), copier, print, print, CLOCK)
 
 

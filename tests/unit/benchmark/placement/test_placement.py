@@ -44,7 +44,7 @@ class Node:
             make_epoch_aliases(root, EPOCHS, background=True)
         names = [name_of(file_id) for file_id in range(N_FILES)]
         generate_files(self.gfs / "set", names, range(N_FILES), SIZE)
-        self.storage = Copier(self.gfs, self.lfs, "set", "set", SIZE)
+        self.storage = Copier(self.gfs, self.lfs, "set", "set", SIZE, name_of)
         self.n_ranks, self.said = n_ranks, []
         description = describe_scenario(
             **{
@@ -64,7 +64,7 @@ class Node:
             options
         )
         self.server = PlacementServer(
-            self.policy, self.storage, name_of, node=0, rank=0, clock=CLOCK, **options
+            self.policy, self.storage, Decisions(0, 0), clock=CLOCK, **options
         )
         self.clients = [self.client(rank) for rank in range(self.n_ranks)]
         self.server.begin()
@@ -297,7 +297,7 @@ def test_truncated_copy_is_removed(node, tmp_path):
     one = node("monarch")
     with pytest.raises(OSError, match="got 3 bytes, expected 256"):
         one.storage.copy(name_of(0), 0, b"abc")
-    one.storage = Copier(one.gfs, one.lfs, "set", "missing", SIZE)
+    one.storage = Copier(one.gfs, one.lfs, "set", "missing", SIZE, name_of)
     with pytest.raises(FileNotFoundError):
         one.storage.copy(name_of(0), 0, None)
     assert one.on_lfs() == []
@@ -347,6 +347,7 @@ def test_copies_that_hang_are_given_up_after_a_time(node):
     one = node("monarch")
     wait = threading.Event()
     stuck = {"copy": lambda *_: wait.wait(), "file_size_bytes": SIZE}
+    stuck["file_name"] = staticmethod(name_of)
     one.storage = type("Stuck", (), stuck)()
     one.start(timeout_s=0.05)
     one.read_epoch(0)

@@ -1,3 +1,4 @@
+import errno
 import os
 import time
 
@@ -249,7 +250,7 @@ class Moving:
 
     def step(self):
         """Return the copies that have ended, a good one and a failed one."""
-        return [Ended(0, 1), Ended(2, 1, "is full", is_full=True)]
+        return [Ended(0, 1), Ended(2, 1, "is full", errno.ENOSPC)]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_files_whose_pages_nobody_may_look_at_are_dropped(tmp_path, paths, monke
 
 
 def test_files_in_memory_are_not_looked_at(tmp_path, paths, monkeypatch):
-    monkeypatch.setattr(page_cache, "told_by", lambda mount: MEMORY)
+    monkeypatch.setattr("tierscope.storage.page_cache.told_by", lambda _: MEMORY)
     monkeypatch.setattr(page_cache, "drop_files", lambda paths: pytest.fail("dropped"))
     assert math.isnan(begin(tmp_path, paths, cold=True)["gfs_resident_percent"])
 

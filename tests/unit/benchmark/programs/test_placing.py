@@ -1,12 +1,15 @@
+import errno
+
 import numpy as np
 import pytest
+from tierscope.benchmark.placement.actions import CHANGED
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs import placing as module
 from tierscope.benchmark.programs.copier import Ended
 from tierscope.benchmark.programs.placing import Placer
 from tierscope.benchmark.programs.reads import Read
 from tierscope.core.columns import AFTER
-from tierscope.policies.decisions import Decisions
+from tierscope.policies.decisions import NO_GROUP, Decisions
 from tierscope.policies.lru import LeastRecentlyUsed
 from tierscope.policies.monarch import Monarch
 from tierscope.policies.node import Copy, NodeStore
@@ -86,7 +89,7 @@ def make(said):
     def made(policy=Monarch, quota=2, **options):
         store = NodeStore(np.ones(3, int), quota)
         more = {"stop": "first-misfit"} if policy is Monarch else {}
-        decisions = Decisions(0, 0)
+        decisions = Decisions(0, NO_GROUP)
         return Placer(policy(store, **more), Table(), Copier(), decisions, said.append)
 
     return made
@@ -166,12 +169,13 @@ def test_copy_that_cannot_be_removed_is_counted(make, said):
         placer._copier.end(file_id)
         placer.step()
     assert placer.n_not_removed == 1
-    assert said == ["removing 0.bin from the LFS failed: Permission denied"]
+    line = "removing 0.bin from the LFS failed: Permission denied"
+    assert said == [f"{line}; it still takes up space"]
 
 
 def test_copy_of_a_file_that_has_changed_is_told_from_other_failures(make):
     placer = make()
-    for file, how in ((0, {"has_changed": True}), (1, {})):
+    for file, how in ((0, {"number": CHANGED}), (1, {})):
         read(placer, file)
         placer._copier.end(file, error="why", **how)
     placer.step()
@@ -182,12 +186,13 @@ def test_copy_of_a_file_that_has_changed_is_told_from_other_failures(make):
 def test_full_lfs_ends_placement_and_is_said(make, said):
     placer = make()
     read(placer, 0)
-    placer._copier.end(0, error="No space left on device", is_full=True)
+    placer._copier.end(0, error="No space left on device", number=errno.ENOSPC)
     placer.step()
     read(placer, 1)
     assert placer._copier.orders == []
     assert rows(placer)[3] == ("failed", 0, "gfs", "full")
-    assert said == ["copying 0.bin to the LFS failed: No space left on device"]
+    line = "copying 0.bin to the LFS failed: No space left on device"
+    assert said == [f"{line}; reads go on from the GFS"]
     assert placer.n_failed == 1
 
 

@@ -2,11 +2,19 @@
 
 import os
 import time
+from dataclasses import fields
 
 import numpy as np
 import pytest
 from tierscope.benchmark.programs import table as module
-from tierscope.benchmark.programs.table import COUNTS, MARKED, OPENED_LFS, NodeTable
+from tierscope.benchmark.programs.table import (
+    COUNTS,
+    MARKED,
+    N_PROCESSES,
+    OPENED_LFS,
+    NodeTable,
+    TableFolders,
+)
 from tierscope.core.validation import ConfigError
 
 
@@ -26,11 +34,13 @@ def make(tmp_path, redirect_library):
             "is_virtual": True,
             "wants_closes": False,
             "library": redirect_library,
-            "n_events": 8,
+            "room": (8, N_PROCESSES),
         } | changes
         os.makedirs(os.path.join(given["real"], "b"), exist_ok=True)
         (tmp_path / "set" / "a").touch()
-        return NodeTable.create(tmp_path / "table", **given)
+        names = [one.name for one in fields(TableFolders)]
+        folders = TableFolders(**{name: given.pop(name) for name in names})
+        return NodeTable.create(tmp_path / "table", folders, **given)
 
     return create
 

@@ -1,9 +1,9 @@
-"""Schemas that are made of dataclasses."""
+"""Schemas that are made of dataclasses and of typed mappings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import Annotated, Literal, get_origin
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 from tierscope.core.given.keys import (
@@ -114,8 +114,51 @@ def test_keys_of_several_dataclasses_follow_each_other():
     assert [*properties(Rates, Section)][:3] == ["read", "write", "kind"]
 
 
+class Inner(TypedDict):
+    least: Annotated[int, from_to(1, 9), "The least."]
+
+
+class Typed(TypedDict):
+    inner: Inner
+    others: Mapping[str, Any]
+    note: NotRequired[Annotated[str, "A note."]]
+    by_name: Annotated[Mapping[Name, Inner], "By a name."]
+    by_text: Annotated[Mapping[str, bool], "By any text."]
+    words: Annotated[
+        Literal["a", "b"] | Annotated[Sequence[Literal["a", "b"]], rules(minItems=1)],
+        "A word, or a list of some.",
+    ]
+
+
+def test_typed_mapping_says_which_keys_it_needs():
+    schema = section_schema([Typed])
+    assert [*schema["properties"]] == ["inner", "note", "by_name", "by_text", "words"]
+    assert schema["required"] == ["inner", "by_name", "by_text", "words"]
+    assert schema["properties"]["inner"] == section_schema([Inner])
+
+
+def test_mapping_says_what_its_keys_and_values_are():
+    by_name = properties(Typed)["by_name"]
+    assert by_name["propertyNames"] == {"type": "string", "minLength": 1}
+    assert by_name["additionalProperties"] == section_schema([Inner])
+    by_text = properties(Typed)["by_text"]
+    assert "propertyNames" not in by_text
+    assert by_text["additionalProperties"] == {"type": "boolean"}
+
+
+def test_word_of_a_list_meets_the_same_rules_without_the_list():
+    assert properties(Typed)["words"] == {
+        "type": ["string", "array"],
+        "if": {"type": "string"},
+        "then": {"enum": ["a", "b"]},
+        "minItems": 1,
+        "items": {"enum": ["a", "b"]},
+        "description": "A word, or a list of some.",
+    }
+
+
 def parts_with_keys(schema):
-    """Yield each part of a schema that names dataclasses."""
+    """Yield each part of a schema that names classes."""
     if isinstance(schema, Mapping):
         if "keys_of" in schema:
             yield schema
@@ -130,7 +173,6 @@ def test_no_key_has_two_homes():
     parts = [part for schema in read for part in parts_with_keys(schema)]
     assert parts
     for part in parts:
-        known = [one for name in part["keys_of"] for one in fields(resolve_name(name))]
-        keys = {one.name for one in known if get_origin(one.type) is Annotated}
+        keys = section_schema([*map(resolve_name, part["keys_of"])])["properties"]
         assert keys, part["keys_of"]
-        assert keys & part.get("properties", {}).keys() == set(), part["keys_of"]
+        assert keys.keys() & part.get("properties", {}).keys() == set(), part["keys_of"]

@@ -72,18 +72,16 @@ def test_stalls_are_told_by_the_model_and_limit_where_there_is_computation():
     assert told["description"]["source"] == "emulated"
 
 
-def test_a_goal_of_utilisation_has_tables_and_an_explorer_of_its_own():
+def test_a_goal_of_utilisation_has_tables_of_its_own():
     time, used = (
         models_of(small_experiment()),
         models_of(small_experiment(**TO_BE_USED)),
     )
     assert time.if_goal_of_utilisation("goals") == []
-    assert time.explorer == "explorer"
     assert time.searching_words == ""
     assert time.time_goal == {"of": "io_time", "seconds": 4, "percent_of_best": 50}
     assert time.goal_percent is None
     assert used.if_goal_of_utilisation("goals") == "results/x/tables/goals.parquet"
-    assert used.explorer == "explorer_utilisation"
     assert used.searching_words == used.words != ""
     assert used.goal_percent == 50
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tierscope.logs.chunks.users import Users, keeps, user_in
+from tierscope.logs.chunks.users import Users, user_in
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,8 @@ def test_user_has_the_name_of_most_logs_whatever_their_order(names, name):
 
 def test_filter_takes_each_spelling_of_a_user():
     users = Users([(1002, "alice"), (1002, "al"), (7, "bob")])
-    assert users.spellings(1002) == {"alice", "al", "1002"}
+    job = ("train.py", "2026-01")
     for wanted in ("alice", "al", 1002, None):
-        assert keeps({"user": wanted}, {"user": users.spellings(1002)})
-        assert keeps({"user": wanted}, {"user": users.spellings(7)}) == (wanted is None)
+        assert users.keeps({"user": wanted}, 1002, *job)
+        assert users.keeps({"user": wanted}, 7, *job) == (wanted is None)
+    assert not users.keeps({"user": "al", "month": "2026-02"}, 1002, *job)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tierscope.model.analytic.fixed_point import Stations, solve_fixed_point
+from tierscope.model.analytic.fixed_point import Customers, Stations, solve_fixed_point
 from tierscope.storage.queueing_network import ModelError
 
 DEMANDS = [[2.0, 1.0], [0.5, 3.0]]
@@ -23,11 +23,9 @@ def solve(demand_s, population, think_s, cv2=None, max_iterations=20_000):
     cv2 = ones if cv2 is None else np.array(cv2, float)
     waiting = solve_fixed_point(
         Stations(station_of, class_of, ones, ones, cv2),
+        Customers(customers, np.minimum(customers, 1.0), think_s),
         demands[station_of, class_of],
         np.ones(len(station_of)),
-        population=customers,
-        present=np.minimum(customers, 1.0),
-        think_s=think_s,
         tolerance=1e-9,
         max_iterations=max_iterations,
     )

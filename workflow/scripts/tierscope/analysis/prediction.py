@@ -149,24 +149,16 @@ def compare(
         held_out=~rates.isin(list(calibrated_percent)),
         measured_io_time_low_s=rates.map(totals["low"]),
         measured_io_time_high_s=rates.map(totals["high"]),
-        predicted_execution_s=rates.map(_execution_s(predicted)),
-        measured_execution_s=rates.map(_execution_s(epochs)),
-        predicted_utilisation_percent=rates.map(
-            utilisations_percent(predicted, ["cache_rate_percent"])
-        ),
-        measured_utilisation_percent=rates.map(
-            utilisations_percent(epochs, ["cache_rate_percent"])
-        ),
     )
+    for whose, frame in (("predicted", predicted), ("measured", epochs)):
+        execution_s = execution_times(frame).groupby("cache_rate_percent").mean()
+        used_percent = utilisations_percent(frame, ["cache_rate_percent"])
+        rows[f"{whose}_execution_s"] = rates.map(execution_s)
+        rows[f"{whose}_utilisation_percent"] = rates.map(used_percent)
     if intervals is not None:
         rows = rows.merge(intervals, on=_RATE_CLASS, validate="1:1")
     rows = with_later_columns(rows, "predictions")
     return rows.iloc[np.lexsort((code, rates))][list(TABLES["predictions"])]
-
-
-def _execution_s(epochs: pd.DataFrame | None) -> pd.Series:
-    """Return the execution time of an epoch by cache rate, empty if it is not known."""
-    return execution_times(epochs).groupby("cache_rate_percent").mean()
 
 
 def _run_totals(breakdown: pd.DataFrame) -> pd.DataFrame:
@@ -205,17 +197,14 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
     shape = (-1, len(CLASSES))
     points = predictions.iloc[:: len(CLASSES)][[*_POINT, "held_out"]]
     points = points.reset_index(drop=True)
-    predicted_s = predictions["predicted_s"].to_numpy().reshape(shape)
-    measured_s = predictions["measured_s"].to_numpy().reshape(shape)
-    low_s, high_s = (
-        predictions[f"measured_{end}_s"].to_numpy().reshape(shape)
-        for end in ("low", "high")
+    predicted_s, measured_s, low_s, high_s = (
+        predictions[f"{name}_s"].to_numpy().reshape(shape)
+        for name in ("predicted", "measured", "measured_low", "measured_high")
     )
     points["predicted_s"] = predicted_s.sum(axis=1)
     points["measured_s"] = measured_s.sum(axis=1)
     for end in ("measured_low", "measured_high", "predicted_low", "predicted_high"):
-        name = end.replace("_", "_io_time_")
-        ends_s = predictions[f"{name}_s"].to_numpy()
+        ends_s = predictions[f"{end.replace('_', '_io_time_')}_s"].to_numpy()
         points[f"{end}_s"] = ends_s[:: len(CLASSES)]
     for column, of, by in (
         ("inside", "predicted", "measured"),
@@ -298,6 +287,7 @@ def _errors(
 ) -> dict[str, Any]:
     """Return the columns of a row of table ``prediction_errors`` after its keys."""
     error_percent = held_out["error_percent"]
+    reach = held_out["predicted_high_s"] / held_out["predicted_s"]
     mape_percent = error_percent.abs().mean()
     rates = study["cache_rate_percent"].tolist()
     predicted, measured = (
@@ -315,7 +305,8 @@ def _errors(
         "n_inside": int(held_out["inside"].sum()),
         "n_with_prediction_interval": float(held_out["predicted_low_s"].notna().sum()),
         "n_held": float(held_out["held"].sum()),
-        "prediction_interval_percent": _half_percent(held_out),
+        # How far the intervals of predictions reach above these.
+        "prediction_interval_percent": float(100 * (reach - 1).median()),
         "mape_percent": mape_percent,
         "largest_error_percent": error_percent.abs().max(),
         "mean_error_percent": error_percent.mean(),
@@ -350,13 +341,6 @@ def study_words(study: Mapping[str, Any]) -> str:
             "an interval"
         )
     return f"{repeats}, goal {study['goal_percent']} %"
-
-
-def _half_percent(points: pd.DataFrame) -> float:
-    """Return how far the intervals of predictions reach above these, the median."""
-    return float(
-        100 * (points["predicted_high_s"] / points["predicted_s"] - 1).median()
-    )
 
 
 def held_words(study: Mapping[str, Any]) -> str:

@@ -57,7 +57,10 @@ def run_facts(listed: pd.DataFrame) -> pd.DataFrame:
     """
     values = listed.groupby(["part", "fact", "value"], sort=False)["run"]
     facts = values.agg(n_runs="size", run="first").reset_index()
-    return facts.sort_values("fact", key=_first_places, kind="stable")
+    # By the place at which each fact is first listed.
+    return facts.sort_values(
+        "fact", key=lambda one: pd.factorize(one)[0], kind="stable"
+    )
 
 
 def differing(facts: pd.DataFrame) -> pd.DataFrame:
@@ -114,17 +117,14 @@ def refuse_mixed_runs(listed: pd.DataFrame, allowed: Collection[str] = ()) -> No
     )
 
 
-def _first_places(facts: pd.Series) -> pd.Series:
-    """Return the place at which each fact is first listed."""
-    return facts.map({fact: place for place, fact in enumerate(facts.unique())})
-
-
 def _facts(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield the facts of a run or of probes: part, fact, value."""
     is_run = "point" in content
     libraries = content.get("libraries", {})
     if is_run:
-        yield TRACER, "tracer", _tracer_words(content.get("tracer") or {})
+        tracer = content.get("tracer") or {}
+        version = tracer.get("version") or UNKNOWN
+        yield TRACER, "tracer", f"{tracer.get('runtime', UNKNOWN)} {version}"
         yield LIBRARIES, "library of the tracer", _digests(libraries.get("tracer"))
     if content.get("emulation"):
         yield LIBRARIES, "library of the devices", _digests(libraries.get("devices"))
@@ -132,23 +132,16 @@ def _facts(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     modules = content.get("modules") or UNKNOWN
     yield MODULES, f"modules of the {script}", modules[:_DIGITS]
     yield MACHINE, "hosts", _joined(content.get("hosts", ()))
+    machines = content.get("machines", ())
     for name in ("cpu_model", "governor"):
-        yield MACHINE, name, _joined(one[name] for one in content.get("machines", ()))
-    yield MACHINE, "affinity", _joined(map(_affinities, content.get("machines", ())))
+        yield MACHINE, name, _joined(one[name] for one in machines)
+    affinities = _joined(" and ".join(one["affinity"]) for one in machines)
+    yield MACHINE, "affinity", affinities
     for tier in ("gfs", "lfs"):
-        mounts = [one["mounts"][tier] for one in content.get("machines", ())]
-        yield (
-            MACHINE,
-            f"mount of the {tier.upper()}",
-            _joined(map(_mount_words, mounts)),
-        )
+        mounts = _joined(_mount_words(one["mounts"][tier]) for one in machines)
+        yield MACHINE, f"mount of the {tier.upper()}", mounts
     for name, version in content.get("versions", {}).items():
         yield SOFTWARE, name, str(version)
-
-
-def _tracer_words(tracer: Mapping[str, Any]) -> str:
-    """Return name and version of a tracer."""
-    return f"{tracer.get('runtime', UNKNOWN)} {tracer.get('version') or UNKNOWN}"
 
 
 def _digests(libraries: Mapping[str, str] | None) -> str:
@@ -156,11 +149,6 @@ def _digests(libraries: Mapping[str, str] | None) -> str:
     if not libraries:
         return UNKNOWN
     return " and ".join(sorted(digest[:_DIGITS] for digest in libraries.values()))
-
-
-def _affinities(machine: Mapping[str, Any]) -> str:
-    """Return the processors on which the processes of a node may run."""
-    return " and ".join(machine["affinity"])
 
 
 def _mount_words(mount: Mapping[str, str]) -> str:

@@ -6,102 +6,31 @@ sufficient and insufficient combinations, finds the same as an evaluation of eve
 combination, to the last bit, with a thousandth of the evaluations.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import (
-    process_times,
     slowest_process,
 )
+from tierscope.analysis.slowest.search import Sufficient, least_sufficient
+from tierscope.analysis.utilisation import UtilisationGoal, mean_utilisation
 from tierscope.analysis.whatif import (
     Goal,
-    best_point,
     costs,
     estimate,
-    improve,
     mean_over_repetitions,
-    upper_envelope,
+    times_of_runs,
 )
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO, TABLES
-from tierscope.core.io_class import total_s
 from tierscope.core.tables import with_later_columns
 
 # Few enough that the memory of a block is used again instead of taken anew.
 _CELLS_AT_ONCE = 50_000
 _BYTES_PER_GIB = 1 << 30
-
-
-class Combinations(Protocol):
-    """Combinations with fixed improvements of the first two of four classes."""
-
-    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
-        """Return which meet the goal with improvements of the others (positions)."""
-
-    def keep(self, rows: np.ndarray) -> Self:
-        """Return some of them."""
-
-
-@dataclass(frozen=True)
-class Sufficient:
-    """Every combination of a grid that meets a goal at some cache rate.
-
-    Parameters
-    ----------
-    cache_rates_percent, percents : tuple of int
-        Cache rates and improvements of a class, both ascending.
-    least : ndarray of int, shape (n_cache_rates, n_percents, n_percents, n_percents)
-        For improvements of the first three classes (as positions in `percents`) the
-        least improvement of the fourth that meets the goal at that cache rate;
-        `len(percents)` if none does.
-    """
-
-    cache_rates_percent: tuple[int, ...]
-    percents: tuple[int, ...]
-    least: np.ndarray
-
-    @property
-    def n_combinations(self) -> int:
-        """Return the number of combinations of the grid."""
-        return len(self.percents) ** len(CLASSES)
-
-    @property
-    def n_sufficient(self) -> int:
-        """Return the number of combinations that meet the goal at some cache rate."""
-        least = self.least.min(axis=0).astype(np.int64)
-        return int((len(self.percents) - least).sum())
-
-    def minimal(self) -> np.ndarray:
-        """Return the combinations in which no improvement can be one step smaller.
-
-        Returns
-        -------
-        ndarray of int, shape (n_minimal, 4)
-            Improvements in percent by class, in lexicographic order.
-        """
-        least = self.least.min(axis=0)
-        minimal = least < len(self.percents)
-        for axis in range(least.ndim):
-            step_less = np.take(least, range(least.shape[axis] - 1), axis)
-            first = np.full_like(np.take(least, [0], axis), len(self.percents))
-            minimal &= least < np.concatenate([first, step_less], axis)
-        positions = np.column_stack([*np.nonzero(minimal), least[minimal]])
-        return np.array(self.percents, dtype=np.int64)[positions]
-
-    def min_cache_rate_percent(self, percents: np.ndarray) -> np.ndarray:
-        """Return the least cache rate with which combinations meet the goal.
-
-        Parameters
-        ----------
-        percents : ndarray of int, shape (n, 4)
-            Sufficient combinations of the grid: improvements in percent by class.
-        """
-        a, b, c, d = np.searchsorted(self.percents, percents.T)
-        met = self.least[:, a, b, c] <= d
-        return np.array(self.cache_rates_percent)[met.argmax(axis=0)]
+_OF_BEST = ("cache_rate_percent", "io_time_s", "utilisation_percent")
 
 
 def find_sufficient(
@@ -119,140 +48,54 @@ def find_sufficient(
     percents : sequence of int
         Improvements that each of the four classes can have, ascending.
     """
-    processes, times_s = process_times(io_time)
-    repetitions: dict[int, list[np.ndarray]] = {}
-    for (rate, _), rows in processes.groupby(
-        ["cache_rate_percent", "repetition"], sort=True
-    ).indices.items():
-        envelope = times_s[rows][upper_envelope(times_s[rows])]
-        repetitions.setdefault(int(rate), []).append(envelope)
-    percents = np.asarray(percents)
-    least = [least_sufficient(runs, goal, percents) for runs in repetitions.values()]
-    return Sufficient(tuple(repetitions), tuple(percents.tolist()), np.stack(least))
-
-
-def least_sufficient(
-    runs: Sequence[np.ndarray], goal: Goal, percents: np.ndarray
-) -> np.ndarray:
-    """Find the least improvement of a fourth class that meets a goal with three others.
-
-    Parameters
-    ----------
-    runs : sequence of ndarray, shape (n_processes, n_classes)
-        Times of the processes in seconds, by class, of each repetition. The first four
-        classes are improved; further ones are not.
-    goal : Goal
-        The goal of the mean over the repetitions of the slowest process's time.
-    percents : ndarray of int
-        Improvements that each of the four classes can have, ascending.
-
-    Returns
-    -------
-    ndarray of int, shape (n_percents, n_percents, n_percents)
-        As `Sufficient.least` of one cache rate.
-    """
-    n = len(percents)
-    improved = [
-        [improve(times_s[:, k], percents[:, np.newaxis]) for k in range(len(CLASSES))]
-        for times_s in runs
-    ]
-    unchanged = [total_s(times_s[:, len(CLASSES) :]) for times_s in runs]
-
-    def start(first: np.ndarray, second: np.ndarray) -> _Combinations:
-        sums = [
-            classes[0][first] + classes[1][second] + others_s
-            for classes, others_s in zip(improved, unchanged, strict=True)
-        ]
-        return _Combinations(improved, sums, goal)
-
-    pairs_at_once = max(1, _CELLS_AT_ONCE // max(len(times_s) for times_s in runs))
-    return least_of_fourth(start, n, pairs_at_once)
+    processes, times = times_of_runs(io_time)
+    rate_of_run = processes["cache_rate_percent"].to_numpy()[times.first]
+    rates, percents = np.unique(rate_of_run), np.asarray(percents)
+    classes, least = np.arange(times.least_s.shape[1]), []
+    for rate in rates:
+        runs = times.take(np.flatnonzero(rate_of_run == rate), classes)
+        least.append(least_sufficient(runs, goal, percents)[0])
+    found = np.stack(least)
+    return Sufficient(tuple(rates.tolist()), tuple(percents.tolist()), found)
 
 
 @dataclass(frozen=True)
-class _Combinations:
-    """Combinations with fixed improvements of two classes, which `sums` are the sum of.
-
-    `improved` and `sums` have an entry a repetition.
-    """
-
-    improved: list[list[np.ndarray]]
-    sums: list[np.ndarray]
-    goal: Goal
-
-    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
-        """Return which of them meet the goal with improvements of the other two."""
-        io_time_s = 0.0
-        for classes, sum_s in zip(self.improved, self.sums, strict=True):
-            times_s = sum_s + classes[2][third] + classes[3][fourth]
-            io_time_s = io_time_s + times_s.max(axis=1)
-        return self.goal.is_met(io_time_s / len(self.sums))
-
-    def keep(self, rows: np.ndarray) -> Self:
-        """Return some of them."""
-        return replace(self, sums=[sum_s[rows] for sum_s in self.sums])
-
-
-def least_of_fourth(
-    start: Callable[[np.ndarray, np.ndarray], Combinations],
-    n_percents: int,
-    pairs_at_once: int,
-) -> np.ndarray:
-    """Find the least improvement of a fourth class for each of three others.
-
-    For each pair of improvements of the first two classes, walk along the edge: if a
-    combination meets the goal, try one step less of the fourth class; otherwise one
-    step more of the third.
+class Search:
+    """What is searched, and what it costs.
 
     Parameters
     ----------
-    start : callable
-        Takes the improvements of the first two classes as positions, and returns these
-        combinations. A larger improvement must not turn a combination that meets the
-        goal into one that does not.
-    n_percents : int
-        Number of improvements of a class.
-    pairs_at_once : int
-        Pairs of the first two classes that are asked for at a time, 1 or more.
-
-    Returns
-    -------
-    ndarray of int, shape (n_percents, n_percents, n_percents)
-        By the improvements of the first three classes; `n_percents` if none meets it.
+    max_improvement_percent, step_percent : int
+        Each class takes an improvement of 0, one step, ... up to the largest.
+    cost_per_percent : mapping of str to float
+        Cost of one percent of improvement of each class.
+    dataset_bytes : int
+        Size of the dataset, for the LFS volume at a cache rate.
     """
-    n = n_percents
-    least = np.full((n * n, n), n, dtype=np.int16)
-    for begin in range(0, n * n, pairs_at_once):
-        pairs = np.arange(begin, min(begin + pairs_at_once, n * n))
-        third = np.zeros(len(pairs), dtype=np.int64)
-        fourth = np.full(len(pairs), n - 1)
-        combinations = start(*np.divmod(pairs, n))
-        while len(pairs):
-            met = combinations.is_met(third, fourth)
-            least[pairs[met], third[met]] = fourth[met]
-            fourth = fourth - met
-            third = third + ~met
-            # The next improvement of the third class needs no more of the fourth.
-            going = ~met & (third < n)
-            least[pairs[going], third[going]] = fourth[going] + 1
-            done = fourth < 0
-            for pair, position in zip(pairs[done], third[done], strict=True):
-                least[pair, position:] = 0
-            walking = ~done & (third < n)
-            if not walking.all():
-                pairs, third, fourth = pairs[walking], third[walking], fourth[walking]
-                combinations = combinations.keep(walking)
-    return least.reshape(n, n, n)
+
+    max_improvement_percent: int
+    step_percent: int
+    cost_per_percent: Mapping[str, float]
+    dataset_bytes: int
+
+    def in_order(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return combinations with cost and LFS volume, the cheapest first.
+
+        `rows` has improvements and ``min_cache_rate_percent``.
+        """
+        rates = rows["min_cache_rate_percent"].astype(np.int64)
+        rows = rows.assign(
+            cost=costs(rows, self.cost_per_percent),
+            min_cache_rate_percent=rates,
+            lfs_gib_per_node=rates * self.dataset_bytes / (100 * _BYTES_PER_GIB),
+        )
+        order = ["cost", "min_cache_rate_percent", *IMPROVEMENTS]
+        rows = rows.sort_values(order, kind="stable", ignore_index=True)
+        return rows.assign(cheapest=rows.index == 0)
 
 
 def search_combinations(
-    io_time: pd.DataFrame,
-    goal: Goal,
-    *,
-    max_improvement_percent: int,
-    step_percent: int,
-    cost_per_percent: Mapping[str, float],
-    dataset_bytes: int,
+    io_time: pd.DataFrame, goal: Goal, search: Search
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Find the minimal and the cheapest combinations that meet a goal.
 
@@ -262,12 +105,8 @@ def search_combinations(
         Table ``io_time`` of one epoch of one scenario.
     goal : Goal
         The goal.
-    max_improvement_percent, step_percent : int
-        Each class takes an improvement of 0, one step, ... up to the largest.
-    cost_per_percent : mapping of str to float
-        Cost of one percent of improvement of each class.
-    dataset_bytes : int
-        Size of the dataset, for the LFS volume at a cache rate.
+    search : Search
+        The grid, and costs.
 
     Returns
     -------
@@ -282,34 +121,56 @@ def search_combinations(
         there. Costs are rounded to twelve digits, so that the order of summation does
         not matter.
     """
-    percents = range(0, max_improvement_percent + 1, step_percent)
-    sufficient = find_sufficient(io_time, goal, percents)
-    minimal = sufficient.minimal()
-    scenario = io_time[[*SCENARIO, "epoch"]].iloc[0].to_dict()
-    scenario |= {"goal_of": goal.of, "goal_s": goal.seconds}
-    best = best_point(slowest_process(io_time)).iloc[0]
+    end, step = search.max_improvement_percent + 1, search.step_percent
+    sufficient = find_sufficient(io_time, goal, range(0, end, step))
+    minimal = pd.DataFrame(sufficient.minimal(), columns=IMPROVEMENTS)
+    today = slowest_process(io_time)
+    epoch = [today["epoch"].iloc[0]]
+    estimates = estimate(io_time, as_improvements(minimal), epoch)
+    rows = search.in_order(with_times(minimal, estimates, goal))
+    return in_tables(today, sufficient, rows, goal)
+
+
+def in_tables(
+    today: pd.DataFrame,
+    sufficient: Sufficient,
+    rows: pd.DataFrame,
+    goal: Goal | UtilisationGoal,
+    **more: float,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return tables ``goals`` and ``combinations`` of what a search has found.
+
+    Parameters
+    ----------
+    today : DataFrame
+        Times or estimates without improvement, of one scenario and epoch.
+    sufficient : Sufficient
+        The combinations that meet the goal.
+    rows : DataFrame
+        The minimal ones, as `Search.in_order` returns them.
+    goal : Goal or UtilisationGoal
+        The goal.
+    **more : float
+        Further columns of table ``goals``.
+    """
+    scenario = today[[*SCENARIO, "epoch"]].iloc[0].to_dict() | goal.columns
+    best = goal.best(today).iloc[0]
+    known = [name for name in _OF_BEST if name in best]
     goals = pd.DataFrame(
         [
             scenario
+            | {f"best_{name}": best[name] for name in known}
             | {
                 "difference_s": goal.difference_s,
-                "best_cache_rate_percent": best["cache_rate_percent"],
-                "best_io_time_s": best["io_time_s"],
                 "n_combinations": sufficient.n_combinations,
                 "n_sufficient": sufficient.n_sufficient,
-                "n_minimal": len(minimal),
+                "n_minimal": len(rows),
             }
+            | more
         ]
     )
-    rows = pd.DataFrame(minimal, columns=IMPROVEMENTS)
-    rows["min_cache_rate_percent"] = sufficient.min_cache_rate_percent(minimal)
-    estimates = estimate(io_time, as_improvements(rows), [best["epoch"]])
-    rows = with_times(with_best_rate(rows, best_point(estimates)), estimates)
-    rows["in_every_repetition"] = goal.is_met(rows["max_io_time_s"])
-    rows = in_order_of_cost(rows, cost_per_percent, dataset_bytes)
-    return with_later_columns(goals, "goals"), with_later_columns(
-        rows.assign(**scenario), "combinations"
-    )[list(TABLES["combinations"])]
+    goals = with_later_columns(goals, "goals")[list(TABLES["goals"])]
+    return goals, rows.assign(**scenario)[list(TABLES["combinations"])]
 
 
 def as_improvements(rows: pd.DataFrame) -> list[dict[str, int]]:
@@ -317,51 +178,26 @@ def as_improvements(rows: pd.DataFrame) -> list[dict[str, int]]:
     return rows[IMPROVEMENTS].set_axis(CLASSES, axis=1).to_dict("records")
 
 
-def in_order_of_cost(
-    rows: pd.DataFrame, cost_per_percent: Mapping[str, float], dataset_bytes: int
+def with_times(
+    combinations: pd.DataFrame, estimates: pd.DataFrame, goal: Goal | UtilisationGoal
 ) -> pd.DataFrame:
-    """Return combinations with cost and LFS volume, the cheapest first.
+    """Return combinations that meet a goal with their least and best cache rates.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Improvements and ``min_cache_rate_percent``.
-    cost_per_percent, dataset_bytes
-        As for `search_combinations`.
+    Times, and the AU that the model estimates, are those at these rates. `estimates`
+    has all combinations at all cache rates.
     """
-    rates = rows["min_cache_rate_percent"].astype(np.int64)
-    rows = rows.assign(
-        cost=costs(rows, cost_per_percent),
-        min_cache_rate_percent=rates,
-        lfs_gib_per_node=rates * dataset_bytes / (100 * _BYTES_PER_GIB),
-    )
-    order = ["cost", "min_cache_rate_percent", *IMPROVEMENTS]
-    rows = rows.sort_values(order, kind="stable", ignore_index=True)
-    return rows.assign(cheapest=rows.index == 0)
-
-
-def with_best_rate(rows: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
-    """Return combinations with ``best_cache_rate_percent``, the rate in `best`."""
-    best = best[[*IMPROVEMENTS, "cache_rate_percent"]]
-    best = best.rename(columns={"cache_rate_percent": "best_cache_rate_percent"})
-    return rows.merge(best, on=IMPROVEMENTS)
-
-
-def with_times(rows: pd.DataFrame, estimates: pd.DataFrame) -> pd.DataFrame:
-    """Return combinations with their I/O times at the least and the best cache rate.
-
-    `estimates` has all of them at all cache rates.
-    """
-    means = mean_over_repetitions(estimates)[
-        [*IMPROVEMENTS, "cache_rate_percent", "io_time_s", "cv", "max_io_time_s"]
-    ]
-    least = {"cache_rate_percent": "min_cache_rate_percent"}
-    best = {
-        "cache_rate_percent": "best_cache_rate_percent",
-        "io_time_s": "best_io_time_s",
-    }
-    rows = rows.merge(means.rename(columns=least))
-    return rows.merge(means.drop(columns=["cv", "max_io_time_s"]).rename(columns=best))
+    least = goal.sufficient(estimates)
+    least = least[least["sufficient"]].astype({"min_cache_rate_percent": np.int64})
+    columns = ["min_cache_rate_percent", "in_every_repetition"]
+    rows = combinations.merge(least[[*IMPROVEMENTS, *columns]], on=IMPROVEMENTS)
+    rate = {"cache_rate_percent": "best_cache_rate_percent"}
+    best = goal.best(estimates)[[*IMPROVEMENTS, *rate]].rename(columns=rate)
+    means = mean_over_repetitions(estimates).merge(mean_utilisation(estimates))
+    means = means[[*IMPROVEMENTS, *_OF_BEST, "cv"]]
+    at_best = {name: f"best_{name}" for name in _OF_BEST}
+    rate = {"cache_rate_percent": "min_cache_rate_percent"}
+    rows = rows.merge(best, on=IMPROVEMENTS).merge(means.rename(columns=rate))
+    return rows.merge(means.drop(columns="cv").rename(columns=at_best))
 
 
 def cheapest_combination(

@@ -10,7 +10,13 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.whatif import least_sufficient_rates, point_keys
+from tierscope.analysis.whatif import (
+    Goal,
+    least_sufficient_rates,
+    mean_over_repetitions,
+    point_keys,
+)
+from tierscope.core.words import is_utilisation
 
 UTILISATION = "utilisation"
 
@@ -28,6 +34,7 @@ class UtilisationGoal:
 
     percent: float
     of: ClassVar[str] = UTILISATION
+    difference_s: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Refuse an invalid goal."""
@@ -40,6 +47,27 @@ class UtilisationGoal:
     def is_met(self, utilisation_percent: float | np.ndarray) -> bool | np.ndarray:
         """Return whether an AU in percent meets the goal; a missing one does not."""
         return utilisation_percent >= self.percent
+
+    @property
+    def columns(self) -> dict[str, str | float]:
+        """Return the goal as columns of tables."""
+        return {"goal_of": self.of, "goal_s": np.nan, "goal_percent": self.percent}
+
+    def sufficient(self, estimates: pd.DataFrame) -> pd.DataFrame:
+        """Return the least cache rate with which each combination meets the goal.
+
+        `estimates` is table ``estimates`` by the model. The result is as from
+        `tierscope.analysis.whatif.Goal.sufficient`.
+        """
+        points = mean_utilisation(estimates)
+        points["sufficient"] = self.is_met(points["utilisation_percent"])
+        points["in_every_repetition"] = self.is_met(points["least_percent"])
+        return least_sufficient_rates(points)
+
+    def best(self, estimates: pd.DataFrame) -> pd.DataFrame:
+        """Return the best points of estimates (`best_utilised`), with their times."""
+        best = best_utilised(mean_utilisation(estimates))
+        return best.merge(mean_over_repetitions(estimates))
 
 
 def mean_utilisation(estimates: pd.DataFrame) -> pd.DataFrame:
@@ -84,24 +112,8 @@ def best_utilised(points: pd.DataFrame) -> pd.DataFrame:
     return ordered.drop_duplicates(by).sort_values(by, ignore_index=True)
 
 
-def sufficient_utilisation(
-    estimates: pd.DataFrame, goal: UtilisationGoal
-) -> pd.DataFrame:
-    """Return the least cache rate with which each combination meets a goal of AU.
-
-    Parameters
-    ----------
-    estimates : DataFrame, shape (n_estimates, 22)
-        Table ``estimates`` by the model.
-    goal : UtilisationGoal
-        The goal; the mean over the repetitions is compared.
-
-    Returns
-    -------
-    DataFrame
-        As from `tierscope.analysis.whatif.sufficient_combinations`.
-    """
-    points = mean_utilisation(estimates)
-    points["sufficient"] = goal.is_met(points["utilisation_percent"])
-    points["in_every_repetition"] = goal.is_met(points["least_percent"])
-    return least_sufficient_rates(points)
+def goal_of(row: pd.Series) -> Goal | UtilisationGoal:
+    """Return the goal of a row of table ``goals``."""
+    if is_utilisation(row):
+        return UtilisationGoal(row["goal_percent"])
+    return Goal(row["goal_of"], row["goal_s"], row["difference_s"])

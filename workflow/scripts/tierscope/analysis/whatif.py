@@ -5,7 +5,7 @@ applied to every process before the slowest one is picked, because an improvemen
 can make another process the slowest (Fukai et al., Sec. 4.4).
 
 Estimates are made for each repetition. Functions that summarise them (`best_point`,
-`sufficient_combinations`, `make_goal`) first take the mean of the I/O time over the
+`Goal.sufficient`, `make_goal`) first take the mean of the I/O time over the
 repetitions. `tierscope.analysis.search` looks for combinations that meet a goal.
 """
 
@@ -25,6 +25,8 @@ from tierscope.analysis.breakdown import (
     slowest_process,
     without_peers,
 )
+from tierscope.analysis.slowest.improved import improve, slowest_rows
+from tierscope.analysis.slowest.times import ProcessTimes, upper_envelope  # noqa: F401
 from tierscope.core.columns import (
     CLASS_TIMES,
     CLASSES,
@@ -39,9 +41,6 @@ from tierscope.core.tables import with_later_columns
 
 # Steps along each axis of a map with expensive cells: by the model, or in the explorer.
 MAX_MAP_STEPS = 20
-_CELLS_AT_ONCE = 4_000_000
-# Part of the I/O time: more than rounding, less than any measured difference.
-_SURELY_SLOWER = 1e-9
 
 
 @dataclass(frozen=True)
@@ -81,27 +80,36 @@ class Goal:
         """Return whether an I/O time in seconds meets the goal."""
         return io_time_s + self.difference_s <= self.seconds
 
+    @property
+    def columns(self) -> dict[str, str | float]:
+        """Return the goal as columns of tables."""
+        return {"goal_of": self.of, "goal_s": self.seconds, "goal_percent": math.nan}
 
-def improve(
-    io_time_s: float | np.ndarray | pd.Series,
-    improvement_percent: int | np.ndarray,
-) -> float | np.ndarray | pd.Series:
-    """Return I/O time after N % more throughput: multiplied by 100 / (100 + N).
+    def sufficient(self, estimates: pd.DataFrame) -> pd.DataFrame:
+        """Return the least cache rate with which each combination meets the goal.
 
-    Parameters
-    ----------
-    io_time_s : float or array
-        I/O time of a class in seconds.
-    improvement_percent : int or array of int
-        Improvement N of the class in percent, 0 or more; it broadcasts.
-    """
-    percents = np.asarray(improvement_percent)
-    if not np.issubdtype(percents.dtype, np.integer) or (percents < 0).any():
-        raise ValueError(
-            f"improvement in percent: got {improvement_percent}, "
-            "expected integers of at least 0."
-        )
-    return io_time_s * (100 / (100 + percents))
+        Parameters
+        ----------
+        estimates : DataFrame, shape (n_runs * n_epochs * n_improvements, 22)
+            Table ``estimates``; if it has both methods, each is evaluated separately.
+            The mean over the repetitions is compared.
+
+        Returns
+        -------
+        DataFrame
+            A row for each scenario, epoch, method and combination of improvements,
+            sorted: ``sufficient`` says whether any cache rate meets the goal,
+            ``min_cache_rate_percent`` (Int64) is the least that does, missing if none,
+            and ``in_every_repetition`` whether each repetition meets the goal there.
+        """
+        points = mean_over_repetitions(estimates)
+        points["sufficient"] = self.is_met(points["io_time_s"])
+        points["in_every_repetition"] = self.is_met(points["max_io_time_s"])
+        return least_sufficient_rates(points)
+
+    def best(self, times: pd.DataFrame) -> pd.DataFrame:
+        """Return the best points of times or estimates (`best_point`)."""
+        return best_point(times)
 
 
 def improvement_grid(
@@ -173,74 +181,6 @@ def improvement_percents(improvements: Iterable[Mapping[str, int]]) -> np.ndarra
     return np.array(rows, dtype=np.int64).reshape(-1, len(CLASSES))
 
 
-def upper_envelope(times_s: np.ndarray) -> np.ndarray:
-    """Return the processes that some improvement could make the slowest.
-
-    A process is left out if another one is at least as slow in all classes and
-    either has a lower rank or is slower by more than rounding: every improvement
-    multiplies a class of all processes by the same factor, so a process that is left
-    out is never reported as the slowest. This holds to the last bit for improvements up
-    to a million percent, including ties.
-
-    Parameters
-    ----------
-    times_s : ndarray, shape (n_processes, n_classes)
-        I/O time in seconds, by class; ordered by rank.
-
-    Returns
-    -------
-    ndarray of int
-        Rows of the processes that stay, ascending.
-    """
-    io_time_s = total_s(times_s)
-    left = np.argsort(-io_time_s, kind="stable")
-    kept = []
-    while len(left):
-        row, left = left[0], left[1:]
-        kept.append(row)
-        never_slower = (times_s[left] <= times_s[row]).all(axis=1)
-        surely_faster = io_time_s[left] < (1 - _SURELY_SLOWER) * io_time_s[row]
-        left = left[~(never_slower & ((left > row) | surely_faster))]
-    return np.sort(np.array(kept, dtype=np.int64))
-
-
-def slowest_after(
-    times_s: np.ndarray, percents: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the slowest process's row and I/O time for each improvement.
-
-    Parameters
-    ----------
-    times_s : ndarray, shape (n_processes, n_classes)
-        I/O time of the processes of a run and epoch in seconds, by class.
-    percents : ndarray of int, shape (n_improvements, n_classes)
-        Improvements in percent, by class.
-
-    Returns
-    -------
-    rows : ndarray of int, shape (n_improvements,)
-        The slowest process; of equally slow ones the first.
-    io_time_s : ndarray, shape (n_improvements,)
-        Its I/O time after the improvement, in seconds.
-
-    Notes
-    -----
-    Classes are added one after the other instead of by a matrix product: the
-    libraries behind that round differently on different machines.
-    """
-    kept = upper_envelope(times_s)
-    rows = np.empty(len(percents), dtype=np.int64)
-    io_time_s = np.empty(len(percents))
-    step = max(1, _CELLS_AT_ONCE // (len(kept) * times_s.shape[1]))
-    for start in range(0, len(percents), step):
-        block = slice(start, start + step)
-        totals_s = total_s(improve(times_s[kept, np.newaxis], percents[block]))
-        first = totals_s.argmax(axis=0)
-        rows[block] = kept[first]
-        io_time_s[block] = totals_s[first, np.arange(len(first))]
-    return rows, io_time_s
-
-
 def estimate(
     io_time: pd.DataFrame,
     improvements: Iterable[Mapping[str, int]],
@@ -278,22 +218,26 @@ def estimate(
     epochs = sorted(set(epochs))
     io_time = without_peers(io_time)
     wanted = pd.concat([select_epoch(io_time, epoch) for epoch in epochs])
-    processes, times_s = process_times(wanted)
-    run_epoch = group_numbers(processes, RUN_EPOCH)
-    starts = np.unique(run_epoch, return_index=True)[1]
-    slowest, io_time_s = [], []
-    for start, end in itertools.pairwise([*starts, len(processes)]):
-        rows, estimated_s = slowest_after(times_s[start:end], percents)
-        slowest.append(start + rows)
-        io_time_s.append(estimated_s)
-    slowest = np.concatenate(slowest)
-    percents = np.tile(percents, (len(starts), 1))
-    rows = processes.iloc[slowest].reset_index(drop=True)
+    processes, times = times_of_runs(wanted)
+    kept, times = times.enveloped()
+    n_runs = len(times.first)
+    run = np.arange(n_runs).repeat(len(percents))
+    percents = np.tile(percents, (n_runs, 1))
+    slowest = slowest_rows(times, percents, run)
+    rows = processes.iloc[kept[slowest]].reset_index(drop=True)
     rows = rows.rename(columns={"rank": "slowest_rank"}).assign(method=RULE)
     rows[IMPROVEMENTS] = percents
-    rows["io_time_s"] = np.concatenate(io_time_s)
-    rows[CLASS_TIMES] = improve(times_s[slowest], percents)
+    rows[CLASS_TIMES] = improve(times.least_s[slowest], percents)
+    rows["io_time_s"] = total_s(rows[CLASS_TIMES].to_numpy())
     return with_later_columns(rows, "estimates")[list(TABLES["estimates"])]
+
+
+def times_of_runs(io_time: pd.DataFrame) -> tuple[pd.DataFrame, ProcessTimes]:
+    """Return `process_times`, the times with a phase for each run and epoch."""
+    processes, times_s = process_times(io_time)
+    run_epoch = group_numbers(processes, RUN_EPOCH)
+    first = np.unique(run_epoch, return_index=True)[1]
+    return processes, ProcessTimes.exact(times_s, first)
 
 
 def break_down_improved(
@@ -479,34 +423,6 @@ def make_goal(
     return Goal(of, float(seconds), difference_s)
 
 
-def sufficient_combinations(
-    estimates: pd.DataFrame, goal_s: float, difference_s: float = 0.0
-) -> pd.DataFrame:
-    """Return the least cache rate with which each combination meets a goal.
-
-    Parameters
-    ----------
-    estimates : DataFrame, shape (n_runs * n_epochs * n_improvements, 22)
-        Table ``estimates``; if it has both methods, each is evaluated separately.
-    goal_s, difference_s : float
-        The goal in seconds, and the difference that is added to an I/O time before it
-        is compared, as in `Goal`; the mean over the repetitions is compared.
-
-    Returns
-    -------
-    DataFrame
-        A row for each scenario, epoch, method and combination of improvements, sorted:
-        ``sufficient`` says whether any cache rate meets the goal,
-        ``min_cache_rate_percent`` (Int64) is the least that does, missing if none,
-        and ``in_every_repetition`` whether each repetition meets the goal there.
-    """
-    goal = Goal("io_time", goal_s, difference_s)
-    points = mean_over_repetitions(estimates)
-    points["sufficient"] = goal.is_met(points["io_time_s"])
-    points["in_every_repetition"] = goal.is_met(points["max_io_time_s"])
-    return least_sufficient_rates(points)
-
-
 def least_sufficient_rates(points: pd.DataFrame) -> pd.DataFrame:
     """Return the least cache rate that meets a goal, for each combination.
 
@@ -519,7 +435,7 @@ def least_sufficient_rates(points: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        As from `sufficient_combinations`.
+        As from `Goal.sufficient`.
     """
     by = point_keys(points)
     # Sufficient ones first: points are sorted by cache rate already.
@@ -539,7 +455,7 @@ def cheapest_sufficient(
     Parameters
     ----------
     combinations : DataFrame
-        What `sufficient_combinations` returns for one scenario, epoch and method.
+        What `Goal.sufficient` returns for one scenario, epoch and method.
     cost_per_percent : mapping of str to float
         Cost of one percent of improvement of each class.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pandas as pd
 
-from tierscope.audit.check import Check, equal
+from tierscope.audit.check import Check, check_consumption, equal
 from tierscope.core.description import Run
 from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.record_order import first_records, order_of
@@ -31,9 +31,16 @@ def check_database(
     """
     reads, calls = tables["record_reads"], tables["read_calls"]
     provenance = Provenance(**run.database)
+    n_read = reads.groupby(["rank", "epoch"]).size()
     return [
         *_check_records(reads, epochs, run),
-        *_check_consumption(reads, epochs, provenance),
+        *check_consumption(
+            epochs,
+            n_read,
+            n_read * provenance.value_bytes,
+            "their records",
+            "those of their records",
+        ),
         *_check_calls(reads, calls, provenance),
         *_check_tracer(file_records, calls),
     ]
@@ -68,25 +75,6 @@ def _check_records(
             int((part["rank"] == reader).sum()),
             n_records,
         )
-
-
-def _check_consumption(
-    reads: pd.DataFrame, epochs: pd.DataFrame, provenance: Provenance
-) -> Iterator[Check]:
-    """Check that the training consumed the records that were read."""
-    keys = ["rank", "epoch"]
-    seen = epochs.set_index(keys)
-    n_read = reads.groupby(keys).size().reindex(seen.index, fill_value=0)
-    yield equal(
-        "processes and epochs whose samples equal their records",
-        int((seen["samples"] == n_read).sum()),
-        len(seen),
-    )
-    yield equal(
-        "processes and epochs whose bytes equal those of their records",
-        int((seen["bytes"] == n_read * provenance.value_bytes).sum()),
-        len(seen),
-    )
 
 
 def _check_calls(

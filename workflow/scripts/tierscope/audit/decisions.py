@@ -18,17 +18,17 @@ import pandas as pd
 from tierscope.audit.check import Check, equal
 from tierscope.core.description import Run, RunDescription
 from tierscope.core.scenario import Point
-from tierscope.data.shuffle import epoch_order
+from tierscope.data.shuffle import run_order
 from tierscope.policies import (
     POLICIES,
     Action,
     Evict,
     NodePolicy,
-    Pinning,
     Place,
     node_policy,
 )
 from tierscope.policies.decisions import LATE
+from tierscope.policies.view import NodeView
 
 _READ = ["rank", "epoch", "file_id"]  # for a copy: its server, epoch and file
 
@@ -55,7 +55,8 @@ def check_decisions(
         sum(map(len, ranks_of.values())),
         run.system.n_nodes * n_per_node,
     )
-    orders = _orders(run)
+    order = run_order(run, run.point.repetition)
+    orders = [*map(order.of_all, range(run.training.epochs))]  # for all policies
     room = room_of(run, run.point)
     yield from check_again(
         decisions,
@@ -87,18 +88,13 @@ class Room:
     may_evict: bool
 
 
-def room_of(description: RunDescription, point: Point) -> Room:
-    """Return what the LFS of a node has room for, of files of one size."""
-    n_files, size_bytes = (
-        description.dataset.n_files,
-        description.dataset.file_size_bytes,
-    )
-    n_on_lfs = Pinning(n_files, point.cache_rate_percent, seed=0).n_on_lfs
-    return Room(
-        np.broadcast_to(np.int64(size_bytes), n_files),
-        n_on_lfs * size_bytes,
-        POLICIES[description.scenario.policy].evicts,
-    )
+def room_of(
+    description: RunDescription, point: Point, manifest: pd.DataFrame | None = None
+) -> Room:
+    """Return what the LFS of a node has room for; arguments as for `NodeView`."""
+    store = NodeView(description, point, (), manifest=manifest).store()
+    may_evict = POLICIES[description.scenario.policy].evicts
+    return Room(store.sizes, store.quota_bytes, may_evict)
 
 
 def check_again(
@@ -115,22 +111,6 @@ def check_again(
         broken += n_broken_rules(rows, room)
     yield equal("decisions that the policy would not have made", differences, 0)
     yield equal("reads and copies that the contents of the LFS forbid", broken, 0)
-
-
-def _orders(run: Run) -> list[np.ndarray]:
-    """Return the order of all processes' reads in each epoch, for all policies."""
-    system, training = run.system, run.training
-    return [
-        epoch_order(
-            run.dataset.n_files,
-            system.n_processes,
-            shuffle=training.shuffle,
-            seed=training.seed,
-            repetition=run.point.repetition,
-            epoch=epoch,
-        )
-        for epoch in range(training.epochs)
-    ]
 
 
 def _check_reads(

@@ -18,18 +18,17 @@ from tierscope.analysis.training.other_io import other_words, slowest_rows
 from tierscope.analysis.training.stalls import LEAST_PERCENT
 from tierscope.audit.check import Check, equal
 from tierscope.audit.copies import copies_in_time, copies_made
-from tierscope.audit.decisions import Room, check_again, check_traffic
+from tierscope.audit.decisions import check_again, check_traffic, room_of
 from tierscope.core.certificate import NO, NOT_MEASURED, YES
 from tierscope.core.columns import AFTER_TRAINING, TABLES
 from tierscope.core.description import Run
 from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import count_words, in_seconds, number_words, size_words
-from tierscope.policies import POLICIES, node_policy
+from tierscope.policies import node_policy
 from tierscope.policies.pinned_bytes import (
+    files_at_start,
     first_names,
     own_sizes,
-    pinned_names,
-    quota_of_bytes,
 )
 from tierscope.trace.other_time import (
     MAP,
@@ -49,6 +48,8 @@ _WHOLE_RUN = -1  # as the epoch of a statement
 _NAMED = 3  # names that a line lists
 _MET_POINTS = 1.0  # percent of the bytes that may be missing, or read otherwise
 _KEYS = ["epoch", "tier", "file_id"]
+
+Said = tuple[str, str]  # an answer, and words
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,7 @@ class ProgramEvidence:
         Logs lack what libc opens in a child of posix_spawn, and old ones count more.
         """
         keys = ["epoch", "rank", "tier", "file_id"]
-        asked = self.opens[~self.opens["file_id"].isin(self.written)]
-        opens = asked.groupby(keys)["opens"].sum()
+        opens = self.asked.groupby(keys)["opens"].sum()
         logged = self.records.file_records.set_index(keys)
         index = opens.index.union(logged.index)
         table = logged.reindex(index, fill_value=0)
@@ -122,14 +122,14 @@ class ProgramEvidence:
         return check_table(table.reset_index(), "file_records")
 
     @property
+    def asked(self) -> pd.DataFrame:
+        """Return table `opens` of the files that the program only reads."""
+        return self.opens[~self.opens["file_id"].isin(self.written)]
+
+    @property
     def on_lfs(self) -> np.ndarray:
         """Return which files each LFS held before the start: bool, (n_files,)."""
-        run = self.run
-        is_pinned = run.scenario.policy == "pinning"
-        rate = run.point.cache_rate_percent if is_pinned else 0
-        return pinned_names(
-            self.manifest, rate, run.training.seed, run.point.repetition
-        )
+        return files_at_start(self.run, self.run.point, self.manifest)
 
     @property
     def epochs_with_opens(self) -> list[int]:
@@ -207,13 +207,12 @@ def _check_marks(evidence: ProgramEvidence) -> Iterator[Check]:
     observed = evidence.run.observed
     began = set(evidence.epochs["rank"].tolist())
     lost = sorted(set(evidence.opens["rank"].tolist()) - began)
-    such = _such_as(f"rank {rank}" for rank in lost)
-    name = "ranks that open files and begin no epoch, while others do"
-    yield Check(name, not lost, f"{len(lost)}{such}", "0")
     n_nodes = evidence.opens.groupby("rank")["node"].nunique()
-    such = _such_as(f"rank {rank}" for rank in n_nodes.index[n_nodes > 1])
-    name = "ranks that open files on more than one node"
-    yield Check(name, not such, f"{(n_nodes > 1).sum()}{such}", "0")
+    for name, ranks in (
+        ("ranks that open files and begin no epoch, while others do", lost),
+        ("ranks that open files on more than one node", n_nodes.index[n_nodes > 1]),
+    ):
+        yield _none_of(name, [f"rank {rank}" for rank in ranks])
     yield equal(
         "begins of an epoch that failed",
         sum(int(counts["failed_marks"]) for counts in observed["counts"]),
@@ -237,7 +236,7 @@ def _none_of(name: str, found: Sequence[str]) -> Check:
 
 def _check_decisions(evidence: ProgramEvidence) -> Iterator[Check]:
     """Check the decisions of a policy that moved files, and its copies."""
-    run, decisions, sizes = evidence.run, evidence.decisions, evidence.sizes
+    run, decisions = evidence.run, evidence.decisions
     begun = decisions[decisions["event"] == "begin"].rename(columns={"place": "tier"})
     keys = ["node", "rank", *_KEYS]
     decided = begun.groupby(keys).size()
@@ -251,11 +250,9 @@ def _check_decisions(evidence: ProgramEvidence) -> Iterator[Check]:
         node: node_policy(run, run.point, some, manifest=evidence.manifest)
         for node, some in ranks.items()
     }
-    own = own_sizes(evidence.manifest)
-    quota_bytes = quota_of_bytes(own, run.point.cache_rate_percent)
-    may_evict = POLICIES[run.scenario.policy].evicts
-    yield from check_again(decisions, policies, Room(sizes, quota_bytes, may_evict))
-    yield from check_traffic(decisions, evidence.records.background, sizes)
+    room = room_of(run, run.point, evidence.manifest)
+    yield from check_again(decisions, policies, room)
+    yield from check_traffic(decisions, evidence.records.background, room.sizes)
     lost = [node["node"] for node in run.placement if node["status"]]
     yield equal("nodes whose process that copies did not end well", len(lost), 0)
 
@@ -282,8 +279,7 @@ def _check_logs(evidence: ProgramEvidence) -> Iterator[Check]:
     """
     counts = evidence.run.observed["counts"]
     n_spawned = sum(int(one.get("spawned", 0)) for one in counts)
-    asked = evidence.opens[~evidence.opens["file_id"].isin(evidence.written)]
-    asked = asked.groupby(_KEYS)["opens"].sum()
+    asked = evidence.asked.groupby(_KEYS)["opens"].sum()
     seen = evidence.records.file_records.groupby(_KEYS)["opens"].sum()
     index = asked.index.union(seen.index)
     asked, seen = asked.reindex(index, fill_value=0), seen.reindex(index, fill_value=0)
@@ -320,13 +316,8 @@ def _check_stale(evidence: ProgramEvidence) -> Iterator[Check]:
     writers = evidence.run.observed["written"]
     pairs = read[["file_id", "node"]].drop_duplicates().itertuples(index=False)
     stale = {file for file, node in pairs if writers.get(names[file]) != [node]}
-    found = names[sorted(stale)].tolist()
-    yield Check(
-        "files that changed during the run and were read from an LFS",
-        not found,
-        f"{len(found)}{_such_as(found)}",
-        "0",
-    )
+    name = "files that changed during the run and were read from an LFS"
+    yield _none_of(name, names[sorted(stale)].tolist())
 
 
 def _still_running(run: Run) -> str:
@@ -358,95 +349,90 @@ def statements(evidence: ProgramEvidence) -> pd.DataFrame:
 
     The epoch is -1 for statements on the whole run.
     """
-    rows = [_tier(evidence), _escapes(evidence), *_facts(evidence)]
+    said = [(_WHOLE_RUN, name, say(evidence)) for name, say in OF_RUN.items()]
     for epoch in range(evidence.n_epochs):
-        rows += [{"epoch": epoch, **row} for row in _of_epoch(evidence, epoch)]
-    rows = [{"epoch": _WHOLE_RUN} | row for row in rows]
-    return pd.DataFrame(rows)[list(TABLES["run_statements"])]
+        said += [(epoch, name, say(evidence, epoch)) for name, say in OF_EPOCH.items()]
+    rows = [(epoch, name, *words) for epoch, name, words in said if words]
+    return pd.DataFrame(rows, columns=list(TABLES["run_statements"]))
 
 
-def _said(statement: str, answer: str, words: str) -> dict[str, str]:
-    return {"statement": statement, "answer": answer, "words": words}
-
-
-def _tier(evidence: ProgramEvidence) -> dict[str, str]:
+def _tier(evidence: ProgramEvidence) -> Said:
     n_opens = int(evidence.opens["opens"].sum())
-    return _said(
-        "tier",
-        YES,
+    return YES, (
         f"All {n_opens:,} opens of dataset files for reading were on the tier that was "
-        "decided, in the events and in the logs.",
+        "decided, in the events and in the logs."
     )
 
 
-def _escapes(evidence: ProgramEvidence) -> dict[str, str]:
+def _escapes(evidence: ProgramEvidence) -> Said:
     """Return whether reads can have escaped us."""
     run = evidence.run
     named = _started(run.observed["escaped"])
     if left := _still_running(run):
         words = f"{left}, and what is read later is not seen.{named}"
-        return _said("seen", NO, words.removeprefix("; "))
+        return NO, words.removeprefix("; ")
     if run.program.in_place:
-        return _said(
-            "seen",
-            NO,
+        return NO, (
             "The program has the real path of the dataset, so opens that tierscope "
-            f"does not see cannot be excluded.{named}",
+            f"does not see cannot be excluded.{named}"
         )
-    return _said(
-        "seen",
-        YES,
+    return YES, (
         "The program has a virtual path, so an open that tierscope does not see fails."
-        f"{named}{' By its real path that reads the GFS unseen.' * bool(named)}",
+        f"{named}{' By its real path that reads the GFS unseen.' * bool(named)}"
     )
 
 
-def _facts(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
-    """Yield what else there is to say of the run."""
+def _copies(evidence: ProgramEvidence) -> Said | None:
+    decisions = evidence.decisions
+    return None if decisions is None else copies_made(decisions, evidence.sizes)
+
+
+def _in_time(evidence: ProgramEvidence) -> Said | None:
+    decisions = evidence.decisions
+    return None if decisions is None else copies_in_time(decisions)
+
+
+def _epochs(evidence: ProgramEvidence) -> Said:
+    """Return whether epochs are told, and by whom."""
     observed = evidence.run.observed
     by = {
         "hook": "The framework's loops mark the epochs.",
         "mark": "The program marks its epochs itself.",
         "nobody": "The program marks no epochs: the run is one phase.",
     }
-    yield _rate(evidence)
-    if evidence.decisions is not None:
-        yield _said("copies", *copies_made(evidence.decisions, evidence.sizes))
-        yield _said("in time", *copies_in_time(evidence.decisions))
-    yield from _after_training(evidence)
     faults = observed["hook_faults"]
     is_told = observed["epochs_by"] != "nobody" and not faults
-    words = " ".join([by[observed["epochs_by"]], *faults])
-    yield _said("epochs", YES if is_told else NO, words)
-    if observed["written"]:
-        yield _said("read only", NO, _read_only_words(evidence))
-    unwritten = [one for one in observed["changed"] if one not in observed["written"]]
-    if unwritten:
-        yield _said("unchanged", NO, _unchanged_words(unwritten, observed))
+    return YES if is_told else NO, " ".join([by[observed["epochs_by"]], *faults])
+
+
+def _listed(evidence: ProgramEvidence) -> Said | None:
+    """Return how much was read of files below the dataset that no list has."""
     other = evidence.records.other_io
     below = int(other.loc[other["what"] == BELOW, "bytes_read"].sum())
-    if unlisted := below - evidence.records.handed_bytes:
-        yield _said(
-            "listed",
-            NO,
-            f"The program read {size_words(unlisted)} of files below the dataset that "
-            "are not in its list: their I/O is in no class.",
-        )
-    if n_again := observed["reopened_after_drop"]:
-        yield _said(
-            "cold",
-            NO,
-            f"{count_words(n_again, 'open', separator=',')} came after tierscope had "
-            "dropped the pages of the file in the same epoch, as epochs are cold: the "
-            "device served the file again.",
-        )
+    if not (unlisted := below - evidence.records.handed_bytes):
+        return None
+    return NO, (
+        f"The program read {size_words(unlisted)} of files below the dataset that "
+        "are not in its list: their I/O is in no class."
+    )
 
 
-def _after_training(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
-    """Yield whether a program used files after its last loop, if its end was seen."""
+def _cold(evidence: ProgramEvidence) -> Said | None:
+    """Return how often a file came from its device again in a cold epoch."""
+    if not (n_again := evidence.run.observed["reopened_after_drop"]):
+        return None
+    return NO, (
+        f"{count_words(n_again, 'open', separator=',')} came after tierscope had "
+        "dropped the pages of the file in the same epoch, as epochs are cold: the "
+        "device served the file again."
+    )
+
+
+def _after_training(evidence: ProgramEvidence) -> Said | None:
+    """Return whether a program used files after its last loop, if its end was seen."""
     epochs = evidence.epochs.groupby("epoch")["execution_time_s"].max()
     if AFTER_TRAINING not in epochs:
-        return
+        return None
     time_s, epoch_s = epochs[AFTER_TRAINING], epochs.iloc[-1]
     words = (
         "After training, between the end of the last loop and that of the program, "
@@ -465,7 +451,7 @@ def _after_training(evidence: ProgramEvidence) -> Iterator[dict[str, str]]:
             " No file of the dataset was opened, and calls on other files took less "
             f"than {LEAST_PERCENT} % of an epoch."
         )
-    yield _said("after", answer, f"{words} None of it is in an epoch.")
+    return answer, f"{words} None of it is in an epoch."
 
 
 def _opened_after(evidence: ProgramEvidence) -> Iterator[str]:
@@ -488,9 +474,11 @@ def _calls_after(
             yield f"{who} on {_other_files(evidence)}: {other_words(calls)}."
 
 
-def _read_only_words(evidence: ProgramEvidence) -> str:
+def _read_only(evidence: ProgramEvidence) -> Said | None:
     """Return how the program may have changed files, and what is known of that."""
     observed, names = evidence.run.observed, evidence.names
+    if not (written := observed["written"]):
+        return None
     opened = names[np.unique(evidence.opens_to_write["file_id"])].tolist()
     ways = [
         f"{way} {count_words(len(some), 'file', separator=',')}{_such_as(some)}"
@@ -500,7 +488,6 @@ def _read_only_words(evidence: ProgramEvidence) -> str:
         )
         if some
     ]
-    written = observed["written"]
     if not ways:  # of a run that does not tell them apart
         n_files = count_words(len(written), "file", separator=",")
         ways = [f"opened for writing, or changed, {n_files}{_such_as(written)}"]
@@ -510,22 +497,26 @@ def _read_only_words(evidence: ProgramEvidence) -> str:
     n_changed = len(written.keys() & set(observed["changed"]))
     differ = count_words(n_changed, "of them is", "of them are", separator=",")
     state = f"{differ} no longer as listed" if n_changed else "all are as listed"
-    return (
+    return NO, (
         f"The program {' and '.join(ways)} of the dataset: the GFS serves these from "
         f"then on, and their I/O is in no class. {how_much} to them; {state}."
     )
 
 
-def _unchanged_words(unwritten: Sequence[str], observed: Mapping) -> str:
+def _unchanged(evidence: ProgramEvidence) -> Said | None:
     """Return which files have changed that the program has not opened for writing."""
+    observed = evidence.run.observed
+    unwritten = [one for one in observed["changed"] if one not in observed["written"]]
+    if not unwritten:
+        return None
     are = count_words(len(unwritten), "file is", "files are", separator=",")
     how = "the program is not known to have changed them"
     if n_folders := observed.get("renamed_folders", 0):
         how = f"the program has renamed {count_words(n_folders, 'folder')}"
-    return f"{are} no longer as listed{_such_as(unwritten)}, and {how}."
+    return NO, f"{are} no longer as listed{_such_as(unwritten)}, and {how}."
 
 
-def _rate(evidence: ProgramEvidence) -> dict[str, str]:
+def _rate(evidence: ProgramEvidence) -> Said:
     """Return whether the LFS of each node held, and served, the bytes asked for."""
     observed, asked = evidence.run.observed, evidence.run.point.cache_rate_percent
     held_bytes = observed["lfs_bytes"]
@@ -542,33 +533,22 @@ def _rate(evidence: ProgramEvidence) -> dict[str, str]:
         what = f"what was asked for, to {_MET_POINTS:g} % of the bytes"
     words = f"{which} LFS held {what}."
     if asked - left <= _MET_POINTS:
-        return _said("rate", YES, words)
+        return YES, words
     if any(unused_bytes):
         words += (
             f" It served {number_words(left)} % after the program had opened files of "
             "it for writing, or changed them."
         )
-    return _said("rate", NO, words)
+    return NO, words
 
 
-def _of_epoch(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:
-    """Yield what there is to say of an epoch."""
-    yield _other_io(evidence, epoch)
-    yield from _cover_and_once(evidence, epoch)
-    if epoch in evidence.epochs_with_opens:
-        yield _whole(evidence, epoch)
-        yield _time(evidence, epoch)
-
-
-def _other_io(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
+def _other_io(evidence: ProgramEvidence, epoch: int) -> Said:
     """Return whether the training loop waits for calls on no other files."""
     other = evidence.other_time[evidence.other_time["epoch"] == epoch]
     if other["time_s"].isna().any():
-        return _said(
-            "other io",
-            NOT_MEASURED,
+        return NOT_MEASURED, (
             "The tracer sees no calls on files outside of the dataset, such as those "
-            "of checkpoints.",
+            "of checkpoints."
         )
     times = evidence.epochs.loc[evidence.epochs["epoch"] == epoch, "execution_time_s"]
     least_s = times.max() * LEAST_PERCENT / 100
@@ -581,18 +561,14 @@ def _other_io(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
     words += mapped
     if not loop_s >= least_s:
         if mapped:
-            return _said("other io", NOT_MEASURED, words.strip())
-        return _said(
-            "other io",
-            YES,
+            return NOT_MEASURED, words.strip()
+        return YES, (
             f"Less than {LEAST_PERCENT} % of the epoch are calls of the training loop "
-            f"on {_other_files(evidence)}.{words}",
+            f"on {_other_files(evidence)}.{words}"
         )
-    return _said(
-        "other io",
-        NO,
+    return NO, (
         f"The training loop of rank {loop['rank'].iloc[0]} spent {in_seconds(loop_s)} "
-        f"in calls on {_other_files(evidence)}: {other_words(loop)}.{words}",
+        f"in calls on {_other_files(evidence)}: {other_words(loop)}.{words}"
     )
 
 
@@ -616,8 +592,8 @@ def _mapped_words(evidence: ProgramEvidence, epoch: int) -> str:
     )
 
 
-def _cover_and_once(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str, str]]:
-    """Yield how many files an epoch opened, and how often."""
+def _opens_of(evidence: ProgramEvidence, epoch: int) -> list[pd.Series]:
+    """Return how often an epoch opened files for reading, and at all, by first name."""
     first = first_names(evidence.manifest)  # by any name a file is the same one
     here = (
         table[table["epoch"] == epoch]
@@ -626,39 +602,43 @@ def _cover_and_once(evidence: ProgramEvidence, epoch: int) -> Iterator[dict[str,
     read, to_write = (
         some.groupby(first[some["file_id"]])["opens"].sum() for some in here
     )
-    opens = read.add(to_write, fill_value=0)
-    n_files, n_opened = len(set(first)), len(opens)
+    return [read, read.add(to_write, fill_value=0)]
+
+
+def _cover(evidence: ProgramEvidence, epoch: int) -> Said:
+    """Return how many files an epoch opened."""
+    read, opens = _opens_of(evidence, epoch)
+    n_files, n_opened = len(set(first_names(evidence.manifest))), len(opens)
     if not n_opened:
-        yield _said(
-            "cover",
-            NO,
+        return NO, (
             "No file was opened. Reads of files that were open before count to the "
-            "epoch of their open, so this epoch has no I/O time.",
+            "epoch of their open, so this epoch has no I/O time."
         )
-        return
     n_only = n_opened - len(read)
     how = f", {n_only:,} of them only for writing" * bool(n_only)
     how += ", so this epoch has no I/O time" * (not len(read))
     if n_opened == n_files:
-        yield _said("cover", YES, f"All {n_files:,} files were opened{how}.")
-    else:
-        yield _said("cover", NO, f"{n_opened:,} of {n_files:,} files were opened{how}.")
+        return YES, f"All {n_files:,} files were opened{how}."
+    return NO, f"{n_opened:,} of {n_files:,} files were opened{how}."
+
+
+def _once(evidence: ProgramEvidence, epoch: int) -> Said | None:
+    """Return how often an epoch opened its files, if it did."""
+    _, opens = _opens_of(evidence, epoch)
     if n_more := int((opens > 1).sum()):
-        yield _said(
-            "once",
-            NO,
+        return NO, (
             f"{count_words(n_more, 'file was', 'files were')} opened more than once, "
-            f"at most {int(opens.max())} times.",
+            f"at most {int(opens.max())} times."
         )
-    else:
-        yield _said("once", YES, "No file was opened more than once.")
+    return (YES, "No file was opened more than once.") if len(opens) else None
 
 
-def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
+def _whole(evidence: ProgramEvidence, epoch: int) -> Said | None:
     """Return whether what an epoch opened was read as a whole."""
-    sizes = evidence.manifest["size_bytes"].to_numpy()
-    here = evidence.opens[evidence.opens["epoch"] == epoch]
-    here = here[~here["file_id"].isin(evidence.written)]
+    if epoch not in evidence.epochs_with_opens:
+        return None
+    sizes, here = evidence.sizes, evidence.asked
+    here = here[here["epoch"] == epoch]
     wanted_bytes = (here["opens"] * sizes[here["file_id"]]).groupby(here["file_id"])
     records = evidence.records.file_records
     read_bytes = records[records["epoch"] == epoch].groupby("file_id")["bytes_read"]
@@ -666,58 +646,50 @@ def _whole(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
     differ, off = off_bytes > 0, int(off_bytes.sum())
     wanted, read = int(wanted_bytes.sum().sum()), int(read_bytes.sum().sum())
     if {epoch, HANDED_EPOCH} & evidence.records.mapped_epochs and differ.any():
-        return _said(
-            "whole",
-            NOT_MEASURED,
+        return NOT_MEASURED, (
             "Files are mapped into memory. What is read through a mapping is no call, "
-            "so its time is not measured.",
+            "so its time is not measured."
         )
     if evidence.records.handed_bytes and read < wanted:
-        return _said(
-            "whole",
-            NOT_MEASURED,
+        return NOT_MEASURED, (
             "Open files are handed to other programs, as by `cat < FILE`. What these "
-            "read is in no class, as nothing says for which epoch.",
+            "read is in no class, as nothing says for which epoch."
         )
     if wanted and not read:
-        return _said(
-            "whole",
-            NOT_MEASURED,
+        return NOT_MEASURED, (
             "Nothing was read by a call that tierscope sees: the program uses "
-            "io_uring, or reads nothing of what it opens.",
+            "io_uring, or reads nothing of what it opens."
         )
     if not differ.any():
         without = ", without those opened for writing or changed"
         words = "The bytes read are the sizes of the opened files"
-        return _said("whole", YES, f"{words}{without * bool(evidence.written)}.")
+        return YES, f"{words}{without * bool(evidence.written)}."
     if not wanted:
-        return _said("whole", NO, f"{read:,} bytes were read of files of size 0.")
+        return NO, f"{read:,} bytes were read of files of size 0."
     if off <= _MET_POINTS / 100 * wanted:
-        return _said(
-            "whole",
-            YES,
+        return YES, (
             "The bytes read are the sizes of the opened files, to "
             f"{_MET_POINTS:g} % of the bytes: {int(differ.sum()):,} of "
-            f"{len(differ):,} files differ, by {size_words(off)} together.",
+            f"{len(differ):,} files differ, by {size_words(off)} together."
         )
-    return _said(
-        "whole",
-        NO,
+    return NO, (
         f"Not each open read its file once as a whole: {int(differ.sum()):,} of "
         f"{len(differ):,} files differ, and all bytes read are "
-        f"{number_words(read / wanted)} times the sizes of the opened files.",
+        f"{number_words(read / wanted)} times the sizes of the opened files."
     )
 
 
-def _time(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
+def _time(evidence: ProgramEvidence, epoch: int) -> Said | None:
     """Return how I/O time, a sum over workers, compares with execution time."""
+    if epoch not in evidence.epochs_with_opens:
+        return None
     records = evidence.records.file_records
     here = records[records["epoch"] == epoch].groupby("rank")
     io_s = here[["read_time_s", "meta_time_s"]].sum().sum(axis="columns")
     times = evidence.epochs[evidence.epochs["epoch"] == epoch].set_index("rank")
     ratios = (io_s / times["execution_time_s"].reindex(io_s.index)).dropna()
     if ratios.empty:
-        return _said("time", NOT_MEASURED, "No rank began this epoch.")
+        return NOT_MEASURED, "No rank began this epoch."
     readers = evidence.records.readers
     n_workers = max(1, workers(evidence.run.observed))
     most = {
@@ -729,9 +701,33 @@ def _time(evidence: ProgramEvidence, epoch: int) -> dict[str, str]:
         "The I/O time of a rank, a sum over its workers, is at most "
         f"{'' if times_words == '1 times ' else times_words}the execution time."
     )
-    return _said("time", YES if fits else NO, words)
+    return YES if fits else NO, words
 
 
 def workers(observed: Mapping) -> int:
     """Return the largest number of workers of a loader, as the hook saw it."""
     return max((one.get("workers") or 0 for one in observed["loaders"]), default=0)
+
+
+# What is said of a run, and of each epoch, in this order: what answers a statement, or
+# has nothing to say.
+OF_RUN = {
+    "tier": _tier,
+    "seen": _escapes,
+    "rate": _rate,
+    "copies": _copies,
+    "in time": _in_time,
+    "after": _after_training,
+    "epochs": _epochs,
+    "read only": _read_only,
+    "unchanged": _unchanged,
+    "listed": _listed,
+    "cold": _cold,
+}
+OF_EPOCH = {
+    "other io": _other_io,
+    "cover": _cover,
+    "once": _once,
+    "whole": _whole,
+    "time": _time,
+}

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.audit.check import Check, equal
+from tierscope.audit.check import Check, check_consumption, equal
 from tierscope.audit.database import check_database, with_mapped_reads
 from tierscope.audit.decisions import check_decisions
 from tierscope.audit.peers import check_peers
 from tierscope.core.description import Run
-from tierscope.data.shuffle import epoch_order, process_share
+from tierscope.data.shuffle import process_share, run_order
 from tierscope.policies import (
     DATABASE,
     FILES,
@@ -127,7 +127,14 @@ def _check_each_file(evidence: Evidence, decided: Iterable[Check]) -> Iterator[C
     yield from _check_reads(records, evidence.manifest, run)
     yield from decided
     yield from _check_readers(records, run)
-    yield from _check_consumption(records, evidence.epochs)
+    read = records.groupby(["rank", "epoch"])[["opens", "bytes_read"]].sum()
+    yield from check_consumption(
+        evidence.epochs,
+        read["opens"],
+        read["bytes_read"],
+        "their opens",
+        "those in the log",
+    )
 
 
 def _check_database(evidence: Evidence) -> list[Check]:
@@ -209,20 +216,9 @@ def _check_reads(
     yield equal("records of other epochs", int(later.sum()), 0)
 
 
-def _held_files(run: Run) -> np.ndarray:
-    """Return which files the LFS held before the first epoch: bool, (n_files,)."""
-    return held_files(
-        run.scenario.policy,
-        run.dataset.n_files,
-        run.point.cache_rate_percent,
-        run.training.seed,
-        run.point.repetition,
-    )
-
-
 def _check_static_tiers(file_records: pd.DataFrame, run: Run) -> Iterator[Check]:
     """Check that each read used the tier that a static policy decided."""
-    on_lfs = _held_files(run)
+    on_lfs = held_files(run, run.point)
     known = file_records[file_records["file_id"] < len(on_lfs)]
     decided = np.where(on_lfs[known["file_id"]], "lfs", "gfs")
     yield equal(
@@ -257,49 +253,22 @@ def _check_readers(file_records: pd.DataFrame, run: Run) -> Iterator[Check]:
     """Check that the process that the shuffle decided made each read."""
     n_files, training = run.dataset.n_files, run.training
     known = file_records[file_records["file_id"] < n_files]
-    dealt_apart = strata(run.scenario.policy, _held_files(run))
+    dealt_apart = strata(run.scenario.policy, held_files(run, run.point))
     reader = np.empty((training.epochs, n_files), dtype=np.int64)
     n_processes = run.n_processes
     shares = [process_share(n_files, rank, n_processes) for rank in range(n_processes)]
     reader_of_read = np.repeat(
         np.arange(n_processes), [share.stop - share.start for share in shares]
     )
+    order = run_order(run, run.point.repetition)
     for epoch in range(training.epochs):
-        files = epoch_order(
-            n_files,
-            n_processes,
-            shuffle=training.shuffle,
-            seed=training.seed,
-            repetition=run.point.repetition,
-            epoch=epoch,
-            strata=dealt_apart,
-        )
+        files = order.of_all(epoch, dealt_apart)
         reader[epoch, files] = reader_of_read
     known = known[known["epoch"] < training.epochs]
     yield equal(
         "records of the process that the shuffle chose",
         int((reader[known["epoch"], known["file_id"]] == known["rank"]).sum()),
         len(file_records),
-    )
-
-
-def _check_consumption(
-    file_records: pd.DataFrame, epochs: pd.DataFrame
-) -> Iterator[Check]:
-    """Check that the training consumed the reads of the log."""
-    keys = ["rank", "epoch"]
-    read = file_records.groupby(keys)[["opens", "bytes_read"]].sum()
-    seen = epochs.set_index(keys)
-    read = read.reindex(seen.index, fill_value=0)
-    yield equal(
-        "processes and epochs whose samples equal their opens",
-        int((seen["samples"] == read["opens"]).sum()),
-        len(seen),
-    )
-    yield equal(
-        "processes and epochs whose bytes equal those in the log",
-        int((seen["bytes"] == read["bytes_read"]).sum()),
-        len(seen),
     )
 
 

@@ -116,7 +116,7 @@ class Keeper:
                 socket.socket(socket.AF_UNIX) as connection,
             ):
                 connection.connect(address)
-                if _process_and_user_of(connection)[1] != os.getuid():
+                if process_and_user_of(connection)[1] != os.getuid():
                     raise OSError(
                         errno.EPERM, "another user's process has the keeper's address"
                     )
@@ -178,7 +178,7 @@ def inherited(path: Path) -> list[int]:
 # ---- the keeper ----------------------------------------------------------------------
 
 
-def _process_and_user_of(connection: socket.socket) -> tuple[int, int]:
+def process_and_user_of(connection: socket.socket) -> tuple[int, int]:
     """Return the process and the user at the other end of a connection."""
     credentials = connection.getsockopt(
         socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
@@ -251,7 +251,7 @@ class Watch:
     def _accept(self) -> None:
         """Accept a new process, unless it belongs to another user."""
         connection, _ = self._listener.accept()
-        pid, user = _process_and_user_of(connection)
+        pid, user = process_and_user_of(connection)
         if user != os.getuid():
             connection.close()
             return

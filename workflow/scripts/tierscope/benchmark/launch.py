@@ -14,11 +14,10 @@ from tierscope.benchmark.rank import (
     run_or_fail,
     say_once,
 )
-from tierscope.benchmark.run_folder import is_complete
+from tierscope.benchmark.run_folder import are_missing
 from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
-from tierscope.core.output.streams import end
-from tierscope.core.scenario import Point
+from tierscope.core.output.streams import ending_on
 from tierscope.core.validation import ConfigError
 from tierscope.trace.runtime import BUILTIN, OVERRIDES, find_darshan_runtime
 from tierscope.trace.tracer import make_tracer
@@ -41,16 +40,15 @@ class BenchmarkLaunch:
 
     def __post_init__(self):
         arguments = self.arguments
-        try:
+        with ending_on(ConfigError, OSError):
             self.description = RunDescription.read(arguments.scenario)
-        except (ConfigError, OSError) as error:
-            end(f"tierscope: {error}")
-        self.points = [point for point in arguments.points if self._is_missing(point)]
+        folders = arguments.staging, arguments.runs
+        self.points = are_missing(arguments.points, folders, self.description)
         native = arguments.native / platform.machine()
         self.tracer, self.devices = None, None
         if not self.points:
             return
-        try:
+        with ending_on(ConfigError, TierError, OSError, ValueError):
             self._runtime = self._choose_runtime()
             self.tracer = make_tracer(
                 self.description,
@@ -62,8 +60,6 @@ class BenchmarkLaunch:
             n_osts = self.description.scenario.n_osts
             where = native, arguments.staging, arguments.launch
             self.devices = devices_of(self.description.system, n_osts, *where)
-        except (ConfigError, TierError, OSError, ValueError) as error:
-            end(f"tierscope: {error}")
 
     def _choose_runtime(self) -> Path | None:
         """Return the site's Darshan if it traces; ranks take what the job chose."""
@@ -72,26 +68,17 @@ class BenchmarkLaunch:
         chosen = os.environ[TRACER_VARIABLE]
         return None if chosen == BUILTIN else Path(chosen)
 
-    def _is_missing(self, point: Point) -> bool:
-        """Return whether a point is neither staged nor among the runs."""
-        return not any(
-            is_complete(folder / point.path, self.description)
-            for folder in (self.arguments.staging, self.arguments.runs)
-        )
-
     def prepare(self) -> None:
         """Make the devices' files and print the start of the ranks."""
         if not self.points:
             announce([], {}, [])
             return
-        try:
+        with ending_on(ConfigError, TierError, ImportError, OSError):
             self.devices.check_loader(self.description.scenario.loader)
             preload = [*self.tracer.preload(), *self.devices.preload()]
             environment = TENSORFLOW_ENVIRONMENT | self.tracer.environment()
             environment[TRACER_VARIABLE] = str(self._runtime or BUILTIN)
             environment |= self.devices.environment()
-        except (ConfigError, TierError, ImportError, OSError) as error:
-            end(f"tierscope: {error}")
         announce(preload, environment, OVERRIDES)
 
     def run(self) -> None:
@@ -119,7 +106,5 @@ class BenchmarkLaunch:
         run_or_fail(processes, run, benchmark.stop, benchmark.release)
         leave_launch(processes)
         if processes.rank == 0:
-            try:
+            with ending_on(ValueError, OSError):  # LogError, large to import before
                 benchmark.finish()
-            except (ValueError, OSError) as error:  # LogError, large to import before
-                end(f"tierscope: {error}")

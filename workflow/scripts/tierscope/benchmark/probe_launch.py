@@ -32,7 +32,7 @@ from tierscope.benchmark.run_folder import scheduler_job, software_versions
 from tierscope.core.description import ProbeDescription
 from tierscope.core.files import write_text
 from tierscope.core.machine import TierError
-from tierscope.core.output.streams import end
+from tierscope.core.output.streams import ending_on
 from tierscope.core.scenario import UserDataset
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.probes import (
@@ -200,21 +200,17 @@ def _devices_of(
 ) -> RealDevices:
     """Return the devices of the probed system."""
     native = arguments.native / platform.machine()
-    try:
+    with ending_on(TierError, OSError, ValueError):
         where = native, arguments.output, arguments.launch
         return devices_of(description.system, description.n_osts, *where)
-    except (TierError, OSError, ValueError) as error:
-        end(f"tierscope: {error}")
 
 
 def prepare_probes(arguments: argparse.Namespace) -> None:
     """Make the devices' files and print the start of the ranks."""
     description = ProbeDescription.read(arguments.description)
     devices = _devices_of(arguments, description)
-    try:
+    with ending_on(TierError, OSError):
         environment = devices.environment()
-    except (TierError, OSError) as error:
-        end(f"tierscope: {error}")
     announce(devices.preload(), environment, OVERRIDES)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tierscope.benchmark.node_storage import check_apart, check_is_there
 from tierscope.core.description import ProbeDescription
+from tierscope.core.files import opened
 from tierscope.core.machine import TierError
 from tierscope.core.scenario import UserDataset
 from tierscope.core.words import printable
@@ -107,11 +108,9 @@ def _copy_begin(source: Path, target: Path, n_bytes: int) -> None:
         content = original.read(n_bytes)
     if len(content) < n_bytes:
         raise OSError(f"got {len(content)} bytes, expected {n_bytes} or more")
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with opened(target, flags) as descriptor:
         write_all(descriptor, content)
-    finally:
-        os.close(descriptor)
 
 
 def probed_files(

@@ -13,7 +13,7 @@ from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.processes import BenchmarkError, Processes, RankGoneError
 from tierscope.benchmark.shared_memory import remove_mpi_segments
 from tierscope.core.machine import TierError
-from tierscope.core.output.streams import end, say, say_error
+from tierscope.core.output.streams import end, ending_on, say, say_error
 from tierscope.core.processes.children import ENDING, listen
 from tierscope.core.validation import ConfigError
 from tierscope.data.tfrecord import DatasetError
@@ -44,10 +44,8 @@ def join_launch(system: dict[str, Any], launch: str, advice: str = "") -> Proces
 
     `advice` is what to do if they are others than the system has.
     """
-    try:
+    with ending_on(OSError):
         keeper = Keeper(launch)  # before MPI, which may not allow new processes
-    except OSError as error:
-        end(f"tierscope: {error}")
     from mpi4py import MPI
 
     try:

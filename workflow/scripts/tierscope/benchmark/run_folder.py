@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from tierscope.core.description import RunDescription
 from tierscope.core.files import write_text
 from tierscope.core.machine import UNKNOWN
+from tierscope.core.scenario import Point
 from tierscope.policies import kind_of
 from tierscope.storage.machine_facts import package_versions
 from tierscope.storage.tier import background_roots
@@ -96,6 +97,17 @@ def _mpi_version() -> str:
         return MPI.Get_library_version().splitlines()[0].strip()
     except Exception:  # mpi4py or libmpi is missing, or does not fit
         return UNKNOWN
+
+
+def are_missing(
+    points: Iterable[Point], folders: Sequence[Path], description: RunDescription
+) -> list[Point]:
+    """Return the points that have a complete run in none of the folders."""
+    return [
+        point
+        for point in points
+        if not any(is_complete(one / point.path, description) for one in folders)
+    ]
 
 
 def is_complete(folder: Path, description: RunDescription) -> bool:

@@ -5,8 +5,8 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -42,6 +42,18 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def named_at_end(temporary: str, path: str) -> Iterator[None]:
+    """Give a file that is written here its name; after an error it is gone."""
+    try:
+        yield
+        os.rename(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
 def read_regular(path: str | Path, most_bytes: int) -> bytes:
     """Return a file that another user may have made; it is not waited for.
 
@@ -50,8 +62,7 @@ def read_regular(path: str | Path, most_bytes: int) -> bytes:
     OSError
         If it is a link or no regular file, has more bytes, or cannot be read.
     """
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
+    with opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
         state = os.fstat(file)
         if not stat.S_ISREG(state.st_mode):
             raise OSError(errno.EINVAL, "is no regular file", str(path))
@@ -60,8 +71,27 @@ def read_regular(path: str | Path, most_bytes: int) -> bytes:
             raise OSError(errno.EFBIG, words, str(path))
         with open(file, "rb", closefd=False) as content:
             return content.read(most_bytes)
+
+
+@contextmanager
+def opened(
+    path: str | Path, flags: int, mode: int = 0o600, *, folder: int | None = None
+) -> Iterator[int]:
+    """Open a file, and give its descriptor; the path may be below an open folder."""
+    descriptor = os.open(path, flags, mode, dir_fd=folder)
+    try:
+        yield descriptor
     finally:
-        os.close(file)
+        os.close(descriptor)
+
+
+@contextmanager
+def os_errors_as(kind: Callable[[str], Exception], words: str) -> Iterator[None]:
+    """Let an OSError end as an error of this kind: what cannot be done, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{words}: {error.strerror}.") from error
 
 
 def overlap(folder: str | Path, other: str | Path) -> bool:

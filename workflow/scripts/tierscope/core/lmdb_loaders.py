@@ -24,7 +24,7 @@ VARIANTS = {
     "lmdbio-lmm-dio-prov-coal": ("lmm", "dio", "prov", "coal"),
     "lmdbio-lmm-dio-prov-coal-stag": ("lmm", "dio", "prov", "coal", "stag"),
 }
-LOADERS = (*VARIANTS, "lmdbio")
+LOADERS = ("lmdb", "lmdbio", *list(VARIANTS)[1:])
 
 
 def optimisations_of(loader: str, switches: Mapping[str, bool]) -> tuple[str, ...]:

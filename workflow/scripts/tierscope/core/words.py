@@ -319,3 +319,14 @@ def error_words(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{printable(os.fsdecode(error.filename))}: {error.strerror}"
     return str(error)
+
+
+def ranges_of(numbers: Iterable[int]) -> list[list[int]]:
+    """Return rising whole numbers as ranges: the first and the last of each."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ranges

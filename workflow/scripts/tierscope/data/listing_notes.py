@@ -7,10 +7,12 @@ follows it: a process was killed while it wrote.
 import json
 import os
 from array import array
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from tierscope.core.files import os_errors_as
 from tierscope.data.tfrecord import DatasetError
 
 _VERSION = 2
@@ -99,12 +101,10 @@ class ListingNotes:
         self._path = path
         self._head = {"root": os.fsencode(root).hex(), "version": _VERSION}
         self.folders: dict[str, FolderContent] = {}
-        try:
+        with self._writing():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(path, "a+b")
             self._file.truncate(self._read())
-        except OSError as error:
-            raise self._error(error) from error
         if not self._file.tell():
             self._write(self._head)
 
@@ -119,11 +119,9 @@ class ListingNotes:
         self._write({"path": path} | part.as_json())
 
     def _write(self, content: dict[str, Any]) -> None:
-        try:
+        with self._writing():
             self._file.write(json.dumps(content).encode() + b"\n")
             self._file.flush()
-        except OSError as error:
-            raise self._error(error) from error
 
     def _read(self) -> int:
         """Read the folders, and return where the last whole line ends."""
@@ -151,5 +149,6 @@ class ListingNotes:
         else:
             known.add(part)
 
-    def _error(self, error: OSError) -> DatasetError:
-        return DatasetError(f"{self._path}: cannot write it: {error.strerror}.")
+    def _writing(self) -> AbstractContextManager[None]:
+        """Return what says of the notes that they cannot be written."""
+        return os_errors_as(DatasetError, f"{self._path}: cannot write it")

@@ -7,12 +7,12 @@ files with the same seed, record by record, so every read is random.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import n_on_lfs
-from tierscope.data.shuffle import epoch_files, epoch_order, process_share
+from tierscope.data.shuffle import RunOrder, process_share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,6 +50,13 @@ class RecordOrder:
     order: str
     block_records: int
 
+    @property
+    def _records(self) -> RunOrder:
+        """Return the order of the records as if each was a file."""
+        n_processes = self.n_nodes * self.processes_per_node
+        seeds = self.seed, self.repetition
+        return RunOrder(self.n_records, n_processes, self.shuffle, *seeds)
+
     def of_process(
         self, rank: int, node: int, node_rank: int, epoch: int
     ) -> "np.ndarray":
@@ -64,17 +71,11 @@ class RecordOrder:
         """
         import numpy as np
 
-        seeds = {
-            "shuffle": self.shuffle,
-            "seed": self.seed,
-            "repetition": self.repetition,
-            "epoch": epoch,
-        }
         if self.order == "records":
-            n_processes = self.n_nodes * self.processes_per_node
-            return epoch_files(self.n_records, rank, n_processes, **seeds)
+            return self._records.of_process(rank, epoch)
         n_blocks = -(-self.n_records // self.block_records)
-        blocks = epoch_files(n_blocks, node, self.n_nodes, **seeds)
+        blocks = replace(self._records, n_files=n_blocks, n_processes=self.n_nodes)
+        blocks = blocks.of_process(node, epoch)
         # After a short block, batches would no longer align with the fetches.
         blocks = blocks[np.argsort(blocks == n_blocks - 1, kind="stable")]
         parts = [
@@ -88,19 +89,10 @@ class RecordOrder:
         """Return the records of all processes in an epoch, by rank."""
         n_processes = self.n_nodes * self.processes_per_node
         if self.order == "records":
-            files = epoch_order(
-                self.n_records,
-                n_processes,
-                shuffle=self.shuffle,
-                seed=self.seed,
-                repetition=self.repetition,
-                epoch=epoch,
-            )
-            shares = (
-                process_share(self.n_records, rank, n_processes)
-                for rank in range(n_processes)
-            )
-            return [files[share] for share in shares]
+            records = self._records.of_all(epoch)
+            ranks = range(n_processes)
+            shares = (process_share(len(records), one, n_processes) for one in ranks)
+            return [records[share] for share in shares]
         return [
             self.of_process(rank, *divmod(rank, self.processes_per_node), epoch)
             for rank in range(n_processes)

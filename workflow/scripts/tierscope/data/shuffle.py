@@ -5,7 +5,10 @@ computes its own part without communication.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
+
+from tierscope.core.description import RunDescription
 
 if TYPE_CHECKING:
     import numpy as np
@@ -160,3 +163,41 @@ def epoch_order(
     seeds, ranks = (seed, repetition, epoch), range(n_processes)
     parts = _parts(order, ranks, n_processes, shuffle, seeds, strata)
     return np.concatenate(list(parts))
+
+
+@dataclass(frozen=True)
+class RunOrder:
+    """The orders in which the processes of a run read its files, epoch by epoch.
+
+    Parameters
+    ----------
+    n_files, n_processes, shuffle, seed, repetition
+        As for `epoch_files`.
+    """
+
+    n_files: int
+    n_processes: int
+    shuffle: str
+    seed: int
+    repetition: int
+
+    def of_process(
+        self, rank: int, epoch: int, strata: "np.ndarray | None" = None
+    ) -> "np.ndarray":
+        """Return the files that a process reads in an epoch (`epoch_files`)."""
+        return epoch_files(rank=rank, epoch=epoch, strata=strata, **asdict(self))
+
+    def of_all(self, epoch: int, strata: "np.ndarray | None" = None) -> "np.ndarray":
+        """Return the files of all processes, by process (`epoch_order`)."""
+        return epoch_order(epoch=epoch, strata=strata, **asdict(self))
+
+
+def run_order(description: RunDescription, repetition: int) -> RunOrder:
+    """Return the orders of a repetition of a scenario."""
+    return RunOrder(
+        description.dataset.n_files,
+        description.system.n_processes,
+        description.training.shuffle,
+        description.training.seed,
+        repetition,
+    )

@@ -11,13 +11,14 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
 import google_crc32c
 import numpy as np
 
+from tierscope.core.files import named_at_end, opened, os_errors_as
 from tierscope.core.output.streams import say
 from tierscope.core.processes.children import end_with_parent
 
@@ -94,38 +95,27 @@ class SampleWriter:
         temporary = os.path.join(
             write_in or folder, f"{TEMPORARY_PREFIX}{os.getpid()}-{name}"
         )
-        try:
+        with self._refusing(path), named_at_end(temporary, path):
             self._write_whole(temporary, file_id)
-            os.rename(temporary, path)
-        except OSError as error:
-            _remove_quietly(temporary)
-            raise self._error(path, error) from error
-        except BaseException:
-            _remove_quietly(temporary)
-            raise
 
     def write_listed(self, path: str, file_id: int) -> None:
         """Write a file that a list names as unfinished, otherwise like `write`."""
-        try:
+        with self._refusing(path):
             self._write_whole(path, file_id)
-        except OSError as error:
-            raise self._error(path, error) from error
 
     def _write_whole(self, path: str, file_id: int) -> None:
         """Write a file, and remove it if that fails."""
-        descriptor = os.open(path, _WRITE_FLAGS, 0o644)
-        try:
-            write_all(descriptor, self.frame(file_id))
-        except BaseException:
-            _remove_quietly(path)
-            raise
-        finally:
-            os.close(descriptor)
+        with opened(path, _WRITE_FLAGS, 0o644) as descriptor:
+            try:
+                write_all(descriptor, self.frame(file_id))
+            except BaseException:
+                _remove_quietly(path)
+                raise
 
-    def _error(self, path: str, error: OSError) -> DatasetError:
-        """Return the error of a file that cannot be written."""
-        size = self.file_size_bytes
-        return DatasetError(f"{path}: cannot write {size} bytes: {error.strerror}.")
+    def _refusing(self, path: str) -> AbstractContextManager[None]:
+        """Return what says of a file that it cannot be written."""
+        words = f"{path}: cannot write {self.file_size_bytes} bytes"
+        return os_errors_as(DatasetError, words)
 
 
 def _random_bytes(n_bytes: int) -> np.ndarray:
@@ -197,11 +187,10 @@ def _listed(folder: Path, file_names: Sequence[str]) -> Iterator[None]:
     # Renaming every file instead would take a third of the time of a small file.
     path = os.path.join(folder, f"{_LIST_PREFIX}{os.getpid()}-{file_names[0]}")
     try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("\n".join(file_names))
-        yield
-    except OSError as error:
-        raise DatasetError(f"{path}: cannot write it: {error.strerror}.") from error
+        with os_errors_as(DatasetError, f"{path}: cannot write it"):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("\n".join(file_names))
+            yield
     finally:
         _remove_quietly(path)
 
@@ -219,10 +208,8 @@ def _remove_unfinished(folder: Path, file_size_bytes: int) -> None:
 
 def make_directory(folder: Path) -> None:
     """Make a directory; raise a DatasetError if that fails."""
-    try:
+    with os_errors_as(DatasetError, f"{folder}: cannot make it"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DatasetError(f"{folder}: cannot make it: {error.strerror}.") from error
 
 
 @lru_cache(maxsize=1)
@@ -302,11 +289,9 @@ def generate_dataset(
     from concurrent.futures import ProcessPoolExecutor, as_completed  # large
 
     make_directory(folder)
-    try:
+    with os_errors_as(DatasetError, f"{folder}: cannot use it"):
         present = present_files(folder, file_size_bytes)
         free_bytes = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
-    except OSError as error:
-        raise DatasetError(f"{folder}: cannot use it: {error.strerror}.") from error
     missing = [i for i, name in enumerate(file_names) if name not in present]
     if (needed_bytes := len(missing) * file_size_bytes) > free_bytes:
         raise DatasetError(
@@ -328,7 +313,7 @@ def generate_dataset(
                 file_size_bytes,
                 write_in,
             ): len(ids)
-            for ids in _chunks(missing, n_workers)
+            for ids in parts_for_workers(missing, n_workers, _FILES_PER_TASK)
         }
         try:
             for task in as_completed(tasks):
@@ -340,9 +325,11 @@ def generate_dataset(
             raise
 
 
-def _chunks(items: Sequence[int], n_workers: int) -> Iterator[Sequence[int]]:
+def parts_for_workers(
+    items: Sequence[int], n_workers: int, most: int
+) -> Iterator[Sequence[int]]:
     """Yield consecutive parts, several per worker and short enough for reports."""
-    size = max(1, min(_FILES_PER_TASK, len(items) // (4 * n_workers)))
+    size = max(1, min(most, len(items) // (4 * n_workers)))
     for start in range(0, len(items), size):
         yield items[start : start + size]
 

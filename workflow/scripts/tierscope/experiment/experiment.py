@@ -27,6 +27,7 @@ from tierscope.core.scenario import (
 from tierscope.core.validation import ConfigError
 from tierscope.data.lmdb.settings import lmdb_settings
 from tierscope.experiment.job import BenchmarkJob, ProgramJob, ProgramNeeds
+from tierscope.experiment.keys.config import Settings
 from tierscope.experiment.sources import SOURCES, Source
 from tierscope.experiment.system import System
 from tierscope.policies import FILES, PEERS, kind_of, of_kind, policy_options
@@ -50,7 +51,7 @@ class Experiment:
     system: System
     datasets: Mapping[str, Dataset | UserDataset]
     sweep: Sweep
-    settings: Mapping[str, Any]
+    settings: Settings
     simulated: bool = False
     studies: Mapping[str, Sweep] = field(default_factory=dict)
 

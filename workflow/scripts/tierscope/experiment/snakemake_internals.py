@@ -144,6 +144,26 @@ class SnakemakeInternals:
         entries = [_checked(one, str) for one in settings.config_args or ()]
         return entries, _checked(settings.config, Mapping)
 
+    @_asks(
+        "workflow.rules, workflow.localrules, rule.conda_env, rule.ruleinfo.resources",
+        "which rules run here and not as batch jobs, and the environment of conda",
+    )
+    def complete_rules(self, folder: Path, environment: str) -> None:
+        """Give the rules in a folder what all have in common.
+
+        They run in one environment, a path seen from their files, unless they name
+        another. A rule that says how long it may take (`runtime`) can be submitted; all
+        others run here.
+        """
+        for rule in self._workflow.rules:
+            if folder not in Path(rule.snakefile).parents:
+                continue  # of a workflow that imports ours
+            if not rule.norun:
+                rule.conda_env = rule.conda_env or environment
+            _, resources = rule.ruleinfo.resources or ((), {})
+            if "runtime" not in _checked(resources, Mapping):
+                self._workflow.localrules(rule.name)
+
     @_asks("workflow.rules", "the names of the targets")
     def target_rules(self) -> list[str]:
         """Return the sorted names of the rules that only gather files."""

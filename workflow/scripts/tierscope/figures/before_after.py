@@ -12,12 +12,7 @@ from matplotlib.transforms import offset_copy
 from tierscope.analysis.breakdown import sums_of_classes
 from tierscope.analysis.intervals import BestRates, best_rates
 from tierscope.analysis.training.limit import advice_on
-from tierscope.analysis.utilisation import (
-    UtilisationGoal,
-    best_utilised,
-    mean_utilisation,
-    sufficient_utilisation,
-)
+from tierscope.analysis.utilisation import best_utilised, goal_of, mean_utilisation
 from tierscope.core.columns import IMPROVEMENTS
 from tierscope.core.provenance import Origin
 from tierscope.core.words import (
@@ -219,7 +214,7 @@ def draw_utilisation(
         draw_mean(ax, rows, "utilisation_percent", **line)
         best.append(best_utilised(mean_utilisation(rows)).iloc[0])
     ax.axhline(goal["goal_percent"], **GOAL_LINE)
-    met = sufficient_utilisation(rows, UtilisationGoal(goal["goal_percent"])).iloc[0]
+    met = goal_of(goal).sufficient(rows).iloc[0]
     if met["sufficient"]:
         rate = met["min_cache_rate_percent"]
         at = rows[rows["cache_rate_percent"] == rate]["utilisation_percent"].mean()

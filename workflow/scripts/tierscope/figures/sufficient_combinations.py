@@ -13,12 +13,11 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
 from tierscope.analysis.breakdown import io_time_spread
-from tierscope.analysis.utilisation import UtilisationGoal, sufficient_utilisation
+from tierscope.analysis.utilisation import goal_of
 from tierscope.analysis.whatif import (
     cheapest_sufficient,
     improvement_grid,
     select_improvements,
-    sufficient_combinations,
 )
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
@@ -94,15 +93,8 @@ def _combinations(given: Given) -> pd.DataFrame:
     settings, goal = given.settings, given.shown("goals").iloc[0]
     grid = improvement_grid(settings.classes, **settings.grid)
     estimates = select_improvements(given.shown("estimates"), grid)
-    if is_utilisation(goal):
-        percent = UtilisationGoal(goal["goal_percent"])
-        combinations = sufficient_utilisation(estimates, percent)
-    else:
-        combinations = sufficient_combinations(
-            estimates, goal["goal_s"], goal["difference_s"]
-        )
-    in_order = combinations.set_index("method").loc[estimates["method"].unique()]
-    return in_order.reset_index()
+    combinations = goal_of(goal).sufficient(estimates).set_index("method")
+    return combinations.loc[estimates["method"].unique()].reset_index()
 
 
 def _draw(given: Given) -> Figure:
@@ -135,7 +127,7 @@ def plot_sufficient_combinations(
     Parameters
     ----------
     combinations : DataFrame
-        What `tierscope.analysis.whatif.sufficient_combinations` returns for one
+        What `tierscope.analysis.whatif.Goal.sufficient` returns for one
         scenario and epoch, where only the two classes are improved; a panel for each
         method.
     goal : Series

@@ -30,19 +30,17 @@ from tierscope.logs.settings import (
 from tierscope.logs.tiers import AUTO
 
 _MOST_SEARCHED = 100  # jobs of a call of `analyse`, for combinations
+_SETTINGS = {"group", "epochs", "goal_s", "processes_per_node"}  # that it takes
 
 
 def analyse(
     logs: str | Path | Sequence[str | Path],
     tiers: str | Mapping[str, str | Sequence[str]] = AUTO,
     *,
-    group: str | Mapping[str, str] = AUTO,
-    epochs: str | None = None,
-    goal_s: float | None = None,
-    processes_per_node: int | None = None,
     keep: str | Path | None = None,
     lazy: bool = False,
     n_workers: int | None = None,
+    **settings: Any,
 ) -> dict[str, pd.DataFrame] | dict[str, ds.Dataset]:
     """Analyse Darshan logs of any jobs.
 
@@ -53,6 +51,17 @@ def analyse(
     tiers : mapping of str to str or sequence of str, or ``auto``
         Prefixes of paths by tier. ``auto``: one tier for each kind of file system in
         the mount table of a log.
+    keep : path, optional
+        A folder in which to keep the tables and what was read, so that a later analysis
+        does not read the same logs again. The tables have the jobs of `logs` only.
+    lazy : bool, optional
+        Whether to write the tables to ``tables`` in `keep`, and to return what reads
+        them in parts.
+    n_workers : int, optional
+        Number of processes that read.
+
+    Other Parameters
+    ----------------
     group : {"auto", "one"} or mapping
         Which logs form a job (`tierscope.logs.grouping.group_logs`).
     epochs : str, optional
@@ -62,14 +71,6 @@ def analyse(
         of today's, for the whole job and for each epoch.
     processes_per_node : int, optional
         For node-hours; no log says it.
-    keep : path, optional
-        A folder in which to keep the tables and what was read, so that a later analysis
-        does not read the same logs again. The tables have the jobs of `logs` only.
-    lazy : bool, optional
-        Whether to write the tables to ``tables`` in `keep`, and to return what reads
-        them in parts.
-    n_workers : int, optional
-        Number of processes that read.
 
     Returns
     -------
@@ -84,17 +85,11 @@ def analyse(
     ConfigError
         If an argument is wrong, or no log is found, or none can be used.
     """
-    arguments = {
-        "experiment": "analysis",
-        "logs": _paths_of(logs),
-        "tiers": tiers,
-        "group": group,
-        "epochs": epochs,
-        "goal_s": goal_s,
-        "processes_per_node": processes_per_node,
-    }
-    check(arguments, LOGS, "analyse")
-    settings = settings_of(**arguments, pages=_MOST_SEARCHED, vanished=DROP)
+    for unknown in settings.keys() - _SETTINGS:
+        raise TypeError(f"analyse() got an unexpected keyword argument {unknown!r}")
+    given = {"experiment": "analysis", "logs": _paths_of(logs), "tiers": tiers}
+    check(given | settings, LOGS, "analyse")
+    checked = settings_of(**given, **settings, pages=_MOST_SEARCHED, vanished=DROP)
     if lazy and keep is None:
         raise ConfigError(
             "analyse: lazy: got True without keep, expected keep: a folder for tables"
@@ -102,11 +97,11 @@ def analyse(
     if keep is not None:
         folder = Path(_path_of("keep", keep))
         if not lazy:
-            return tables_of(settings, folder, n_workers=n_workers)
-        tables = write_tables(settings, folder, n_workers=n_workers)
+            return tables_of(checked, folder, n_workers=n_workers)
+        tables = write_tables(checked, folder, n_workers=n_workers)
         return {name: open_table(path, name) for name, path in tables.items()}
     with tempfile.TemporaryDirectory() as folder:
-        return tables_of(settings, Path(folder), n_workers=n_workers)
+        return tables_of(checked, Path(folder), n_workers=n_workers)
 
 
 def _paths_of(logs: Any) -> list[str]:
@@ -130,13 +125,12 @@ def tables_of(
     folder: Path,
     *,
     n_workers: int | None = None,
-    progress: Progress = lambda what, done, total: None,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of an analysis; what was read is kept in a folder.
 
     Errors are those of `write_tables`.
     """
-    places = write_tables(settings, folder, n_workers=n_workers, progress=progress)
+    places = write_tables(settings, folder, n_workers=n_workers)
     found = {name: read_table(place, name) for name, place in places.items()}
     order = ["io_hours", "job"]
     fleet = found["fleet"].sort_values(order, ascending=[False, True])

@@ -1,11 +1,8 @@
 """Search the least improvements of a job's classes that meet a goal."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
+from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -14,16 +11,15 @@ import pyarrow.compute as pc
 
 from tierscope.analysis.logs.asking import JobTables
 from tierscope.analysis.logs.questions import jobs_with_pages
-from tierscope.analysis.search import Sufficient, least_of_fourth, least_sufficient
-from tierscope.analysis.whatif import Goal, improve, upper_envelope
+from tierscope.analysis.slowest.improved import improved_slowest
+from tierscope.analysis.slowest.search import Sufficient, least_sufficient
+from tierscope.analysis.slowest.times import ProcessTimes
+from tierscope.analysis.whatif import Goal
 from tierscope.core.columns import JOB_CLASS, RULE, TABLES
 from tierscope.core.tables import empty_table, read_table, write_table
 from tierscope.core.words import changes_words, class_label
-from tierscope.logs.bounds import ROUNDING, ProcessTimes
 from tierscope.logs.whatif import (
     JobClass,
-    improved_slowest,
-    of_set,
     or_missing,
     slowest_sizes,
 )
@@ -32,9 +28,6 @@ GRID_PERCENTS = np.arange(0, 401, 25)
 GOAL_PERCENT = 80  # of today's I/O time, if no goal is given
 _WHOLE_JOB = -1
 _N_IMPROVED = 4  # classes of a combination
-_CELLS_AT_ONCE = 50_000
-
-
 OF_TIMES = ("job_times", "job_processes", "job_slowest", "job_breakdown")
 
 
@@ -203,7 +196,7 @@ def combinations_for_goal(
     """
     goal = Goal("io_time", goal_s)
     chosen = improved_classes(times)
-    certain, possible = _least_sufficient(_merged(times, chosen), goal)
+    certain, possible = least_sufficient(_merged(times, chosen), goal, GRID_PERCENTS)
     percents = tuple(GRID_PERCENTS.tolist())
     minimal = [
         Sufficient((0,), percents, least[np.newaxis]).minimal()
@@ -260,91 +253,3 @@ def _merged(times: ProcessTimes, chosen: Sequence[int]) -> ProcessTimes:
         most_s=merge(times.most_s),
         sum_s=merge(times.sum_s),
     )
-
-
-def _least_sufficient(times: ProcessTimes, goal: Goal) -> tuple[np.ndarray, np.ndarray]:
-    """Return which combinations meet a goal certainly, and which could.
-
-    `times` are of `_merged`. Both arrays are as of
-    `tierscope.analysis.search.least_sufficient`.
-    """
-    if times.are_equal.all():
-        kept_s = times.least_s[upper_envelope(times.least_s)]
-        least = least_sufficient([kept_s], goal, GRID_PERCENTS)
-        return least, least
-    times = times.unbounded
-    # A process that meets the goal as it is meets it after any improvement.
-    _, most_s = _of_all_sets(times, times.total_most_s > goal.seconds)
-    least_s, _ = _of_all_sets(times, times.total_least_s > goal.seconds)
-    held_s = np.minimum(times.total_most_s, goal.seconds).sum()
-    (sum_s,) = times.sum_s
-    certain = _Bounded(most_s, np.zeros_like(sum_s), 0.0, goal)
-    possible = _Bounded(least_s, sum_s, held_s, goal)
-    return certain.search(), possible.search()
-
-
-def _of_all_sets(times: ProcessTimes, kept: np.ndarray) -> np.ndarray:
-    """Return the bounds of some processes in every set of classes.
-
-    Shape (2, n_sets, n_different): least and most; a set is a binary number with a one
-    for each of its classes. Equal processes are there once.
-    """
-    n_classes = times.least_s.shape[1]
-    bounds_s = {
-        name: getattr(times, name)[kept]
-        for name in ("least_s", "most_s", "total_least_s", "total_most_s")
-    }
-    rows_s = pd.DataFrame(np.column_stack(list(bounds_s.values())))
-    different = ~rows_s.duplicated().to_numpy()
-    kept_s = {name: of[different] for name, of in bounds_s.items()}
-    some = replace(times, **kept_s)  # of which no phases are asked
-    sets = (np.arange(1 << n_classes)[:, np.newaxis] >> np.arange(n_classes)) & 1
-    of_sets_s = np.stack([of_set(some, chosen == 1) for chosen in sets], axis=1)
-    return np.nan_to_num(of_sets_s, posinf=1e300)  # infinity times zero is no number
-
-
-@dataclass(frozen=True)
-class _Bounded:
-    """Combinations of improvements of processes whose times are bounds.
-
-    A combination meets the goal if no process exceeds it, and if the time of all
-    processes (`sum_s`, by class) is not more than they can hold within the goal.
-    `of_sets_s` is a half of `_of_all_sets`.
-    """
-
-    of_sets_s: np.ndarray
-    sum_s: np.ndarray
-    held_s: float
-    goal: Goal
-    positions: tuple[np.ndarray, ...] = ()
-
-    def search(self) -> np.ndarray:
-        """Return the least sufficient improvements (`least_of_fourth`)."""
-        pairs_at_once = max(1, _CELLS_AT_ONCE // (self.of_sets_s.shape[1] + 1))
-        return least_of_fourth(self.start, len(GRID_PERCENTS), pairs_at_once)
-
-    def start(self, first: np.ndarray, second: np.ndarray) -> Self:
-        """Return the combinations with these improvements of two classes."""
-        return replace(self, positions=(first, second))
-
-    def keep(self, rows: np.ndarray) -> Self:
-        """Return some of them."""
-        return replace(self, positions=tuple(part[rows] for part in self.positions))
-
-    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
-        """Return which of them meet the goal with improvements of the other two."""
-        percents = GRID_PERCENTS[np.column_stack([*self.positions, third, fourth])]
-        factors = improve(np.ones(percents.shape), percents)
-        factors = np.column_stack([factors, np.ones(len(factors))])
-        fits = (factors * self.sum_s).sum(axis=1) <= (1 + ROUNDING) * self.held_s
-        order = np.argsort(-factors, axis=1, kind="stable")
-        descending = np.take_along_axis(factors, order, axis=1)
-        steps = descending - np.column_stack([descending[:, 1:], np.zeros(len(order))])
-        sets = np.cumsum(1 << order, axis=1)
-        times_s = reduce(
-            add,
-            (steps[:, [i]] * self.of_sets_s[sets[:, i]] for i in range(sets.shape[1])),
-        )
-        slowest_s = times_s.max(axis=1, initial=0.0)
-        # Sums in another order must not make more improvement look worse.
-        return fits & self.goal.is_met((1 - ROUNDING) * slowest_s)

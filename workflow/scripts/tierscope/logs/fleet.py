@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from tierscope.analysis.slowest.improved import improved_slowest
 from tierscope.logs.join import WHOLE_JOB, Columns, JoinedJobs, Phases
 from tierscope.logs.joining.texts import Texts, coded
-from tierscope.logs.whatif import NO_TIERS, improved_slowest
+from tierscope.logs.whatif import NO_TIERS
 
 SECONDS_PER_HOUR = 3600
 FASTER_META_PERCENT = 100  # a metadata server of twice the speed

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 
-from tierscope.core.columns import BOUNDS, EXACT, JOB_CLASS, LOWER_BOUNDS
-from tierscope.logs.bounds import (
+from tierscope.analysis.slowest.times import (
     ProcessTimes,
     slowest_bounds,
     slowest_candidates,
     slowest_class_bounds,
 )
+from tierscope.core.columns import BOUNDS, EXACT, JOB_CLASS, LOWER_BOUNDS
 from tierscope.logs.grouping import (
     NO_PROCESS,
     LogFacts,
@@ -149,12 +150,10 @@ def join(
     return JoinedJobs([one.name for one in groups], facts, phases, columns)
 
 
-def main_log(
-    group: LogGroup, logs: Mapping[Path, tuple[LogFacts, Summary]]
-) -> LogFacts:
-    """Return what the first log that is not of a helper says."""
+def main_log(group: LogGroup) -> Path:
+    """Return the first log that is not of a helper."""
     ranked = zip(group.logs, group.processes, strict=True)
-    return logs[next(path for path, process in ranked if process >= 0)][0]
+    return next(path for path, process in ranked if process >= 0)
 
 
 def _times(parts: Parts) -> dict[str, np.ndarray]:
@@ -316,16 +315,14 @@ def _rows_of_phases(
     n_cells: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return rows of `_times` that count, and the phases' cells that they add to."""
-    is_own = times["rank"] >= 0
-    rows, phase_cells = [], []
-    in_epoch = layout.epoch[layout.phase[layout.row]] != WHOLE_JOB
-    for some in (is_counted & ~in_epoch, is_counted & in_epoch):
-        of_cell = np.full(n_cells, -1)
-        of_cell[layout.job_cell[some]] = np.flatnonzero(some)
-        phase_cell = of_cell[times["job_cell"]]
-        rows.append(np.flatnonzero(is_own & (phase_cell >= 0)))
-        phase_cells.append(phase_cell[rows[-1]])
-    return np.concatenate(rows), np.concatenate(phase_cells)
+    counted = np.flatnonzero(is_counted)
+    counted = counted[np.argsort(layout.job_cell[counted], kind="stable")]
+    n_phases = np.bincount(layout.job_cell[counted], minlength=n_cells)
+    n_each = np.where(times["rank"] >= 0, n_phases[times["job_cell"]], 0)
+    row = np.repeat(np.arange(len(n_each)), n_each)
+    shift = (np.cumsum(n_phases) - n_phases)[times["job_cell"]]
+    shift -= np.cumsum(n_each) - n_each
+    return row, counted[np.arange(len(row)) + shift[row]]
 
 
 def _totals(
@@ -334,21 +331,12 @@ def _totals(
     """Return least and most of the counted times of each process in each phase."""
     rows = parts.rows_of("totals")
     job = parts.job[rows["log"]]
-    is_whole = layout.epoch == WHOLE_JOB
-    number = {
-        key: phase
-        for phase, key in enumerate(
-            zip(layout.job.tolist(), layout.epoch.tolist(), strict=True)
-        )
-        if key[1] != WHOLE_JOB
-    }
-    keys = zip(job.tolist(), rows["epoch"].tolist(), strict=True)
-    of_epoch = np.full(len(job), -1)
-    if number:
-        of_epoch = np.array([number.get(key, -1) for key in keys], np.int64)
-    whole = np.flatnonzero(is_whole)[job]
-    chosen = np.append(np.arange(len(job)), np.flatnonzero(of_epoch >= 0))
-    phase = np.append(whole, of_epoch[of_epoch >= 0])
+    in_epoch = np.flatnonzero(rows["epoch"] != WHOLE_JOB)
+    phases = pd.MultiIndex.from_arrays([layout.job, layout.epoch])
+    of_epoch = [job[in_epoch], rows["epoch"][in_epoch]]
+    of_epoch = phases.get_indexer(pd.MultiIndex.from_arrays(of_epoch))
+    chosen = np.append(np.arange(len(job)), in_epoch)
+    phase = np.append(np.flatnonzero(layout.epoch == WHOLE_JOB)[job], of_epoch)
     is_own = rows["rank"][chosen] >= 0
     chosen, place = chosen[is_own], first[phase[is_own]]
     place = place + rows["rank"][chosen]
@@ -384,7 +372,7 @@ def _facts(
     n_nodes = float(len(hosts)) if all_named else np.nan
     if processes_per_node:
         n_nodes = float(-(-group.n_processes // processes_per_node))
-    first = main_log(group, logs)
+    first, _ = logs[main_log(group)]
     return {
         "exe": first.program,
         "user": first.user,

@@ -45,6 +45,8 @@ LONGEST_RUN_S = 10 * 366 * 86_400  # of a longer one, start or end is missing
 _MOST_DIGITS = 18  # of an epoch, which is a 64-bit number
 SIZES = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M")
 SIZES += ("1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
+_OF_LOG = ("log_format", "uid", "job_id", "exe", "n_processes")
+_OF_LOG += ("started_s", "ended_s", "clock_s", "n_mappings")
 _READ, _META, _WRITE, _WRITE_META, _MIXED_META = range(len(OPERATIONS))
 
 
@@ -170,21 +172,12 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
     """Return what the log says of its job, and how it was read."""
     records = log.records.values()
     no_name = len(log.names.ids)
-    return {
+    return {name: getattr(log, name) for name in _OF_LOG} | {
         "digest": digest,
-        "log_format": log.log_format,
-        "uid": log.uid,
-        "job_id": log.job_id,
-        "exe": log.exe,
-        "n_processes": log.n_processes,
-        "started_s": log.started_s,
-        "ended_s": log.ended_s,
-        "clock_s": log.clock_s,
         "metadata": dict(log.metadata),
         "modules": list(log.modules),
         "partial": list(log.partial),
         "hides_calls": _hides_calls(log),
-        "n_mappings": log.n_mappings,
         "mapped_bytes": _mapped_bytes(log),
         "n_records": sum(len(one.ids) for one in records),
         "n_shared_records": sum(int((one.ranks == SHARED).sum()) for one in records),

@@ -77,6 +77,11 @@ class FileDemand:
     stations: tuple[StationDemand, StationDemand, StationDemand]
     latency_s: tuple[float, float]
 
+    def queues(self) -> list[tuple[str, StationDemand]]:
+        """Return the stations at which files may wait, with their kinds."""
+        kinds = zip(KINDS, self.stations, strict=True)
+        return [(kind, station) for kind, station in kinds if station.queue_s]
+
     @property
     def without_waiting_s(self) -> np.ndarray:
         """Return the time of ``read`` and ``meta`` of a file that never waits."""

@@ -13,35 +13,24 @@ class have been simulated, too, and do not meet it.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import points_of, select_epoch
-from tierscope.analysis.search import (
-    Sufficient,
-    as_improvements,
-    in_order_of_cost,
-    least_of_fourth,
-    with_best_rate,
-    with_times,
-)
-from tierscope.analysis.utilisation import (
-    UtilisationGoal,
-    best_utilised,
-    mean_utilisation,
-    sufficient_utilisation,
-)
+from tierscope.analysis.search import Search, as_improvements, in_tables, with_times
+from tierscope.analysis.slowest.search import Combinations, Sufficient
+from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import (
     MAX_MAP_STEPS,
     costs,
     map_percents,
     select_improvements,
 )
-from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO, TABLES
+from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.model.improve import (
@@ -121,7 +110,7 @@ class SimulatedUtilisation:
         return np.stack([utilisation_of(one) for one in reads])
 
 
-class Edge:
+class Edge(Combinations):
     """Which combinations of a grid meet a goal at one cache rate, asked when needed.
 
     If a combination meets the goal, so do those that are larger in all classes; if it
@@ -150,7 +139,14 @@ class Edge:
         """Return the number of simulated epochs."""
         return self._runs.n_simulations
 
-    def is_met(self, place: tuple[int, ...]) -> bool:
+    def is_met(
+        self, started: Sequence[np.ndarray], third: np.ndarray, fourth: np.ndarray
+    ) -> np.ndarray:
+        """Return which combinations meet the goal."""
+        places = np.column_stack([*started, third, fourth]).tolist()
+        return np.array([self.is_met_at(tuple(place)) for place in places])
+
+    def is_met_at(self, place: tuple[int, ...]) -> bool:
         """Return whether a combination meets the goal; positions in the percents."""
         if not (self._met[place] or self._missed[place]):
             if self.is_met_itself(place):
@@ -167,39 +163,19 @@ class Edge:
             self._simulated[place] = bool(found)
         return self._simulated[place]
 
-    def least_of_fourth(self) -> np.ndarray:
+    def least(self) -> np.ndarray:
         """Return `Sufficient.least` of the cache rate: int, shape (n, n, n)."""
         n = len(self._percents)
         first, last = 0, n - 1
-        if not self.is_met((last,) * len(CLASSES)):
+        if not self.is_met_at((last,) * len(CLASSES)):
             return np.full((n, n, n), n, dtype=np.int16)
         # The corners of each pair tell most of the rest; the extreme pairs come first.
         order = dict.fromkeys([last, first, last // 2, *range(n)])
         corners = [(last, last), (first, first), (first, last), (last, first)]
         for pair in itertools.product(order, repeat=2):
             for corner in corners:
-                self.is_met((*pair, *corner))
-        return least_of_fourth(
-            lambda first, second: _Pairs(self, first, second), n, pairs_at_once=n * n
-        )
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Combinations with fixed improvements of the first two classes."""
-
-    edge: Edge
-    first: np.ndarray
-    second: np.ndarray
-
-    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
-        """Return which meet the goal with improvements of the others (positions)."""
-        places = np.column_stack([self.first, self.second, third, fourth]).tolist()
-        return np.array([self.edge.is_met(tuple(place)) for place in places])
-
-    def keep(self, rows: np.ndarray) -> Self:
-        """Return some of them."""
-        return replace(self, first=self.first[rows], second=self.second[rows])
+                self.is_met_at((*pair, *corner))
+        return self.least_of_fourth(n)
 
 
 class Found(NamedTuple):
@@ -222,11 +198,7 @@ def search_by_model(
     goal: UtilisationGoal,
     epoch: int,
     description: RunDescription,
-    *,
-    max_improvement_percent: int,
-    step_percent: int,
-    cost_per_percent: Mapping[str, float],
-    dataset_bytes: int,
+    search: Search,
     known: pd.DataFrame | None = None,
 ) -> Found:
     """Find the minimal and the cheapest combinations that meet a goal of AU.
@@ -241,9 +213,8 @@ def search_by_model(
         The epoch, counted from 0.
     description : RunDescription
         As for `tierscope.model.improve.estimate_by_model`.
-    max_improvement_percent, step_percent, cost_per_percent, dataset_bytes
-        As for `tierscope.analysis.search.search_combinations`; the grid may be coarser
-        (`searched_percents`).
+    search : Search
+        The grid, which may be coarser here (`searched_percents`), and costs.
     known : DataFrame, optional
         Table ``estimates`` by the model of further combinations, as in figure 4.
 
@@ -260,13 +231,15 @@ def search_by_model(
         )
     points = points_of(select_epoch(io_time, epoch))
     n_reads = description.dataset.n_files * len(points)
-    percents = searched_percents(max_improvement_percent, step_percent, n_reads)
+    grid = search.max_improvement_percent, search.step_percent
+    percents = searched_percents(*grid, n_reads)
     sufficient, edges = find_sufficient(epochs, goal, epoch, description, percents)
     minimal = pd.DataFrame(sufficient.minimal(), columns=IMPROVEMENTS)
     if known is not None:
-        found = sufficient_utilisation(select_epoch(known, epoch), goal)
+        found = goal.sufficient(select_epoch(known, epoch))
         minimal = pd.concat([minimal, found.loc[found["sufficient"], IMPROVEMENTS]])
-    by_cost = minimal.assign(cost=costs(minimal, cost_per_percent)).sort_values("cost")
+    cost = costs(minimal, search.cost_per_percent)
+    by_cost = minimal.assign(cost=cost).sort_values("cost")
     minimal = lowered(by_cost[IMPROVEMENTS].drop_duplicates(), edges, percents)
     largest = dict.fromkeys(CLASSES, percents[-1])
     estimates = estimate_by_model(
@@ -276,21 +249,14 @@ def search_by_model(
         description,
         epochs=epochs,
     )
-    rows = _minimal_rows(minimal, estimates, goal)
-    rows = in_order_of_cost(rows, cost_per_percent, dataset_bytes)
-    scenario = estimates[[*SCENARIO, "epoch"]].iloc[0].to_dict()
-    scenario |= {"goal_of": goal.of, "goal_s": np.nan, "goal_percent": goal.percent}
-    counts = {
-        "grid_step_percent": percents[1],
-        "n_combinations": sufficient.n_combinations,
-        "n_sufficient": sufficient.n_sufficient,
-        "n_minimal": len(rows),
-    }
-    goals = _without_improvement(estimates).assign(**scenario, **counts)
+    rows = search.in_order(with_times(minimal, estimates, goal))
+    today = select_improvements(estimates, [{}])
+    step = {"grid_step_percent": percents[1]}
+    goals, combinations = in_tables(today, sufficient, rows, goal, **step)
     shown = [{}, *(as_improvements(rows.head(1)) or [largest])]
     return Found(
-        goals[list(TABLES["goals"])],
-        rows.assign(**scenario)[list(TABLES["combinations"])],
+        goals,
+        combinations,
         select_improvements(estimates, shown),
         sum(edge.n_simulations for edge in edges) + len(estimates),
     )
@@ -327,7 +293,7 @@ def find_sufficient(
         planned = [next(planned_reads(description, one, [epoch])) for one in some]
         runs = SimulatedUtilisation(description, planned, measured)
         edges.append(Edge(runs, goal, percents))
-        least[rate] = edges[-1].least_of_fourth()
+        least[rate] = edges[-1].least()
     found = Sufficient(tuple(least), tuple(percents), np.stack(list(least.values())))
     return found, edges
 
@@ -369,45 +335,6 @@ def _lowered(place: tuple[int, ...], edges: Sequence[Edge]) -> tuple[int, ...]:
         if smaller[axis] >= 0 and any(edge.is_met_itself(smaller) for edge in edges):
             return _lowered(smaller, edges)
     return place
-
-
-def _minimal_rows(
-    minimal: pd.DataFrame, estimates: pd.DataFrame, goal: UtilisationGoal
-) -> pd.DataFrame:
-    """Return combinations with times and AU at their least and best cache rates.
-
-    All have been simulated at all cache rates (`estimates`); the least one is that of
-    the simulations, whatever the search has concluded.
-    """
-    least = sufficient_utilisation(estimates, goal)
-    least = least[least["sufficient"]].astype({"min_cache_rate_percent": np.int64})
-    columns = ["min_cache_rate_percent", "in_every_repetition"]
-    rows = minimal.merge(least[[*IMPROVEMENTS, *columns]], on=IMPROVEMENTS)
-    points = mean_utilisation(estimates)
-    rows = with_times(with_best_rate(rows, best_utilised(points)), estimates)
-    points = points[[*IMPROVEMENTS, "cache_rate_percent", "utilisation_percent"]]
-    at_least = {"cache_rate_percent": "min_cache_rate_percent"}
-    at_best = {
-        "cache_rate_percent": "best_cache_rate_percent",
-        "utilisation_percent": "best_utilisation_percent",
-    }
-    return rows.merge(points.rename(columns=at_least)).merge(
-        points.rename(columns=at_best)
-    )
-
-
-def _without_improvement(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Return the best point without improvement: one row of some columns of `goals`."""
-    today = select_improvements(estimates, [{}])
-    best = best_utilised(mean_utilisation(today)).iloc[0]
-    there = today[today["cache_rate_percent"] == best["cache_rate_percent"]]
-    row = {
-        "difference_s": 0.0,
-        "best_cache_rate_percent": best["cache_rate_percent"],
-        "best_io_time_s": there["io_time_s"].mean(),
-        "best_utilisation_percent": best["utilisation_percent"],
-    }
-    return pd.DataFrame([row])
 
 
 def _rate_of(point: Point) -> int:

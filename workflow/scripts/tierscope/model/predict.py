@@ -16,7 +16,7 @@ All models assume one read thread per rank.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -178,8 +178,7 @@ def predict_times(
     if model == "mva":
         mean_s = _steady_state(network, workload, cache_rate_percent)
         return ClassTimes(mean_s, mean_s)
-    times = rank_times(network, workload, cache_rate_percent)
-    return ClassTimes(times.slowest_s, times.mean_s)
+    return ClassTimes(*rank_times(network, workload, cache_rate_percent))
 
 
 def _steady_state(
@@ -219,15 +218,7 @@ def _simulate(
 def _table(points: list[Point], predicted: list[list[ClassTimes]]) -> pd.DataFrame:
     """Return the predictions of the epochs of all points as one table."""
     rows = [
-        (
-            point.cache_rate_percent,
-            point.repetition,
-            epoch,
-            name,
-            *times,
-            one.execution_s,
-            one.utilisation_percent,
-        )
+        (*astuple(point), epoch, name, *times, *one[2:])
         for point, epochs in zip(points, predicted, strict=True)
         for epoch, one in enumerate(epochs)
         for name, *times in zip(CLASSES, one.slowest_s, one.mean_s, strict=True)

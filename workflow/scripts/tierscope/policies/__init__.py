@@ -117,12 +117,10 @@ def policy_options(
     return {name: settings[name] for name in names}
 
 
-def held_files(
-    policy: str, n_files: int, cache_rate_percent: int, seed: int, repetition: int
-) -> "np.ndarray":
+def held_files(description: RunDescription, point: Point) -> "np.ndarray":
     """Return which files each LFS holds before the first epoch: bool, (n_files,)."""
-    pinning = Pinning(n_files, cache_rate_percent, seed, repetition)
-    return POLICIES[policy].held(pinning)
+    pinning = NodeView(description, point, ()).pinning
+    return POLICIES[description.scenario.policy].held(pinning)
 
 
 def strata(policy: str, on_lfs: "np.ndarray") -> "np.ndarray | None":

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tierscope.data.shuffle import epoch_files, process_share
-from tierscope.policies.node import Action, Copy, NodeStore, Place
+from tierscope.data.shuffle import RunOrder, process_share, run_order
+from tierscope.policies.node import Action, Copy, NodeStore, Place, PlacingPolicy
 from tierscope.policies.view import NodeView
 
 if TYPE_CHECKING:
@@ -17,41 +17,26 @@ if TYPE_CHECKING:
 
 
 def node_accesses(
-    n_files: int,
+    order: RunOrder,
     ranks: Sequence[int],
-    n_processes: int,
-    *,
-    shuffle: str,
-    seed: int,
-    repetition: int,
     n_epochs: int,
     orders: "Sequence[np.ndarray] | None" = None,
 ) -> "np.ndarray":
     """Return the files that a node's processes read in all epochs, in order.
 
     Within an epoch the processes take turns, as they do at equal speed. `orders` are
-    those of all processes' reads in each epoch (`epoch_order`), if known.
+    those of all processes' reads in each epoch, if known.
     """
     import numpy as np
 
     epochs = []
     for epoch in range(n_epochs):
         if orders is not None:
-            shares = (process_share(n_files, rank, n_processes) for rank in ranks)
+            sizes = order.n_files, order.n_processes
+            shares = (process_share(sizes[0], rank, sizes[1]) for rank in ranks)
             parts = [orders[epoch][share] for share in shares]
         else:
-            parts = [
-                epoch_files(
-                    n_files,
-                    rank,
-                    n_processes,
-                    shuffle=shuffle,
-                    seed=seed,
-                    repetition=repetition,
-                    epoch=epoch,
-                )
-                for rank in ranks
-            ]
+            parts = [order.of_process(rank, epoch) for rank in ranks]
         turn = np.concatenate([np.arange(len(part)) for part in parts])
         epochs.append(np.concatenate(parts)[np.argsort(turn, kind="stable")])
     return np.concatenate(epochs)
@@ -73,18 +58,17 @@ def files_to_fetch(
     return files[best[np.argsort(first[best])]]
 
 
-class Clairvoyant:
+class Clairvoyant(PlacingPolicy):
     """Fetches the most frequently used files of the node in the order of use.
 
     If a reader reads a file before its fetch, the file is placed then (its bytes may be
     handed over). A file without further reads is no longer fetched. `n_ahead` fetches
-    are under way; the store is empty at first.
+    are under way. A file whose copy failed stays on the GFS.
     """
 
-    may_copy = True
-
     def __init__(self, store: NodeStore, accesses: "np.ndarray", n_ahead: int):
-        self.store, self._n_ahead = store, n_ahead
+        super().__init__(store)
+        self._n_ahead = n_ahead
         wanted = files_to_fetch(accesses, store.sizes, store.quota_bytes)
         self._waiting = dict.fromkeys(wanted.tolist())
         self._n_left = Counter(accesses.tolist())
@@ -107,22 +91,13 @@ class Clairvoyant:
             return []
         return [Copy(file_id)]
 
-    def placed(self, file_id: int) -> list[Action]:
-        """Switch the file to the LFS and continue."""
-        self.store.hold(file_id)
-        return self._refill()
-
-    def failed(self, file_id: int, full: bool) -> list[Action]:
-        """Leave the file on the GFS permanently; stop fetching if the LFS is full."""
-        self.store.give_back(file_id)
-        if full:
-            self.store.shrink()
-            self._waiting.clear()
-        return self._refill()
-
-    def _refill(self) -> list[Action]:
+    def _go_on(self) -> list[Action]:
         """Start as many fetches as are missing from `n_ahead`."""
         return self._fetch(self._n_ahead - len(self.store.reserved))
+
+    def _note_full(self) -> None:
+        """Fetch no more files."""
+        self._waiting.clear()
 
     def _fetch(self, n_files: int) -> list[Action]:
         """Return the copies of the next files that are wanted."""
@@ -137,15 +112,7 @@ class Clairvoyant:
 
 def clairvoyant_of_node(view: NodeView) -> Clairvoyant:
     """Return the policy of a node, which knows all that its processes will read."""
-    system, training = view.description.system, view.description.training
-    accesses = node_accesses(
-        view.n_files,
-        view.ranks,
-        system.n_processes,
-        shuffle=training.shuffle,
-        seed=training.seed,
-        repetition=view.point.repetition,
-        n_epochs=training.epochs,
-        orders=view.orders,
-    )
+    order = run_order(view.description, view.point.repetition)
+    n_epochs = view.description.training.epochs
+    accesses = node_accesses(order, view.ranks, n_epochs, view.orders)
     return Clairvoyant(view.store(), accesses, view.option("copy_threads"))

@@ -21,6 +21,7 @@ ROW = np.dtype(
 )
 LATE = "late"  # decided before the last change of the file's place
 UNSEEN = "unseen"  # the end of a read whose close nobody saw
+NO_GROUP = -1  # of a program, in place of a rank: what the node does itself
 _MOST_ROWS = 1 << 16  # as tuples, which take five times the memory
 
 

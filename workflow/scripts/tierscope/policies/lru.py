@@ -5,25 +5,20 @@ LRU is a control: if each file is read once an epoch, it evicts the files needed
 
 from collections import Counter
 
-from tierscope.policies.node import Action, Copy, Evict, NodeStore, Place
+from tierscope.policies.node import Action, Copy, Evict, NodeStore, Place, PlacingPolicy
 
 
-class LeastRecentlyUsed:
+class LeastRecentlyUsed(PlacingPolicy):
     """Places each file that is read, and evicts the least recently used files.
 
     Files that are being read or copied are not evicted. If that leaves no space, the
-    new file is not placed. The store is empty at first.
+    new file is not placed. A file whose copy failed stays on the GFS until its next
+    read.
     """
 
-    may_copy = True
-
     def __init__(self, store: NodeStore):
-        self.store = store
+        super().__init__(store)
         self._readers: Counter[int] = Counter()
-
-    def start(self) -> list[Action]:
-        """Return no action: nothing is known before a read."""
-        return []
 
     def begin_read(self, file_id: int) -> Place:
         """Return the LFS for a file that it holds; mark the file as last used."""
@@ -47,18 +42,6 @@ class LeastRecentlyUsed:
             self.store.give_back(victim)
         self.store.reserve(file_id)
         return [*map(Evict, victims), Copy(file_id)]
-
-    def placed(self, file_id: int) -> list[Action]:
-        """Switch the file to the LFS as the last used."""
-        self.store.hold(file_id)
-        return []
-
-    def failed(self, file_id: int, full: bool) -> list[Action]:
-        """Leave the file on the GFS until its next read."""
-        self.store.give_back(file_id)
-        if full:
-            self.store.shrink()
-        return []
 
     def _victims(self, needed_bytes: int) -> list[int] | None:
         """Return the oldest files with so many bytes, None if they are too few."""

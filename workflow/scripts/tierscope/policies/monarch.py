@@ -4,29 +4,26 @@ It follows Dantas et al., CCGrid 2022, and their code: space is reserved before 
 copy, nothing is evicted, and reads use the LFS once the copy is complete.
 """
 
-from tierscope.policies.node import Action, Copy, NodeStore, Place
+from tierscope.policies.node import Action, Copy, NodeStore, Place, PlacingPolicy
 
 STOP_RULES = ("first-misfit", "first-fit")
 
 
-class Monarch:
+class Monarch(PlacingPolicy):
     """Places a file after its first read if there is space.
 
     If one does not fit, all placement ends (`stop` ``first-misfit``, Monarch's code),
     or smaller files may still be placed (``first-fit``, its paper). Files of one size
-    make no difference. The store is empty at first.
+    make no difference. A file whose copy failed stays on the GFS.
     """
 
     def __init__(self, store: NodeStore, stop: str):
         if stop not in STOP_RULES:
             raise ValueError(f"stop: got {stop!r}, expected one of {STOP_RULES}.")
-        self.store, self._stop = store, stop
+        super().__init__(store)
+        self._stop = stop
         self._tried: set[int] = set()
         self._ended = False
-
-    def start(self) -> list[Action]:
-        """Return no action: nothing is known before a read."""
-        return []
 
     @property
     def may_copy(self) -> bool:
@@ -47,15 +44,6 @@ class Monarch:
         self._tried.add(file_id)
         return [Copy(file_id)]
 
-    def placed(self, file_id: int) -> list[Action]:
-        """Switch the file to the LFS."""
-        self.store.hold(file_id)
-        return []
-
-    def failed(self, file_id: int, full: bool) -> list[Action]:
-        """Leave the file on the GFS permanently; if full, lower the quota."""
-        self.store.give_back(file_id)
-        if full:
-            self.store.shrink()
-            self._ended = self._stop == "first-misfit"
-        return []
+    def _note_full(self) -> None:
+        """End placement, unless a smaller file may fit."""
+        self._ended = self._stop == "first-misfit"

@@ -117,3 +117,36 @@ class NodeStore:
     def shrink(self) -> None:
         """Lower the quota to the used bytes: the LFS is smaller than expected."""
         self.quota_bytes = self.used_bytes
+
+
+class PlacingPolicy:
+    """What policies that place files have in common; the store is empty at first."""
+
+    may_copy = True
+
+    def __init__(self, store: NodeStore):
+        self.store = store
+
+    def start(self) -> list[Action]:
+        """Return no action: nothing is known before a read."""
+        return []
+
+    def placed(self, file_id: int) -> list[Action]:
+        """Switch the file to the LFS, and go on."""
+        self.store.hold(file_id)
+        return self._go_on()
+
+    def failed(self, file_id: int, full: bool) -> list[Action]:
+        """Leave the file on the GFS, and go on; if full, lower the quota before."""
+        self.store.give_back(file_id)
+        if full:
+            self.store.shrink()
+            self._note_full()
+        return self._go_on()
+
+    def _go_on(self) -> list[Action]:
+        """Return the actions after a copy."""
+        return []
+
+    def _note_full(self) -> None:
+        """Note that the LFS has less room than expected."""

@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tierscope.core.words import count_words, short_number
+from tierscope.core.words import count_words, ranges_of, short_number
 from tierscope.policies.pinning import pinned_order
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+
+    from tierscope.core.description import RunDescription
+    from tierscope.core.scenario import Point
 
 _FEW_FILES = 10  # below it, whole files meet few cache rates
 _ROUNDING = 1e-6  # of sums in percent
@@ -87,6 +90,16 @@ def pinned_names(
     return pinned[first_names(manifest)]
 
 
+def files_at_start(
+    description: "RunDescription", point: "Point", manifest: "pd.DataFrame"
+) -> "np.ndarray":
+    """Return which files each LFS holds before a program runs: bool, (n_files,)."""
+    is_pinned = description.scenario.policy == "pinning"
+    rate = point.cache_rate_percent if is_pinned else 0
+    seed = description.training.seed
+    return pinned_names(manifest, rate, seed, point.repetition)
+
+
 def coarse_rates_line(
     name: str,
     size_bytes: "np.ndarray",
@@ -153,11 +166,5 @@ def _span_words(percents: Sequence[float]) -> str:
 
 def _ranges_words(numbers: Sequence[int]) -> str:
     """Return rising whole numbers in words: ``0, 33 to 35 and 100``."""
-    ranges: list[list[int]] = []
-    for one in numbers:
-        if ranges and one == ranges[-1][-1] + 1:
-            ranges[-1][1:] = [one]
-        else:
-            ranges.append([one])
-    words = [" to ".join(map(str, ends)) for ends in ranges]
+    words = [" to ".join(map(str, dict.fromkeys(one))) for one in ranges_of(numbers)]
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

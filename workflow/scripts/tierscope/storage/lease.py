@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tierscope.core.files import os_errors_as
 from tierscope.core.processes.times import start_time, start_words
 from tierscope.core.validation import dataclass_of_json
 from tierscope.core.words import printable
@@ -270,10 +271,8 @@ def held(path: Path, what: str) -> Iterator[None]:
         If another process holds it, or the file cannot be written.
     """
     lease = Lease(path, what)
-    try:
+    with os_errors_as(LeaseError, f"{path}: cannot be written"):
         lease.take()
-    except OSError as error:
-        raise LeaseError(f"{path}: cannot be written: {error.strerror}.") from error
     try:
         yield
     finally:

@@ -26,6 +26,8 @@ from tierscope.storage.own_folder import FolderError, own_folder
 MARKER = ".tierscope-local-storage"
 _POLL_S = 0.05
 _MARKER_TEXT = b"tierscope fills and empties this directory.\n"
+# Of a folder that another process changes or removes meanwhile.
+_QUIETLY = suppress(FolderError, LeaseError, OSError)
 _REMOVING = ".removing" + SUFFIX  # held by the process that removes the root
 _CLAIM_S = 20.0  # time for launches that are ending to clean up
 
@@ -141,10 +143,7 @@ class LocalStorage:
         bool
             Whether a process of this launch had claimed it. If not, `claim` it.
         """
-        with (
-            suppress(FolderError, LeaseError, OSError),
-            own_folder(self._root) as root,
-        ):
+        with _QUIETLY, own_folder(self._root) as root:
             is_ours = self._lease(root).adopt()
             return is_ours and os.access(self._relative, os.F_OK, dir_fd=root)
         return False
@@ -154,10 +153,7 @@ class LocalStorage:
 
         If another launch holds the folder meanwhile, this does nothing.
         """
-        with (
-            suppress(FolderError, LeaseError, OSError),
-            own_folder(self._root) as root,
-        ):
+        with _QUIETLY, own_folder(self._root) as root:
             lease = self._lease(root)
             if not lease.adopt():
                 return
@@ -226,10 +222,7 @@ class LocalStorage:
         prefix = self._root.name.removesuffix(job)
         for path in self._root.parent.glob(f"{glob.escape(prefix)}[0-9]*"):
             if path.name.removeprefix(prefix).isdecimal() and path != self._root:
-                with (
-                    suppress(FolderError, LeaseError, OSError),
-                    own_folder(path) as root,
-                ):
+                with _QUIETLY, own_folder(path) as root:
                     left = LocalStorage(
                         path / self.data_root.name, self.node, 0, self.launch
                     )

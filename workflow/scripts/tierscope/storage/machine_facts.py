@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tierscope.core.machine import UNKNOWN
+from tierscope.core.words import ranges_of
 from tierscope.storage.mounts import mount_of
 
 _CPU_FOLDER = Path("/sys/devices/system/cpu/cpufreq")
@@ -42,12 +43,7 @@ def governor(folder: Path = _CPU_FOLDER) -> str:
 
 def range_words(numbers: Iterable[int]) -> str:
     """Return numbers as ranges, such as ``0-3,8``."""
-    ranges: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
+    ranges = ranges_of(sorted(set(numbers)))
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges)
 
 

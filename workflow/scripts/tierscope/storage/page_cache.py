@@ -11,13 +11,15 @@ import ctypes
 import errno
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from tierscope.core.files import opened
 from tierscope.core.machine import BLOCK_DEVICE, MEMORY, RESIDENT_PAGES, SERVER
-from tierscope.storage.mounts import Mount
+from tierscope.storage.mounts import Mount, mount_of
 
 _BLOCK_TYPES = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "overlay"}
 MEMORY_TYPES = {"tmpfs", "ramfs", "hugetlbfs"}
@@ -159,14 +161,11 @@ def _residency(path: str) -> Residency:
     """Return how many pages of a file are resident."""
     import numpy as np
 
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
+    with opened(path, os.O_RDONLY) as descriptor:
         state = os.fstat(descriptor)
         if state.st_uid != os.geteuid() and not os.access(path, os.W_OK):
             return Residency()
         mapped = mmap.mmap(descriptor, 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
-    finally:
-        os.close(descriptor)
     # The mapping ends with its last reference: to close it while a signal ends this
     # function would raise another error.
     content = np.frombuffer(mapped, np.uint8)
@@ -185,12 +184,8 @@ def drop_pages(paths: Iterable[str]) -> None:
     Files that have vanished are left out. Pages that a process has mapped stay.
     """
     for path in paths:
-        with suppress(FileNotFoundError):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                drop_opened(descriptor)
-            finally:
-                os.close(descriptor)
+        with suppress(FileNotFoundError), opened(path, os.O_RDONLY) as descriptor:
+            drop_opened(descriptor)
 
 
 def drop_opened(descriptor: int) -> None:
@@ -208,12 +203,9 @@ def write_back(folder: str | Path) -> None:
 
     One call is much faster than one for each small file.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
             raise OSError(ctypes.get_errno(), "syncfs", str(folder))
-    finally:
-        os.close(descriptor)
 
 
 def drop_names() -> bool:
@@ -229,3 +221,77 @@ def drop_names() -> bool:
     except OSError:
         return False
     return True
+
+
+# ---- tiers -------------------------------------------------------------------------
+
+
+class CachedTier:
+    """The files of a tier in this kernel's page cache.
+
+    Those of a file system in memory are neither looked at nor dropped.
+
+    Parameters
+    ----------
+    root : path
+        An existing folder of the tier.
+    drop : callable
+        Drops the pages of files.
+    """
+
+    def __init__(
+        self, root: str | Path, drop: Callable[[Sequence[str]], Any] = drop_pages
+    ):
+        self.mount, self._drop = mount_or_unknown(root), drop
+        self.told_by = told_by(self.mount)
+
+    def drop(self, paths: Sequence[str]) -> None:
+        """Drop the pages of some files."""
+        if self.told_by != MEMORY:
+            self._drop(paths)
+
+    def look(
+        self,
+        paths: Sequence[str],
+        n_files: int,
+        is_warm: Callable[[Residency], bool] = lambda found: False,
+    ) -> Residency:
+        """Return what is resident of a sample of some files.
+
+        If that is too much, all of these files are dropped, and it is looked again.
+        """
+        if self.told_by == MEMORY:
+            return Residency()
+        sample = evenly(paths, n_files)
+        if is_warm(found := residency(sample)):
+            self._drop(paths)
+            found = residency(sample)
+        return found
+
+
+def mount_or_unknown(root: str | Path) -> Mount:
+    """Return the mount of a tier; of an unknown type if the kernel lists none."""
+    try:
+        return mount_of(root)
+    except ValueError:  # in some chroots
+        return Mount("", "an unlisted file system", "", "", (0, 0))
+
+
+def evenly(paths: Sequence[str], n: int) -> list[str]:
+    """Return up to n of the paths, evenly spaced."""
+    import numpy as np
+
+    if len(paths) <= n:
+        return list(paths)
+    return [paths[i] for i in np.linspace(0, len(paths) - 1, n).round().astype(int)]
+
+
+def tiers_as_json(tiers: Mapping[str, CachedTier]) -> dict[str, Any]:
+    """Return what tells where reads of the tiers came from, as `run.json` has it."""
+    return {
+        "tiers": {
+            name: {"fs_type": tier.mount.fs_type, "told_by": tier.told_by}
+            for name, tier in tiers.items()
+        },
+        "one_mount": len({tier.mount.device for tier in tiers.values()}) == 1,
+    }

@@ -56,12 +56,9 @@ def make_epoch_aliases(
     `background` adds a second link per epoch (`background_alias`), `peers` another one
     (`peer_alias`).
     """
-    aliases = [epoch_alias(data_root, epoch) for epoch in range(n_epochs)]
-    if background:
-        aliases += [background_alias(data_root, epoch) for epoch in range(n_epochs)]
-    if peers:
-        aliases += [peer_alias(data_root, epoch) for epoch in range(n_epochs)]
-    for alias in aliases:
+    roots = [data_root, *[background_root(data_root)] * background]
+    roots += [peer_root(data_root)] * peers
+    for alias in (epoch_alias(root, one) for root in roots for one in range(n_epochs)):
         try:
             alias.symlink_to(data_root.name)
         except FileExistsError:

@@ -52,22 +52,6 @@ __all__ = [
     "read_posix",
 ]
 
-# Counters of our own runs by column name.
-COLUMNS = {
-    "id": "id",
-    "rank": "rank",
-    "opens": "POSIX_OPENS",
-    "reads": "POSIX_READS",
-    "bytes_read": "POSIX_BYTES_READ",
-    "read_time_s": "POSIX_F_READ_TIME",
-    "meta_time_s": "POSIX_F_META_TIME",
-}
-WRITE_COLUMNS = {
-    "writes": "POSIX_WRITES",
-    "bytes_written": "POSIX_BYTES_WRITTEN",
-    "write_time_s": "POSIX_F_WRITE_TIME",
-}
-
 # Counters by column name that all three interfaces have.
 COUNTS = ("opens", "reads", "writes", "bytes_read", "bytes_written")
 # Calls, bytes and time of reading, and of writing.
@@ -121,30 +105,16 @@ class Records:
 
 
 @dataclass(frozen=True)
-class AnyLog:
-    """All that an analysis needs of a log.
+class AnyLog(JobRecord):
+    """All that an analysis needs of a log: its job data, and what follows.
+
+    A log that a runtime could not finish may end before it starts.
 
     Parameters
     ----------
     path : Path
     log_format : str
         Version of the log's format, such as ``3.41``.
-    uid, job_id, n_processes : int
-    started_s, ended_s : float
-        Seconds since 1970. A log that a runtime could not finish may end before it
-        starts.
-    clock_s : float
-        1 if these are cut to whole seconds, as in formats before 3.41, else 0.
-    exe : str
-        The command line.
-    is_exe_cut : bool
-        Whether the log had no room for all of it.
-    metadata : dict of str to str
-        For example ``lib_ver``, the version of the runtime.
-    mounts : dict of str to str
-        Type of the file system by mount point.
-    may_lack_mounts : bool
-        Whether the log may have had no room for others.
     modules, partial : tuple of str
         Modules that have data, and modules that lost records.
     records : dict of str to Records
@@ -160,17 +130,6 @@ class AnyLog:
 
     path: Path
     log_format: str
-    uid: int
-    job_id: int
-    n_processes: int
-    started_s: float
-    ended_s: float
-    clock_s: float
-    exe: str
-    is_exe_cut: bool
-    metadata: dict[str, str]
-    mounts: dict[str, str]
-    may_lack_mounts: bool
     modules: tuple[str, ...]
     partial: tuple[str, ...]
     records: dict[str, Records]
@@ -221,6 +180,13 @@ _OTHER_COLUMNS = {
     "fastest_time_s": "F_FASTEST_RANK_TIME",
     "time_variance_s2": "F_VARIANCE_RANK_TIME",
 }
+# Counters of our own runs by column name.
+_OF_POSIX = {"opens": "OPENS", "reads": "READS", "writes": "WRITES"} | _OTHER_COLUMNS
+_READS = ("opens", "reads", "bytes_read", "read_time_s", "meta_time_s")
+_WRITES = ("writes", "bytes_written", "write_time_s")
+COLUMNS = {"id": "id", "rank": "rank"}
+COLUMNS |= {name: f"POSIX_{_OF_POSIX[name]}" for name in _READS}
+WRITE_COLUMNS = {name: f"POSIX_{_OF_POSIX[name]}" for name in _WRITES}
 _SIZE_COLUMNS = {"read_sizes": "SIZE_READ", "write_sizes": "SIZE_WRITE"}
 _FURTHER = {
     MAPPINGS: [MMAPS],
@@ -312,19 +278,9 @@ def read_any_log(path: str | Path, *, may_be_empty: bool = False) -> AnyLog:
         records["POSIX"], names, sums = _without_sums(records["POSIX"], names)
     omitted = [name for name, of in found.items() if of.n_omitted]
     return AnyLog(
+        **vars(job),
         path=log.path,
         log_format=log.version,
-        uid=job.uid,
-        job_id=job.job_id,
-        n_processes=job.n_processes,
-        started_s=job.started_s,
-        ended_s=job.ended_s,
-        clock_s=job.clock_s,
-        exe=job.exe,
-        is_exe_cut=job.is_exe_cut,
-        metadata=job.metadata,
-        mounts=job.mounts,
-        may_lack_mounts=job.may_lack_mounts,
         modules=tuple(modules),
         partial=tuple(dict.fromkeys([*log.partial, *omitted])),
         records=records,

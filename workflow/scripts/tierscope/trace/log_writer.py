@@ -4,6 +4,7 @@ import os
 import struct
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
@@ -35,20 +36,43 @@ _ID = struct.Struct("<Q")
 _NOT_IN_EXE = bytes.maketrans(b"\n\0", b"  ")  # mounts follow in lines, then a zero
 
 
+@dataclass(frozen=True)
+class LoggedJob:
+    """What a log says of its job.
+
+    Parameters
+    ----------
+    n_processes : int
+    exe : str
+        Command line, cut after 2048 bytes.
+    mounts : mapping of str to str
+        Type of the file system by mount point; mounts that do not fit are omitted.
+    started_s, ended_s : float
+        Seconds since 1970, stored with nanoseconds.
+    metadata : mapping of str to str
+        For example ``{"lib_ver": "3.5.0"}``.
+    uid, job_id : int
+        By default those of this process.
+    partial : collection of str
+        Interfaces whose module is marked as incomplete.
+    """
+
+    n_processes: int
+    exe: str
+    mounts: Mapping[str, str]
+    started_s: float
+    ended_s: float
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    uid: int = field(default_factory=os.getuid)
+    job_id: int = field(default_factory=os.getpid)
+    partial: Collection[str] = ()
+
+
 def write_log(
     path: str | Path,
     records: Mapping[str, np.ndarray],
     names: Mapping[int, str | bytes],
-    *,
-    n_processes: int,
-    exe: str,
-    mounts: Mapping[str, str],
-    started_s: float,
-    ended_s: float,
-    uid: int | None = None,
-    job_id: int | None = None,
-    metadata: Mapping[str, str] | None = None,
-    partial: Collection[str] = (),
+    job: LoggedJob,
 ) -> None:
     """Write a log of the current format, whole or not at all.
 
@@ -64,19 +88,8 @@ def write_log(
         `tierscope.trace.darshan.module_records.RECORD_TYPES`.
     names : mapping of int to str or bytes
         Path of each record id.
-    n_processes : int
-    exe : str
-        Command line, cut after 2048 bytes.
-    mounts : mapping of str to str
-        Type of the file system by mount point; mounts that do not fit are omitted.
-    started_s, ended_s : float
-        Seconds since 1970, stored with nanoseconds.
-    uid, job_id : int, optional
-        Of the job; without them, of this process.
-    metadata : mapping of str to str, optional
-        For example ``{"lib_ver": "3.5.0"}``.
-    partial : collection of str
-        Interfaces whose module is marked as incomplete.
+    job : LoggedJob
+        The job of the records.
 
     Raises
     ------
@@ -85,19 +98,19 @@ def write_log(
     OSError
         If the log cannot be written.
     """
-    if unknown := ({*records, *partial}) - RECORD_TYPES.keys():
+    if unknown := ({*records, *job.partial}) - RECORD_TYPES.keys():
         raise ValueError(
             f"records: got interfaces {sorted(unknown)}, expected some of "
             f"{sorted(RECORD_TYPES)}."
         )
-    start, end = (divmod(round(time_s * 1e9), 10**9) for time_s in (started_s, ended_s))
-    uid = os.getuid() if uid is None else uid
-    job_id = os.getpid() if job_id is None else job_id
-    job = uid, *start, *end, n_processes, job_id, _lines(metadata or {})
-    text = as_bytes(exe).translate(_NOT_IN_EXE)[:_LONGEST_EXE_BYTES]
-    text += _mounts(mounts, _TEXT_BYTES - len(text)) + b"\0"
+    start, end = (
+        divmod(round(time_s * 1e9), 10**9) for time_s in (job.started_s, job.ended_s)
+    )
+    row = job.uid, *start, *end, job.n_processes, job.job_id, _lines(job.metadata)
+    text = as_bytes(job.exe).translate(_NOT_IN_EXE)[:_LONGEST_EXE_BYTES]
+    text += _mounts(job.mounts, _TEXT_BYTES - len(text)) + b"\0"
     with written_whole(path) as temporary, temporary.open("wb") as log:
-        _write(log, np.array(job, JOB).tobytes() + text, names, records, partial)
+        _write(log, np.array(row, JOB).tobytes() + text, names, records, job.partial)
 
 
 def _write(

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from tierscope.core.validation import ConfigError
 from tierscope.trace.posix_records import POSIX_RECORD
 
-AUTO, BUILTIN = "auto", "builtin"
+AUTO, BUILTIN, DARSHAN = "auto", "builtin", "darshan"
 # Variables that a site's module may set and that override our settings in Darshan. With
 # ENABLE_NONMPI any program that a rank starts writes the log instead of the rank.
 OVERRIDES = (
@@ -41,6 +42,11 @@ _MIB = 1 << 20
 _NAME_OVERHEAD_BYTES = 64  # id and hash table, in addition to the path
 _UNUSED_MODULES = ("STDIO", "HEATMAP", "MPI-IO")
 _COUNTING = ("POSIX", "STDIO")
+
+
+def tracer_as_json(runtime: str, library: Path, version: object) -> dict[str, Any]:
+    """Return the part of `run.json` on who traced."""
+    return {"runtime": runtime, "library": str(library), "version": version}
 
 
 def darshan_settings(

@@ -7,7 +7,7 @@ child processes read.
 
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from tierscope.core.files import read_regular
 from tierscope.trace.darshan.container import LogError
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.log_writer import LoggedJob, write_log
 from tierscope.trace.posix_records import (
     ACCESS_COUNTS,
     ACCESS_SIZES,
@@ -97,15 +97,7 @@ class Spool:
 
 
 def write_log_from_spools(
-    spool_dir: str | Path,
-    path: str | Path,
-    *,
-    n_processes: int,
-    exe: str,
-    mounts: Mapping[str, str],
-    started_s: float,
-    ended_s: float,
-    metadata: Mapping[str, str] | None = None,
+    spool_dir: str | Path, path: str | Path, job: LoggedJob
 ) -> None:
     """Write one log of all spools in a folder, and keep the spools.
 
@@ -120,10 +112,8 @@ def write_log_from_spools(
         Argument of ``tierscope_trace_begin``.
     path : path
         The log.
-    n_processes : int
-        Number of ranks.
-    exe, mounts, started_s, ended_s, metadata
-        As for `write_log`.
+    job : LoggedJob
+        The job, whose processes are the ranks.
 
     Raises
     ------
@@ -136,27 +126,16 @@ def write_log_from_spools(
     spool_dir = Path(spool_dir)
     if lost := sorted(spool_dir.glob("*.incomplete")):
         raise LogError(lost[0], "calls were lost: the tracer could not make a spool.")
-    records, names = join_spools(_spools_of_ranks(spool_dir, n_processes))
+    records, names = join_spools(_spools_of_ranks(spool_dir, job.n_processes))
     if not len(records):
         raise LogError(spool_dir, "has no record: nothing was traced.")
-    write_log(
-        path,
-        {"POSIX": records},
-        names,
-        n_processes=n_processes,
-        exe=exe,
-        mounts=mounts,
-        started_s=started_s,
-        ended_s=ended_s,
-        metadata=metadata,
-    )
+    write_log(path, {"POSIX": records}, names, job)
 
 
 def _spools_of_ranks(spool_dir: Path, n_processes: int) -> Iterator[Spool]:
     """Yield the spools of a folder; each must be whole and of one of the ranks."""
     for path in sorted(spool_dir.glob("*.spool")):
-        spool = open_spool(path)
-        _refuse_incomplete(spool)
+        spool = open_spool(path, must_be_whole=True)
         records = spool.records
         if len(records) and not (0 <= records["rank"][0] < n_processes):
             raise LogError(
@@ -166,49 +145,14 @@ def _spools_of_ranks(spool_dir: Path, n_processes: int) -> Iterator[Spool]:
         yield spool
 
 
-def read_spool(path: str | Path) -> tuple[np.ndarray, list[bytes], int]:
-    """Read one process's spool.
-
-    Parameters
-    ----------
-    path : path
-        A spool, of a process that has ended or was killed.
-
-    Returns
-    -------
-    records : ndarray of POSIX_RECORD, shape (n_records,)
-    paths : list of bytes
-        Path of each record.
-    origin_ns : int
-        Nanoseconds since 1970 at time stamp 0.
+def open_spool(path: str | Path, *, must_be_whole: bool = False) -> Spool:
+    """Read one process's spool, of a process that has ended or was killed.
 
     Raises
     ------
     LogError
-        If the spool is damaged, incomplete or of another version.
-    """
-    spool = open_spool(path)
-    _refuse_incomplete(spool)
-    return spool.records, spool.names, spool.origin_ns
-
-
-def _refuse_incomplete(spool: Spool) -> None:
-    """Raise a LogError if calls were lost."""
-    if spool.lost:
-        raise LogError(
-            spool.path,
-            "is incomplete: some calls could not be recorded "
-            f"({os.strerror(spool.lost)}).",
-        )
-
-
-def open_spool(path: str | Path) -> Spool:
-    """Read one process's spool, also if calls were lost.
-
-    Raises
-    ------
-    LogError
-        If the spool is damaged or of another version.
+        If the spool is damaged or of another version, or if calls were lost and it
+        `must_be_whole`.
     OSError
         If it is no regular file, as of another user, or cannot be read.
     """
@@ -235,7 +179,14 @@ def open_spool(path: str | Path) -> Spool:
         raise LogError(path, f"has records of other ranks than {header['rank']}.")
     names = ("origin_ns", "incomplete", "mapped_bytes", "device_bytes")
     facts = [int(header[name]) for name in names]
-    return Spool(path, records, paths, *facts, tuple(header["drops"].tolist()))
+    spool = Spool(path, records, paths, *facts, tuple(header["drops"].tolist()))
+    if must_be_whole and spool.lost:
+        raise LogError(
+            path,
+            "is incomplete: some calls could not be recorded "
+            f"({os.strerror(spool.lost)}).",
+        )
+    return spool
 
 
 def join_spools(spools: Iterable[Spool]) -> tuple[np.ndarray, dict[int, bytes]]:

@@ -27,9 +27,11 @@ from tierscope.storage.preloaded import refuse_unless_loaded
 from tierscope.storage.tier import background_root, peer_root
 from tierscope.trace.runtime import (
     BUILTIN,
+    DARSHAN,
     check_darshan_runtime,
     darshan_environment,
     darshan_settings,
+    tracer_as_json,
 )
 
 _PATH_BYTES = 256  # epoch, node, dataset and file name below a tier's data directory
@@ -83,11 +85,10 @@ class BuiltinTracer:
 
         `duration_s` is the run's duration in virtual time, None in real time.
         """
-        from tierscope.trace.spool import write_log_from_spools  # rank 0 only
+        from tierscope.trace.log_writer import LoggedJob  # rank 0 only
+        from tierscope.trace.spool import write_log_from_spools
 
-        write_log_from_spools(
-            self._spool,
-            path,
+        job = LoggedJob(
             n_processes=self._size,
             exe=as_text(b" ".join(map(os.fsencode, sys.orig_argv))),
             mounts=mount_table(),
@@ -95,6 +96,7 @@ class BuiltinTracer:
             ended_s=self._end_s(duration_s),
             metadata={"tracer": "tierscope builtin"},
         )
+        write_log_from_spools(self._spool, path, job)
         shutil.rmtree(self._spool)
 
     def _end_s(self, duration_s: float | None) -> int:
@@ -107,11 +109,7 @@ class BuiltinTracer:
         """Return the tracer's part of `run.json`."""
         from tierscope.trace.spool import SPOOL_VERSION  # rank 0 only
 
-        return {
-            "runtime": BUILTIN,
-            "library": str(self.library),
-            "version": str(SPOOL_VERSION),
-        }
+        return tracer_as_json(BUILTIN, self.library, str(SPOOL_VERSION))
 
 
 class SiteDarshan:
@@ -185,11 +183,7 @@ class SiteDarshan:
 
     def describe(self) -> dict[str, Any]:
         """Return the tracer's part of `run.json`."""
-        return {
-            "runtime": "darshan",
-            "library": str(self.library),
-            "version": self._version,
-        }
+        return tracer_as_json(DARSHAN, self.library, self._version)
 
 
 def make_tracer(

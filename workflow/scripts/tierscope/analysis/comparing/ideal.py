@@ -364,12 +364,9 @@ def storage_sentences(
             (rows["cache_rate_percent"].idxmin(), rows["execution_time_s"].idxmin())
         )
         head = f"{scenario['title']}: " if len(titles) > 1 else ""
-        words = [_limit_sentence(rows.loc[[*shown][-1]], may_hide, origin.phase)]
+        fastest = rows.loc[[*shown][-1]]
+        limit = {**fastest, **decide(fastest, may_hide)._asdict()}
+        words = [limit_sentence(limit, origin.phase)]  # if storage does not, or may not
         words += [storage_sentence(rows.loc[one], may_hide, origin) for one in shown]
         lines += [head + one for one in words if one]
     return lines + least_notes(table)
-
-
-def _limit_sentence(row: Mapping[str, Any], may_hide: bool, phase: str) -> str:
-    """Return what limits a point, if storage does not or may not."""
-    return limit_sentence({**row, **decide(row, may_hide)._asdict()}, phase)

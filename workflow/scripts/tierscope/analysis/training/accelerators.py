@@ -9,7 +9,6 @@ import pandas as pd
 from tierscope.analysis.training.stalls import limit_label
 from tierscope.core.words import count_words, number_words, size_words
 
-RATE = ["workload", "cache_rate_percent"]
 STATEMENTS = (
     "Simulated: a model of the whole system, no process read a file. An accelerator is "
     "a process; AU is computation over time, both without the first step (DLIO)."

@@ -3,7 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from tierscope.storage.clock import Role
+from tierscope.core.description import LoaderSettings
+from tierscope.storage.clock import Clock, Role
+
+DEFAULT_BUFFER_BYTES = 1 << 18
 
 
 class Feed(Protocol):
@@ -38,3 +41,24 @@ class Loader(Protocol):
 
     def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
         """Do the same with files whose paths are not known before."""
+
+
+class BatchLoader:
+    """What loaders have in common that read each batch of files as a whole."""
+
+    teller = Role.READER
+
+    def __init__(
+        self, batch_size: int, settings: LoaderSettings, clock: Clock | None = None
+    ):
+        self._batch_size, self._settings, self._clock = batch_size, settings, clock
+        self._buffer_bytes = settings.buffer_bytes or DEFAULT_BUFFER_BYTES
+
+    def _batches(self, paths: Sequence[str]) -> list[Sequence[str]]:
+        """Return the paths of each batch."""
+        size = self._batch_size
+        return [paths[first : first + size] for first in range(0, len(paths), size)]
+
+    def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
+        """Refuse files whose paths are not known before."""
+        raise NotImplementedError("loader pytorch: got a policy that moves files")

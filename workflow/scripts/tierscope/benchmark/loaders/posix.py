@@ -9,13 +9,11 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from tierscope.benchmark.loaders.loader import Feed
+from tierscope.benchmark.loaders.loader import DEFAULT_BUFFER_BYTES, Feed
 from tierscope.core.description import LoaderSettings
 from tierscope.storage.clock import Clock, Role
 
 Item = TypeVar("Item")
-
-DEFAULT_BUFFER_BYTES = 1 << 18
 
 
 def file_sizes(

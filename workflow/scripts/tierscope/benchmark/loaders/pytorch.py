@@ -13,23 +13,22 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from tierscope.benchmark.loaders.loader import Feed
-from tierscope.benchmark.loaders.posix import DEFAULT_BUFFER_BYTES, file_sizes
+from tierscope.benchmark.loaders.loader import BatchLoader
+from tierscope.benchmark.loaders.posix import file_sizes
 from tierscope.core.description import LoaderSettings
 from tierscope.core.processes.children import end_with_parent
-from tierscope.storage.clock import Clock, Role
+from tierscope.storage.clock import Clock
 
 Size = int | OSError
 Result = tuple[int, int] | OSError
 
 
-class PytorchLoader:
+class PytorchLoader(BatchLoader):
     """Reads batches of whole files by worker processes, or by itself without any.
 
     A worker hands over the numbers of a batch, not its samples.
     """
 
-    teller = Role.READER
     reads_in_epochs_only = False
 
     def __init__(
@@ -38,23 +37,15 @@ class PytorchLoader:
         torch.set_num_threads(1)
         # Every process would say that there are more workers than processors.
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
-        self._batch_size, self._settings = batch_size, settings
-        self._files = Files(settings.buffer_bytes or DEFAULT_BUFFER_BYTES)
+        super().__init__(batch_size, settings, clock)
+        self._files = Files(self._buffer_bytes)
 
     def epoch(self, paths: Sequence[str]) -> Iterable[tuple[int, int]]:
         """Return an iterable of (samples, bytes) of each batch; `iter` starts workers.
 
         An OSError of a worker is raised where its batch is received.
         """
-        batches = [
-            paths[first : first + self._batch_size]
-            for first in range(0, len(paths), self._batch_size)
-        ]
-        return WorkerBatches(self._files, batches, self._settings)
-
-    def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
-        """Refuse files whose paths are not known before."""
-        raise NotImplementedError("loader pytorch: got a policy that moves files")
+        return WorkerBatches(self._files, self._batches(paths), self._settings)
 
 
 class Files(Dataset):

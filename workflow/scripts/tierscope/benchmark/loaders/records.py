@@ -4,7 +4,7 @@ import resource
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -137,14 +137,7 @@ class ReadLog:
     def tables(self) -> dict[str, dict[str, np.ndarray]]:
         """Return this process's part of the tables, as columns; texts are bytes."""
         used = [
-            (
-                epoch,
-                one.time_s,
-                one.major_faults,
-                one.minor_faults,
-                one.voluntary_switches,
-                one.involuntary_switches,
-            )
+            (epoch, *astuple(one))
             for epoch, one in sorted(self.used.items())
             if epoch >= 0 and self.is_counted
         ]

@@ -3,6 +3,7 @@
 import ctypes
 import os
 from contextlib import suppress
+from functools import partial
 
 import lmdb
 import numpy as np
@@ -21,15 +22,29 @@ from tierscope.data.lmdb.reads import cut, touched_pages
 from tierscope.data.tfrecord import DatasetError
 
 
-class CalledStore:
+class _Store:
+    """A database file that is open, and the log of what is read of it."""
+
+    def __init__(self, tier: str, path: str, provenance: Provenance, log: ReadLog):
+        self.tier, self.path, self._log = tier, path, log
+        self._provenance = provenance
+
+    def _read(self, kind: str, offset: int, n_bytes: int) -> bytes:
+        """Read a part of the file by a call, and note it."""
+        with self._log.measure() as usage:
+            content = os.pread(self._descriptor, n_bytes, offset)
+        self._log.note_call(self.tier, kind, offset, len(content), usage)
+        return content
+
+
+class CalledStore(_Store):
     """A database file that is read by explicit calls (LMDBIO's DIO).
 
     Raises a DatasetError if the file was cut short.
     """
 
     def __init__(self, tier: str, path: str, provenance: Provenance, log: ReadLog):
-        self.tier, self.path, self._log = tier, path, log
-        self._provenance = provenance
+        super().__init__(tier, path, provenance, log)
         self._descriptor = os.open(path, os.O_RDONLY)
         try:
             check_size(path, os.fstat(self._descriptor).st_size, provenance)
@@ -39,14 +54,7 @@ class CalledStore:
 
     def walk(self) -> np.ndarray:
         """Read the tree page by page and return the offsets of the values."""
-
-        def read(offset: int, n_bytes: int) -> bytes:
-            with self._log.measure() as usage:
-                content = os.pread(self._descriptor, n_bytes, offset)
-            self._log.note_call(self.tier, "tree", offset, len(content), usage)
-            return content
-
-        return find_records(read, self.path, KEY_BYTES)[0]
+        return find_records(partial(self._read, "tree"), self.path, KEY_BYTES)[0]
 
     def read_into(self, buffer: np.ndarray, offset: int, record: int) -> None:
         """Fill a buffer from the file; messages name its first record, `record`."""
@@ -67,7 +75,7 @@ class CalledStore:
         os.close(self._descriptor)
 
 
-class MappedStore:
+class MappedStore(_Store):
     """A database file that LMDB maps.
 
     No tracer of calls sees page faults, so they are timed here. On an emulated tier a
@@ -85,8 +93,8 @@ class MappedStore:
         fault_bytes: int | None,
         charges_tree: bool,
     ):
-        self.tier, self.path, self._log = tier, path, log
-        self._provenance, self._fault_bytes = provenance, fault_bytes
+        super().__init__(tier, path, provenance, log)
+        self._fault_bytes = fault_bytes
         self._charges_tree = charges_tree and fault_bytes is not None
         before = _descriptors()
         try:
@@ -118,7 +126,7 @@ class MappedStore:
         tree = self._provenance.layout.tree_pages
         if self._charges_tree:
             for page in tree.tolist():
-                self._charge(page * page_bytes, page_bytes)
+                self._read("fault", page * page_bytes, page_bytes)
         try:
             with self._log.measure() as usage:
                 walk_cursor(self._environment)
@@ -140,19 +148,13 @@ class MappedStore:
         if self._fault_bytes is not None:
             pages = touched_pages(np.array([offset]), self._provenance)
             for _, at, size in zip(*cut(*pages, self._fault_bytes), strict=True):
-                self._charge(int(at), int(size))
+                self._read("fault", int(at), int(size))
         memory = (ctypes.c_ubyte * n_bytes).from_address(self._base + offset)
         value = np.frombuffer(memory, np.uint8)
         with self._log.measure() as usage:
             int(value[::page_bytes].sum()) + int(value[-1])
         self._log.note_call(self.tier, "data", offset, n_bytes, usage, mapped=True)
         return value
-
-    def _charge(self, offset: int, n_bytes: int) -> None:
-        """Charge the emulated device for a fault, as a read."""
-        with self._log.measure() as usage:
-            content = os.pread(self._descriptor, n_bytes, offset)
-        self._log.note_call(self.tier, "fault", offset, len(content), usage)
 
     def close(self) -> None:
         """Close the database."""

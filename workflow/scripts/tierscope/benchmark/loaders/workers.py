@@ -10,38 +10,22 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 
-from tierscope.benchmark.loaders.loader import Feed
-from tierscope.benchmark.loaders.posix import DEFAULT_BUFFER_BYTES, file_sizes
-from tierscope.core.description import LoaderSettings
-from tierscope.storage.clock import Clock, Role
+from tierscope.benchmark.loaders.loader import BatchLoader
+from tierscope.benchmark.loaders.posix import file_sizes
+from tierscope.storage.clock import Role
 
 
-class WorkerLoader:
+class WorkerLoader(BatchLoader):
     """Reads batches of whole files by threads, each of which is an actor `worker i`."""
 
-    teller = Role.READER
     reads_in_epochs_only = True
-
-    def __init__(
-        self, batch_size: int, settings: LoaderSettings, clock: Clock | None = None
-    ):
-        self._batch_size, self._settings = batch_size, settings
-        self._clock = clock
-        self._buffer_bytes = settings.buffer_bytes or DEFAULT_BUFFER_BYTES
 
     def epoch(self, paths: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Return an iterator over (samples, bytes) of each batch."""
-        batches = [
-            paths[first : first + self._batch_size]
-            for first in range(0, len(paths), self._batch_size)
-        ]
+        batches = self._batches(paths)
         if self._settings.workers:
             return self._received(batches)
         return self._read(Role.CONSUMER, batches)
-
-    def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
-        """Refuse files whose paths are not known before."""
-        raise NotImplementedError("loader pytorch: got a policy that moves files")
 
     def _read(
         self, role: int, batches: Sequence[Sequence[str]]

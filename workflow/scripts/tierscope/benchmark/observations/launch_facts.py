@@ -5,7 +5,7 @@ differ between nodes, and `run.json` says how.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,16 +84,9 @@ def with_facts_of_machines(gathered: Sequence[RankFacts]) -> list[RankFacts]:
     """Return the facts of all ranks, each with those that one of its place has read."""
     read = {(one.host, one.folder): one for one in gathered if one.modules}
     return [
-        RankFacts(
-            one.node,
-            one.host,
-            one.folder,
-            one.libraries,
-            one.affinity,
-            read[one.host, one.folder].modules,
-            read[one.host, one.folder].machine,
-        )
+        replace(one, modules=of_place.modules, machine=of_place.machine)
         for one in gathered
+        for of_place in [read[one.host, one.folder]]
     ]
 
 
@@ -121,20 +114,23 @@ def launch_facts(ranks: Sequence[RankFacts]) -> dict[str, Any]:
         facts = nodes.setdefault(one.node, {**(one.machine or {}), "affinity": []})
         if one.affinity not in facts["affinity"]:
             facts["affinity"].append(one.affinity)
-    machines: list[tuple[list[int], dict[str, Any]]] = []
-    for node, facts in sorted(nodes.items()):
-        same = (numbers for numbers, known in machines if known == facts)
-        if (numbers := next(same, None)) is not None:
-            numbers.append(node)
-        else:
-            machines.append(([node], facts))
     return {
         "libraries": first.libraries,
         "modules": first.modules,
-        "machines": [
-            {"nodes": range_words(numbers), **facts} for numbers, facts in machines
-        ],
+        "machines": by_machine(nodes),
     }
+
+
+def by_machine(facts_of: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the facts of nodes by their numbers, equal ones together."""
+    found: list[tuple[list[int], Mapping[str, Any]]] = []
+    for node, facts in sorted(facts_of.items()):
+        same = (numbers for numbers, known in found if known == facts)
+        if (numbers := next(same, None)) is not None:
+            numbers.append(node)
+        else:
+            found.append(([node], facts))
+    return [{"nodes": range_words(numbers), **facts} for numbers, facts in found]
 
 
 def _machine_facts(system: Machine) -> dict[str, Any]:

@@ -11,20 +11,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tierscope.benchmark.processes import Processes
 from tierscope.core.description import RunDescription
-from tierscope.core.machine import MEMORY
-from tierscope.storage.mounts import Mount, mount_of
 from tierscope.storage.page_cache import (
+    CachedTier,
     Residency,
     device_bytes,
     drop_names,
-    drop_pages,
-    residency,
     server_bytes,
-    told_by,
+    tiers_as_json,
 )
 
 SAMPLE_FILES = 8  # of each tier, process and epoch
@@ -47,10 +42,8 @@ class PageCache:
     ):
         self._processes = processes
         self._cold = description.training.cold
-        self._mounts = {tier: mount_or_unknown(root) for tier, root in roots.items()}
-        self._told = {tier: told_by(mount) for tier, mount in self._mounts.items()}
+        self._tiers = {name: CachedTier(root) for name, root in roots.items()}
         self._drops_names = self._cold and names_can_be_dropped(processes)
-        self._paths: Paths = {}
         self._row: dict[str, Any] = {}
         self._before: dict[str, int | None] = {}
 
@@ -59,8 +52,10 @@ class PageCache:
 
         `paths` are the files of each tier that this process will read, or may read.
         """
-        self._paths = paths
-        found = {tier: self._look(tier) for tier in self._told}
+        found = {
+            name: tier.look(paths.get(name, ()), SAMPLE_FILES, self._is_warm)
+            for name, tier in self._tiers.items()
+        }
         self._processes.barrier()
         if self._drops_names and self._processes.leads_machine:
             drop_names()
@@ -79,55 +74,28 @@ class PageCache:
         after = self._counters()
         counted = {name: _difference(self._before[name], after[name]) for name in after}
         if self._cold:
-            for tier, read in paths.items():
-                self._drop(tier, read)
+            for name, read in paths.items():
+                self._tiers[name].drop(read)
         return self._row | counted
 
     def describe(self) -> dict[str, Any]:
         """Return the page cache's part of `run.json`."""
-        tiers = {
-            tier: {"fs_type": mount.fs_type, "told_by": self._told[tier]}
-            for tier, mount in self._mounts.items()
-        }
-        return {
-            "cold": self._cold,
-            "sample_files": SAMPLE_FILES,
-            "tiers": tiers,
-            "one_mount": len({mount.device for mount in self._mounts.values()}) == 1,
-        }
+        own = {"cold": self._cold, "sample_files": SAMPLE_FILES}
+        return own | tiers_as_json(self._tiers)
 
-    def _look(self, tier: str) -> Residency:
-        """Return what a sample of a tier says, once its files are cold if needed."""
-        paths = self._paths.get(tier, ())
-        sample = evenly(paths, SAMPLE_FILES)
-        found = residency(sample) if self._told[tier] != MEMORY else Residency()
-        if self._cold and found.percent > _COLD_PERCENT:
-            self._drop(tier, paths)
-            found = residency(sample)
-        return found
-
-    def _drop(self, tier: str, paths: Sequence[str]) -> None:
-        """Drop files of a tier, unless they are in memory by nature."""
-        if self._told[tier] != MEMORY:
-            drop_pages(paths)
+    def _is_warm(self, found: Residency) -> bool:
+        """Return whether files must leave the cache before an epoch."""
+        return self._cold and found.percent > _COLD_PERCENT
 
     def _counters(self) -> dict[str, int | None]:
         """Return the counters of this process and of the mounts of this machine."""
         counters = {"device_bytes": device_bytes()}
-        for tier, mount in self._mounts.items():
-            counted = server_bytes(mount)  # of the node: one process reports it
+        for name, tier in self._tiers.items():
+            counted = server_bytes(tier.mount)  # of the node: one process reports it
             if counted is not None and not self._processes.leads_machine:
                 counted = 0
-            counters[f"{tier}_server_bytes"] = counted
+            counters[f"{name}_server_bytes"] = counted
         return counters
-
-
-def mount_or_unknown(root: Any) -> Mount:
-    """Return the mount of a tier; of an unknown type if the kernel lists none."""
-    try:
-        return mount_of(root)
-    except ValueError:  # in some chroots
-        return Mount("", "an unlisted file system", "", "", (0, 0))
 
 
 def names_can_be_dropped(processes: Processes) -> bool:
@@ -140,13 +108,6 @@ def _difference(before: int | None, after: int | None) -> float:
     if before is None or after is None:
         return float("nan")
     return float(after - before)
-
-
-def evenly(paths: Sequence[str], n: int) -> list[str]:
-    """Return up to n of the paths, evenly spaced."""
-    if len(paths) <= n:
-        return list(paths)
-    return [paths[i] for i in np.linspace(0, len(paths) - 1, n).round().astype(int)]
 
 
 def files_below(folder: str | os.PathLike) -> list[str]:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tierscope.benchmark.processes import Processes
+from tierscope.core.files import opened
 from tierscope.core.scenario import Dataset
 from tierscope.data.tfrecord import DatasetError, generate_files
 from tierscope.storage.page_cache import drop_pages
@@ -99,10 +100,7 @@ class Sentinel:
 
 def _read_start(path: str) -> None:
     """Read a file, or the first bytes of a large one."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        left = BYTES
+    left = BYTES
+    with opened(path, os.O_RDONLY) as descriptor:
         while left > 0 and (part := os.read(descriptor, min(left, _BUFFER_BYTES))):
             left -= len(part)
-    finally:
-        os.close(descriptor)

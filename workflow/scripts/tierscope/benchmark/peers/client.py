@@ -12,6 +12,7 @@ import numpy as np
 from tierscope.benchmark.peers import PeerError
 from tierscope.benchmark.peers.server import ANSWER, MESSAGE_BYTES, REQUEST
 from tierscope.benchmark.placement.messages import TIMEOUT_S, receive
+from tierscope.core.scenario import Dataset
 from tierscope.data.tfrecord import write_all
 from tierscope.policies import AdHoc, Place
 from tierscope.storage.clock import Clock
@@ -48,8 +49,7 @@ class PeerClient:
         self,
         addresses: Mapping[int, tuple[str, int]],
         owners: np.ndarray,
-        file_name: Callable[[int], str],
-        file_size_bytes: int,
+        dataset: Dataset,
         token: bytes,
         node: int,
         rank: int,
@@ -57,8 +57,9 @@ class PeerClient:
         timeout_s: float = TIMEOUT_S,
     ):
         self._node, self._rank, self._clock = node, rank, clock
-        self._addresses, self._owners, self._file_name = addresses, owners, file_name
-        self._size, self._token, self._timeout_s = file_size_bytes, token, timeout_s
+        self._addresses, self._owners = addresses, owners
+        self._file_name, self._size = dataset.file_name, dataset.file_size_bytes
+        self._token, self._timeout_s = token, timeout_s
         self._idle: dict[int, list[socket.socket]] = {node: [] for node in addresses}
         self.error: PeerError | None = None
 

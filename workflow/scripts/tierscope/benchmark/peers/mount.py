@@ -10,12 +10,19 @@ import os
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from pathlib import Path
 
 from tierscope.benchmark.peers import PeerError
 from tierscope.benchmark.peers.client import UNKNOWN_OWNER
+from tierscope.core.files import opened, os_errors_as
 from tierscope.core.machine import TierError
 from tierscope.data.tfrecord import read_timed, write_all
 from tierscope.storage.lease import NAME, Lease, LeaseError
@@ -79,23 +86,22 @@ class MountedFiles:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a new file; it is read only after all files were written."""
-        path = self.folder / name
-        with self._watch(path):
-            descriptor = os.open(name, _NEW_FILE, 0o600, dir_fd=self._descriptor)
-            try:
-                write_all(descriptor, content)
-            finally:
-                os.close(descriptor)
+        with self._opened(name, _NEW_FILE) as descriptor:
+            write_all(descriptor, content)
 
     def read(self, name: str, n_bytes: int) -> bytes:
         """Return the beginning of a file that another node wrote."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW
-        with self._watch(self.folder / name):
-            descriptor = os.open(name, flags, dir_fd=self._descriptor)
-            try:
-                return os.read(descriptor, n_bytes)
-            finally:
-                os.close(descriptor)
+        with self._opened(name, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+            return os.read(descriptor, n_bytes)
+
+    @contextmanager
+    def _opened(self, name: str, flags: int) -> Iterator[int]:
+        """Open a file of the folder, under watch, and give its descriptor."""
+        with (
+            self._watch(self.folder / name),
+            opened(name, flags, folder=self._descriptor) as descriptor,
+        ):
+            yield descriptor
 
     def unlink(self, name: str) -> None:
         """Remove a file."""
@@ -118,10 +124,8 @@ class MountedFiles:
     def check(self) -> None:
         """Stop by a TierError if another folder has replaced ours, or it is missing."""
         with self._watch(self.folder):
-            try:
+            with os_errors_as(TierError, f"{self.folder}"):
                 found = os.lstat(self.folder)
-            except OSError as error:
-                raise TierError(f"{self.folder}: {error.strerror}.") from error
             if not os.path.samestat(found, os.fstat(self._descriptor)):
                 raise TierError(
                     f"{self.folder}: was replaced while it was read; check who else "

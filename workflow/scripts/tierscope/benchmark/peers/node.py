@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.benchmark.loaders.posix import DEFAULT_BUFFER_BYTES
+from tierscope.benchmark.loaders.loader import DEFAULT_BUFFER_BYTES
 from tierscope.benchmark.peers.client import PeerClient, PeerFeed, PeerReads
 from tierscope.benchmark.peers.mount import (
     MountedFiles,
@@ -18,7 +18,7 @@ from tierscope.benchmark.peers.mount import (
     remove_left,
 )
 from tierscope.benchmark.peers.network import listening_address, own_addresses
-from tierscope.benchmark.peers.server import TOKEN_BYTES, PeerServer
+from tierscope.benchmark.peers.server import TOKEN_BYTES, Access, PeerServer
 from tierscope.benchmark.peers.stage_in import stage_in
 from tierscope.benchmark.peers.watch import MountWatch
 from tierscope.benchmark.placement.copies import Copier
@@ -152,11 +152,13 @@ class NodePeers:
                 self._buffer_bytes,
                 processes.node,
                 self._options["server_threads"],
-                token,
+                Access(
+                    token,
+                    host,
+                    {address for addresses in allowed for address in addresses},
+                    processes.size,
+                ),
                 self._clock,
-                host,
-                {address for addresses in allowed for address in addresses},
-                processes.size,
             )
         address = (host, server.port) if server else None
         found = processes.share(processes.gather((processes.node, address)))
@@ -164,8 +166,7 @@ class NodePeers:
         return PeerClient(
             addresses,
             self.policy.owners,
-            self._dataset.file_name,
-            self._dataset.file_size_bytes,
+            self._dataset,
             token,
             processes.node,
             processes.rank,

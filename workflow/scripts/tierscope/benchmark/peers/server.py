@@ -33,6 +33,28 @@ _BROKEN = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)  # the listener is closed
 _ONCE = select.EPOLLIN | select.EPOLLONESHOT
 
 
+@dataclass(frozen=True)
+class Access:
+    """Who may connect to a server, and where.
+
+    Parameters
+    ----------
+    token : bytes
+        The launch's secret, with which a connection must begin.
+    host : str
+        Address to listen on.
+    allowed : collection of str
+        Addresses from which connections are accepted.
+    n_expected : int
+        Connections that the launch itself may open at the same time.
+    """
+
+    token: bytes
+    host: str = LOOPBACK
+    allowed: Collection[str] = (LOOPBACK,)
+    n_expected: int = 0
+
+
 @dataclass
 class _Stranger:
     """A connection that has not sent the token yet."""
@@ -63,16 +85,10 @@ class PeerServer(NodeServer):
         Index of the node.
     n_threads : int
         Requests served at the same time.
-    token : bytes
-        The launch's secret, with which a connection must begin.
+    access : Access
+        Who may connect.
     clock : Clock
         Clock of the launch.
-    host : str
-        Address to listen on.
-    allowed : collection of str
-        Addresses from which connections are accepted.
-    n_expected : int
-        Connections that the launch itself may open at the same time.
     timeout_s : float
         Time limit of a request or an answer that has begun.
     """
@@ -84,21 +100,18 @@ class PeerServer(NodeServer):
         buffer_bytes: int,
         node: int,
         n_threads: int,
-        token: bytes,
+        access: Access,
         clock: Clock,
-        host: str = LOOPBACK,
-        allowed: Collection[str] = (LOOPBACK,),
-        n_expected: int = 0,
         timeout_s: float = TIMEOUT_S,
     ):
-        listener = socket.create_server((host, 0), backlog=1024)
+        listener = socket.create_server((access.host, 0), backlog=1024)
         listener.setblocking(False)
         name = f"the server of node {node} for other nodes"
         super().__init__(name, PeerError, listener, clock)
         self._path, self._size, self._buffer_bytes = path, file_size_bytes, buffer_bytes
-        self._token, self._timeout_s = token, timeout_s
+        self._access, self._timeout_s = access, timeout_s
         self._lock = threading.Lock()
-        self._allowed, self._n_strangers = set(allowed), n_expected + _STRANGERS
+        self._n_strangers = access.n_expected + _STRANGERS
         self._connections: dict[int, socket.socket] = {}  # trusted ones
         self._strangers: dict[int, _Stranger] = {}
         self._listener_number = listener.fileno()
@@ -158,7 +171,7 @@ class PeerServer(NodeServer):
                 self._close_stranger(at_any_age=True)
                 time.sleep(_PAUSE_S)
             return
-        if address not in self._allowed:
+        if address not in self._access.allowed:
             connection.close()
             return
         connection.setblocking(False)
@@ -194,7 +207,7 @@ class PeerServer(NodeServer):
         stranger.received += more or b""
         is_whole = len(stranger.received) == TOKEN_BYTES
         if more == b"" or (
-            is_whole and not hmac.compare_digest(stranger.received, self._token)
+            is_whole and not hmac.compare_digest(stranger.received, self._access.token)
         ):
             del self._strangers[connection.fileno()]
             self._close(connection)

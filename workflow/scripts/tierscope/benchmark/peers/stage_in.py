@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from tierscope.core.files import os_errors_as
 from tierscope.core.machine import TierError
 
 
@@ -18,9 +19,6 @@ def stage_in(
     """
     for name in names:
         raise_if_failed()
-        try:
+        words = f"node {node}: cannot stage {name} in from the GFS"
+        with os_errors_as(TierError, words):
             copy(name)
-        except OSError as error:
-            raise TierError(
-                f"node {node}: cannot stage {name} in from the GFS: {error.strerror}."
-            ) from error

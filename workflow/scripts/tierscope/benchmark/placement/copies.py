@@ -2,20 +2,14 @@
 
 import errno
 import os
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierscope.core.files import named_at_end, opened
 from tierscope.data.tfrecord import read_timed, write_all
 from tierscope.policies.copy_limits import READ_BYTES
 from tierscope.storage.tier import COPYING_PREFIX, background_alias
-
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-
-
-def is_full(error: BaseException) -> bool:
-    """Return whether a copy failed because of a full LFS."""
-    return isinstance(error, OSError) and error.errno in _NO_SPACE
 
 
 @dataclass(frozen=True)
@@ -30,6 +24,7 @@ class Copier:
     gfs_folder: str
     lfs_folder: str
     file_size_bytes: int
+    file_name: Callable[[int], str]
 
     def copy(self, name: str, epoch: int, content: bytes | None) -> None:
         """Write a file under a temporary name and rename it.
@@ -43,19 +38,12 @@ class Copier:
             self._check_size(name, content)
         folder = self._lfs(epoch)
         temporary = os.path.join(folder, COPYING_PREFIX + name)
-        try:
-            descriptor = os.open(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644
-            )
-            try:
-                write_all(descriptor, content)
-            finally:
-                os.close(descriptor)
-            os.rename(temporary, os.path.join(folder, name))
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with (
+            named_at_end(temporary, os.path.join(folder, name)),
+            opened(temporary, flags, 0o644) as descriptor,
+        ):
+            write_all(descriptor, content)
 
     def read(self, name: str, epoch: int) -> bytes:
         """Return a file of the GFS; raise an OSError if it is not whole."""

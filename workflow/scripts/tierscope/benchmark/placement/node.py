@@ -9,6 +9,7 @@ from tierscope.benchmark.placement.server import PlacementServer
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.policies import Place, node_policy
+from tierscope.policies.decisions import Decisions
 from tierscope.storage.clock import Clock, Role
 
 
@@ -38,12 +39,10 @@ class NodePlacement:
             self._server = PlacementServer(
                 node_policy(description, point, processes.on_node),
                 copier,
-                self._file_name,
-                processes.node,
-                processes.rank,
+                Decisions(processes.node, processes.rank),
                 self._options["copy_threads"],
                 self._options["hand_over"],
-                say,
+                lambda line: say(f"  node {processes.node}: {line}"),
                 clock,
             )
         address = self._server.address if self._server else None

@@ -4,18 +4,17 @@ import os
 import queue
 import selectors
 import socket
-import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from types import MappingProxyType
-from typing import Protocol
 
+from tierscope.benchmark.keeper import process_and_user_of
 from tierscope.benchmark.node_server import STOP_S, NodeServer
 from tierscope.benchmark.placement import PlacementError
-from tierscope.benchmark.placement.copies import is_full
+from tierscope.benchmark.placement.actions import Actions
+from tierscope.benchmark.placement.copies import Copier
 from tierscope.benchmark.placement.copy_threads import CopyOrder, CopyThreads
 from tierscope.benchmark.placement.messages import (
     ANSWER,
@@ -27,27 +26,13 @@ from tierscope.benchmark.placement.messages import (
 )
 from tierscope.policies.copy_limits import HELD_BYTES
 from tierscope.policies.decisions import Decisions
-from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
+from tierscope.policies.node import Copy, NodePolicy, Place
 from tierscope.storage.clock import Clock, Role, Turn
 
 _POLL_S = 0.001
-_MESSAGES = 3  # per kind of failure; further failures are only counted
-_PEER_ID = struct.Struct("3i")  # process, user, group of a socket's other side
 
 
-class Storage(Protocol):
-    """Carries out the policy's actions (`placement.copies.Copier`)."""
-
-    file_size_bytes: int
-
-    def copy(self, name: str, epoch: int, content: bytes | None) -> None:
-        """Put a file on the LFS."""
-
-    def evict(self, name: str, epoch: int) -> None:
-        """Remove a file from the LFS."""
-
-
-class PlacementServer(NodeServer):
+class PlacementServer(NodeServer, Actions):
     """Decides for the processes of a node and has their files copied.
 
     The decision thread has no clock. It acts at the instant of the caller: a reader or
@@ -57,12 +42,10 @@ class PlacementServer(NodeServer):
     ----------
     policy : NodePolicy
         Decides; only the decision thread calls it.
-    storage : Storage
+    storage : Copier
         Carries the actions out.
-    file_name : callable
-        Returns the name of a file.
-    node, rank : int
-        Index of the node, this process.
+    decisions : Decisions
+        Takes what is decided.
     n_copy_threads : int
         Copies at a time.
     hand_over : bool
@@ -78,10 +61,8 @@ class PlacementServer(NodeServer):
     def __init__(
         self,
         policy: NodePolicy,
-        storage: Storage,
-        file_name: Callable[[int], str],
-        node: int,
-        rank: int,
+        storage: Copier,
+        decisions: Decisions,
         n_copy_threads: int,
         hand_over: bool,
         say: Callable[[str], None],
@@ -91,15 +72,15 @@ class PlacementServer(NodeServer):
         listener = socket.socket(socket.AF_UNIX)
         listener.bind("")  # the kernel chooses a free name
         listener.listen(128)
+        node, rank = decisions.node, decisions.rank
         name = f"the placement server of node {node}"
-        super().__init__(name, PlacementError, listener, clock)
-        self._policy, self._storage, self._file_name = policy, storage, file_name
-        self._hand_over, self._say, self._timeout_s = hand_over, say, timeout_s
-        self.decisions = Decisions(node, rank)
-        self.n_failed = self.n_not_removed = 0
-        self._epoch = self._held_bytes = self._n_copying = 0
+        NodeServer.__init__(self, name, PlacementError, listener, clock)
+        Actions.__init__(self, policy, decisions, storage.file_name, say)
+        self._storage, self._hand_over, self._timeout_s = storage, hand_over, timeout_s
+        self._held_bytes = self._n_copying = 0
         self._owing: dict[socket.socket, Future] = {}  # readers that owe bytes
-        self._held_back: list[Action] = []
+        self._handed: dict[int, Future] = {}  # the same bytes, by file
+        self._held_back: list[int] = []
         self._drained: threading.Event | None = None
         self._orders: queue.SimpleQueue[tuple[Callable[[], None], int]] = (
             queue.SimpleQueue()
@@ -191,10 +172,7 @@ class PlacementServer(NodeServer):
     def _accept(self, listener: socket.socket) -> None:
         """Accept a new connection, unless it comes from another user."""
         connection, _ = listener.accept()
-        peer = connection.getsockopt(
-            socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_ID.size
-        )
-        if _PEER_ID.unpack(peer)[1] != os.getuid():
+        if process_and_user_of(connection)[1] != os.getuid():
             connection.close()
             return
         connection.settimeout(self._timeout_s)
@@ -265,32 +243,17 @@ class PlacementServer(NodeServer):
             and Copy(file_id) in actions
             and self._held_bytes < HELD_BYTES
         ):
-            content = Future()
-        self._carry_out(actions, epoch, {file_id: content})
+            content = self._handed[file_id] = Future()
+        self._carry_out(actions, epoch)
         return content
 
-    def _carry_out(
-        self,
-        actions: list[Action],
-        epoch: int | None = None,
-        contents: Mapping[int, Future | None] = MappingProxyType({}),
-    ) -> None:
-        """Evict at once and order copies; readers hand over some of the contents."""
-        epoch = self._epoch if epoch is None else epoch
-        for action in actions:
-            event = "evict" if isinstance(action, Evict) else "copy"
-            self.decisions.add(event, epoch, action.file_id, Place.LFS)
-            if isinstance(action, Evict):
-                self._evict(action.file_id, epoch)
-            elif self._drained is not None:
-                self._held_back.append(action)
-            else:
-                self._submit(action.file_id, epoch, contents.get(action.file_id))
-
-    def _submit(self, file_id: int, epoch: int, content: Future | None) -> None:
-        """Order the copy of a file."""
+    def _begin_copy(self, file_id: int, epoch: int) -> None:
+        """Begin to copy a file, or hold it back until the drain has ended."""
+        if self._drained is not None:
+            self._held_back.append(file_id)
+            return
         self._n_copying += 1
-        if content:
+        if content := self._handed.pop(file_id, None):
             self._held_bytes += self._storage.file_size_bytes
         order = CopyOrder(file_id, epoch, content)
         self._copiers.order(order, self.decisions.now_ns)
@@ -309,42 +272,22 @@ class PlacementServer(NodeServer):
         self, copier: int, order: CopyOrder, error: BaseException | None
     ) -> None:
         """Report the end of a copy to the policy; its copier takes the next one."""
-        file_id, epoch, now_ns = order.file_id, order.epoch, self.decisions.now_ns
+        copied = order.file_id, order.epoch
         self._n_copying -= 1
         if order.content:
             self._held_bytes -= self._storage.file_size_bytes
-        self._copiers.is_free(copier, now_ns)
+        self._copiers.is_free(copier, self.decisions.now_ns)
         if error is None:
-            detail = "handed over" if order.content else "read again"
-            self.decisions.add("placed", epoch, file_id, Place.LFS, detail=detail)
-            self._carry_out(self._policy.placed(file_id))
+            self._placed(*copied, "handed over" if order.content else "read again")
         else:
-            self.n_failed += 1
-            what = f"copying {self._file_name(file_id)} to the LFS failed"
-            self._tell(what, error, self.n_failed, "; reads go on from the GFS")
-            full = is_full(error)
-            detail = "full" if full else "error"
-            self.decisions.add("failed", epoch, file_id, Place.GFS, detail=detail)
-            self._carry_out(self._policy.failed(file_id, full))
+            why = getattr(error, "strerror", None) or repr(error)
+            self._failed(*copied, why, getattr(error, "errno", 0))
         self._note_drained()
         self._copiers.rest(copier)
 
-    def _evict(self, file_id: int, epoch: int) -> None:
-        """Remove a file from the LFS; a file that cannot be removed takes up space."""
-        try:
-            self._storage.evict(self._file_name(file_id), epoch)
-        except OSError as error:
-            self.n_not_removed += 1
-            what = f"removing {self._file_name(file_id)} from the LFS failed"
-            self._tell(what, error, self.n_not_removed, "; it still takes up space")
-
-    def _tell(self, what: str, error: BaseException, number: int, then: str) -> None:
-        """Print the first few failures of a kind, and their effect."""
-        if number <= _MESSAGES:
-            more = "; further failures are counted" * (number == _MESSAGES)
-            reason = getattr(error, "strerror", None) or f"{error!r}"
-            node = self.decisions.node
-            self._say(f"  node {node}: {what}: {reason}{then}{more}")
+    def _remove(self, file_id: int, epoch: int) -> None:
+        """Remove a file from the LFS."""
+        self._storage.evict(self._file_name(file_id), epoch)
 
     def _begin_drain(self, drained: threading.Event) -> None:
         """Hold new copies back and wait for those under way."""
@@ -363,5 +306,5 @@ class PlacementServer(NodeServer):
         """Begin the copies that were held back."""
         self._drained, self._epoch = None, epoch
         held_back, self._held_back = self._held_back, []
-        for action in held_back:
-            self._submit(action.file_id, epoch, None)
+        for file_id in held_back:
+            self._begin_copy(file_id, epoch)

@@ -4,7 +4,6 @@ It is traced, so that the log has its reads and writes, under names of backgroun
 traffic. It is not redirected.
 """
 
-import errno
 import json
 import os
 import subprocess
@@ -18,7 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tierscope.benchmark.placement.actions import CHANGED
 from tierscope.benchmark.programs.staging import copy_whole
+from tierscope.core.files import named_at_end
 from tierscope.core.machine import TierError
 from tierscope.core.processes.children import end_with_parent
 from tierscope.logs.traced.call import Identity, identity_of
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 LINKS = "TIERSCOPE_LINKS"  # variable of the process with the folder of the tiers' names
 _SCRIPT = Path(__file__).parents[3] / "copy_in_background.py"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_OTHER = -1  # in place of an errno: the file is not as it was listed
 _ANSWER_BYTES = 1 << 16
 
 
@@ -41,8 +40,7 @@ class Ended:
     file_id: int
     epoch: int
     error: str | None = None
-    is_full: bool = False
-    has_changed: bool = False  # the file, since it was listed
+    number: int = 0  # of the error, or `CHANGED`
 
 
 class Copier:
@@ -157,13 +155,7 @@ class Copier:
         for line in self._answers():
             file_id, error = json.loads(line)
             number, words = error or (0, None)
-            yield Ended(
-                file_id,
-                self._epoch_of.pop(file_id),
-                words,
-                is_full=number in _FULL,
-                has_changed=number == _OTHER,
-            )
+            yield Ended(file_id, self._epoch_of.pop(file_id), words, number)
         if has_ended:
             for file_id, epoch in list(self._epoch_of.items()):
                 del self._epoch_of[file_id]
@@ -229,20 +221,18 @@ def _copy(
     gfs, lfs = (background_alias(Path(links, tier), epoch) for tier in ("gfs", "lfs"))
     copying, target = f"{lfs}/{file_id}", copies / name
     try:
-        copy_whole(
-            f"{gfs}/{name}",
-            copying,
-            size_bytes,
-            mtime_ns,
-            cold=cold,
-            leaves_memory=cold,
-        )
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(copying, target)
+        with named_at_end(copying, str(target)):
+            copy_whole(
+                f"{gfs}/{name}",
+                copying,
+                size_bytes,
+                mtime_ns,
+                cold=cold,
+                leaves_memory=cold,
+            )
+            target.parent.mkdir(parents=True, exist_ok=True)
     except (OSError, TierError) as error:
-        with suppress(OSError):
-            os.unlink(copying)
         if isinstance(error, TierError):
-            return _OTHER, str(error)
+            return CHANGED, str(error)
         return error.errno or 0, error.strerror or str(error)
     return None

@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.benchmark.keeper import LAUNCH_LOCK, inherited
+from tierscope.benchmark.observations.launch_facts import by_machine
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.ended.kept import (
     EndedProgram,
@@ -63,7 +64,7 @@ from tierscope.benchmark.programs.meeting import (
     node_key,
     remove_folders_of_killed_launches,
 )
-from tierscope.benchmark.programs.node import NOT_REDIRECTED, Node, files_at_start
+from tierscope.benchmark.programs.node import NOT_REDIRECTED, Node
 from tierscope.benchmark.programs.rank import (
     command_of,
     environment_of,
@@ -83,7 +84,7 @@ from tierscope.benchmark.programs.tracing import (
 )
 from tierscope.benchmark.rank import Terminated, ignore_signals
 from tierscope.benchmark.run_folder import (
-    is_complete,
+    are_missing,
     mark_complete,
     scheduler_job,
     software_versions,
@@ -103,11 +104,11 @@ from tierscope.core.validation import ConfigError
 from tierscope.core.words import error_words
 from tierscope.data.listing import changed_files
 from tierscope.policies import kind_of
+from tierscope.policies.pinned_bytes import files_at_start
 from tierscope.storage.lease import LeaseError
-from tierscope.storage.machine_facts import affinity, range_words
-from tierscope.storage.mounts import mount_of
+from tierscope.storage.machine_facts import affinity
 from tierscope.storage.own_folder import FolderError
-from tierscope.storage.page_cache import told_by
+from tierscope.storage.page_cache import CachedTier, tiers_as_json
 from tierscope.storage.room import check_room
 
 _SCRIPTS = Path(__file__).parents[3]
@@ -152,12 +153,12 @@ class ProgramLaunch:
     def run(self) -> None:
         """Run the points that have no run yet; write those whose program has ended."""
         given = self.arguments
-        missing = [point for point in given.points if self._is_missing(point)]
-        for point in missing:
+        folders = given.staging, given.runs
+        for point in (missing := are_missing(given.points, folders, self.description)):
             if kept := ended_program(given.staging / point.path):
                 say(f"the program has run at {point.path} before: its run is written")
                 self._write_run(point, kept)
-        points = [point for point in missing if self._is_missing(point)]
+        points = are_missing(missing, folders, self.description)
         for number, point in enumerate(points, start=1):
             say(
                 f"point {number} of {len(points)}: cache rate "
@@ -165,13 +166,6 @@ class ProgramLaunch:
                 f"{point.repetition}"
             )
             self._run_point(point, is_last=number == len(points))
-
-    def _is_missing(self, point: Point) -> bool:
-        """Return whether a point is neither staged nor among the runs."""
-        folders = (self.arguments.staging, self.arguments.runs)
-        return not any(
-            is_complete(one / point.path, self.description) for one in folders
-        )
 
     def _refuse_own_changes(self, point: Point) -> None:
         """Refuse a point that would copy what the program has changed in others."""
@@ -328,7 +322,7 @@ class ProgramLaunch:
                 "finished": ended.finished,
                 "tier_roots": _tier_roots(nodes),
                 "tracer": self._tracer.describe(),
-                "page_cache": self._page_cache(nodes),
+                "page_cache": self._page_cache(),
                 "machines": _machines(nodes),
                 "observed": observed
                 | of_logs
@@ -351,20 +345,11 @@ class ProgramLaunch:
         reports = placing_reports(nodes, n_epochs, ended_ns)
         return write_decisions(folder, reports, _tier_roots(nodes), say)
 
-    def _page_cache(self, nodes: Sequence[NodeNotes]) -> dict[str, Any]:
+    def _page_cache(self) -> dict[str, Any]:
         """Return what tells where reads of the tiers came from."""
-        mounts = {
-            "gfs": mount_of(self.dataset),
-            "lfs": mount_of(self.system.lfs.data_root().parent.parent),
-        }
-        return {
-            "cold": self.description.training.cold,
-            "tiers": {
-                tier: {"fs_type": mount.fs_type, "told_by": told_by(mount)}
-                for tier, mount in mounts.items()
-            },
-            "one_mount": len({mount.device for mount in mounts.values()}) == 1,
-        }
+        roots = {"gfs": self.dataset, "lfs": self.system.lfs.data_root().parent.parent}
+        cached = {tier: CachedTier(root) for tier, root in roots.items()}
+        return {"cold": self.description.training.cold, **tiers_as_json(cached)}
 
     # ---- a rank -------------------------------------------------------------------
 
@@ -511,15 +496,8 @@ def _with_page_cache(epochs: pd.DataFrame, nodes: Sequence[NodeNotes]) -> pd.Dat
 
 def _machines(nodes: Sequence[NodeNotes]) -> list[dict[str, Any]]:
     """Return what can change the speed of the nodes, equal ones together."""
-    found: list[tuple[list[int], dict[str, Any]]] = []
-    for node in nodes:
-        facts = node.facts["machine"] | {"affinity": [affinity()]}
-        same = (numbers for numbers, known in found if known == facts)
-        if (numbers := next(same, None)) is not None:
-            numbers.append(node.number)
-        else:
-            found.append(([node.number], facts))
-    return [{"nodes": range_words(numbers), **facts} for numbers, facts in found]
+    used = {"affinity": [affinity()]}
+    return by_machine({node.number: node.facts["machine"] | used for node in nodes})
 
 
 def _observed(

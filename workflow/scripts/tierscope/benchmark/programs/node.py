@@ -26,7 +26,7 @@ from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.page_cache import begin_run
 from tierscope.benchmark.programs.placing import Placer
 from tierscope.benchmark.programs.staging import StagedFiles
-from tierscope.benchmark.programs.table import NodeTable
+from tierscope.benchmark.programs.table import NodeTable, TableFolders
 from tierscope.benchmark.programs.tracing import tracing_environment
 from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
@@ -34,8 +34,8 @@ from tierscope.core.output.streams import say
 from tierscope.core.scenario import Point
 from tierscope.logs.traced.escapes import reason_of
 from tierscope.policies import kind_of, node_policy
-from tierscope.policies.decisions import Decisions
-from tierscope.policies.pinned_bytes import held_bytes, pinned_names
+from tierscope.policies.decisions import NO_GROUP, Decisions
+from tierscope.policies.pinned_bytes import files_at_start, held_bytes
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.machine_facts import cpu_model, governor, mount_facts
 from tierscope.storage.room import check_memory
@@ -170,23 +170,26 @@ class Node:
         handed.symlink_to(self._folders["lfs"])
         given = str(self.dataset)
         virtual = program.virtual_path(self.description.dataset.name)
-        roots = [given, os.path.realpath(given)]
-        is_cold = self.description.training.cold
+        real, is_cold = os.path.realpath(given), self.description.training.cold
+        roots = dict.fromkeys(filter(None, [virtual, given, real]))
         self.table = NodeTable.create(
             local / "table",
-            roots=list(dict.fromkeys([virtual, *roots] if virtual else roots)),
-            real=os.path.realpath(given),
-            lfs=self._folders["lfs"],
-            links=str(links),
+            TableFolders(
+                list(roots),
+                real=real,
+                lfs=self._folders["lfs"],
+                links=str(links),
+                is_virtual=virtual is not None,
+            ),
             names=self.manifest["path"].tolist(),
             is_link=self.manifest["is_link"].to_numpy(),
             on_lfs=on_lfs,
-            is_virtual=virtual is not None,
             wants_closes=is_cold or self._moves_files,
-            # A copy may need the pages of what was read from the GFS.
-            drops=() if not is_cold else ("lfs",) if self._moves_files else TIERS,
             library=library,
         )
+        # A copy may need the pages of what was read from the GFS.
+        for tier in () if not is_cold else ("lfs",) if self._moves_files else TIERS:
+            self.table.drop_from_now_on(tier)
         self.keeper = NodeKeeper(self.table, self._folders if is_cold else None)
         return {
             "table": str(local / "table"),
@@ -194,7 +197,7 @@ class Node:
             "links": str(links),
             "notes": str(notes),
             "dataset": virtual or given,
-            "traced": [str(links), os.path.realpath(given), str(handed)],
+            "traced": [str(links), real, str(handed)],
         }
 
     def start_placing(self, prepared: Mapping[str, Any]) -> None:
@@ -215,7 +218,7 @@ class Node:
             node_policy(description, self.point, ranks, manifest=self.manifest),
             self.table,
             copier,
-            Decisions(self.number, ranks[0]),
+            Decisions(self.number, NO_GROUP),
             lambda line: say(f"tierscope: node {self.number}: {line}"),
         )
 
@@ -315,13 +318,3 @@ class Node:
             shutil.rmtree(self.meeting.local)
         if empties:
             self.storage.release()
-
-
-def files_at_start(
-    description: RunDescription, point: Point, manifest: pd.DataFrame
-) -> np.ndarray:
-    """Return which files each LFS holds before a run: bool, (n_files,)."""
-    is_pinned = description.scenario.policy == "pinning"
-    rate = point.cache_rate_percent if is_pinned else 0
-    seed = description.training.seed
-    return pinned_names(manifest, rate, seed, point.repetition)

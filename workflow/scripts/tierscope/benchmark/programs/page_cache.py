@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.benchmark.observations.page_cache import evenly, mount_or_unknown
-from tierscope.core.machine import MEMORY
 from tierscope.storage.page_cache import (
+    CachedTier,
     Residency,
     drop_names,
     drop_pages,
-    residency,
-    told_by,
+    evenly,
 )
 
 SAMPLE_FILES = 64  # of each tier and node
@@ -74,7 +72,14 @@ def begin_run(
         that is resident, not a number if no page can be looked at; and whether names
         and inodes were dropped, which only root may.
     """
-    found = {tier: _look(roots[tier], paths[tier], cold) for tier in roots}
+
+    def is_warm(seen: Residency) -> bool:
+        return cold and (isnan(seen.percent) or seen.resident > 0)
+
+    found = {
+        tier: CachedTier(root, drop_files).look(paths[tier], SAMPLE_FILES, is_warm)
+        for tier, root in roots.items()
+    }
     return {
         **{f"{tier}_resident_percent": one.percent for tier, one in found.items()},
         "names_dropped": cold and drop_names(),
@@ -108,18 +113,5 @@ def look_at_epoch(
         ids = np.flatnonzero(is_there)
         n_files = min(SAMPLE_FILES, max(_LEAST_FILES, len(ids) // _PART))
         paths = [f"{folders[tier]}/{names[i]}" for i in evenly(ids, n_files)]
-        in_memory = told_by(mount_or_unknown(Path(folders[tier]))) == MEMORY
-        found[tier] = (Residency() if in_memory else residency(paths)).percent
-    return found
-
-
-def _look(root: Path, paths: Sequence[str], cold: bool) -> Residency:
-    """Return what is resident of a sample, once the files are dropped if needed."""
-    if told_by(mount_or_unknown(root)) == MEMORY:
-        return Residency()
-    sample = evenly(paths, SAMPLE_FILES)
-    found = residency(sample)
-    if cold and (isnan(found.percent) or found.resident):
-        drop_files(paths)
-        found = residency(sample)
+        found[tier] = CachedTier(folders[tier]).look(paths, n_files).percent
     return found

@@ -8,20 +8,20 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tierscope.benchmark.placement.actions import Actions
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.copier import Copier, Ended
 from tierscope.benchmark.programs.reads import Read
 from tierscope.benchmark.programs.table import NodeTable
 from tierscope.core.columns import AFTER
 from tierscope.policies.decisions import LATE, UNSEEN, Decisions
-from tierscope.policies.node import Action, Evict, NodePolicy, Place
+from tierscope.policies.node import NodePolicy, Place
 
 _POLL_S = 0.002
 _MOST_S = 60.0  # in which at least one copy gets some bytes
-_SAID = 3  # failures of a kind that are printed
 
 
-class Placer:
+class Placer(Actions):
     """Lets a policy move files.
 
     Parameters
@@ -46,15 +46,14 @@ class Placer:
         decisions: Decisions,
         say: Callable[[str], None],
     ):
-        self._policy, self._table, self._copier = policy, table, copier
-        self.decisions, self._say = decisions, say
+        super().__init__(policy, decisions, copier.name, say)
+        self._table, self._copier = table, copier
         self._staged: set[int] = set()  # as the table says
         self._written: set[int] = set()  # by this node, and so read from the GFS
         self._evicted_ns: dict[int, int] = {}  # when a file went last
-        self._epoch = 0
-        self.n_failed = self.n_not_removed = self.n_late_fallbacks = 0
+        self.n_late_fallbacks = 0
         decisions.started_ns = time.monotonic_ns()
-        self._carry_out(policy.start(), 0)
+        self._carry_out(policy.start())
 
     # ---- what the program does ------------------------------------------------------
 
@@ -79,6 +78,8 @@ class Placer:
             return
         self._note_read("end", read, ended_ns, "" if was_closed else UNSEEN)
         if not read.is_late:
+            if read.epoch < AFTER:
+                self._epoch = max(self._epoch, read.epoch)
             place = _place(read)
             self._carry_out(self._policy.end_read(read.file_id, place), read.epoch)
 
@@ -117,66 +118,32 @@ class Placer:
         """Take the copies that have ended, and return them."""
         ended = list(self._copier.ended())
         for copy in ended:
+            copied = copy.file_id, copy.epoch
             if copy.error is None:
-                self._place(copy)
+                self._table.stage(copy.file_id, is_staged=True)
+                self._staged.add(copy.file_id)
+                self._placed(*copied, "read again")
             else:
-                self._fail(copy)
+                self._failed(*copied, copy.error, copy.number)
         return ended
 
-    def _carry_out(self, actions: list[Action], epoch: int) -> None:
-        """Evict at once, and order copies."""
-        if epoch < AFTER:
-            self._epoch = max(self._epoch, epoch)
-        for action in actions:
-            if isinstance(action, Evict):
-                self._evict(action.file_id, epoch)
-            else:
-                self._note("copy", epoch, action.file_id)
-                self._copier.order(action.file_id, epoch)
+    def _now_ns(self) -> int:
+        """Return the time of the node."""
+        return time.monotonic_ns()
 
-    def _note(
-        self, event: str, epoch: int, file_id: int, place=Place.LFS, detail: str = ""
-    ) -> None:
-        """Note what happens now."""
-        self.decisions.now_ns = time.monotonic_ns()
-        no_group = -1
-        self.decisions.add(event, epoch, file_id, place, no_group, detail)
+    def _begin_copy(self, file_id: int, epoch: int) -> None:
+        """Order a copy."""
+        self._copier.order(file_id, epoch)
 
-    def _place(self, copy: Ended) -> None:
-        """Let the copy serve from now on."""
-        self._table.stage(copy.file_id, is_staged=True)
-        self._staged.add(copy.file_id)
-        self._note("placed", copy.epoch, copy.file_id, detail="read again")
-        self._carry_out(self._policy.placed(copy.file_id), self._epoch)
-
-    def _fail(self, copy: Ended) -> None:
-        """Leave a file on the GFS whose copy has failed."""
-        self.n_failed += 1
-        detail = "changed" if copy.has_changed else "error"
-        detail = "full" if copy.is_full else detail
-        self._note("failed", copy.epoch, copy.file_id, Place.GFS, detail)
-        self._tell("copying", copy.file_id, "to", copy.error, self.n_failed)
-        self._carry_out(self._policy.failed(copy.file_id, copy.is_full), self._epoch)
-
-    def _evict(self, file_id: int, epoch: int) -> None:
-        """Remove a copy: it serves no longer, then it goes."""
+    def _withdraw(self, file_id: int) -> None:
+        """Let the copy of a file serve no longer, before it goes."""
         self._table.stage(file_id, is_staged=False)
         self._staged.discard(file_id)
-        self._note("evict", epoch, file_id)
-        self._evicted_ns[file_id] = self.decisions.now_ns
-        try:
-            self._copier.remove(file_id)
-        except OSError as error:
-            self.n_not_removed += 1
-            reason = error.strerror
-            self._tell("removing", file_id, "from", reason, self.n_not_removed)
+        self._evicted_ns[file_id] = self._now_ns()
 
-    def _tell(self, what: str, file_id: int, way: str, why: str, number: int) -> None:
-        """Print the first few failures of a kind."""
-        if number <= _SAID:
-            more = "; further failures are counted" * (number == _SAID)
-            name = self._copier.name(file_id)
-            self._say(f"{what} {name} {way} the LFS failed: {why}{more}")
+    def _remove(self, file_id: int, epoch: int) -> None:
+        """Remove the copy of a file."""
+        self._copier.remove(file_id)
 
     # ---- the end --------------------------------------------------------------------
 

@@ -27,13 +27,12 @@ class OpenReads:
     """Reads that have begun and not ended."""
 
     def __init__(self) -> None:
-        self._of_process: dict[int, dict[int, list[Read]]] = {}  # by file
+        self._reads: dict[tuple[int, int], list[Read]] = {}  # by process and file
         self._n_of_file: Counter[int] = Counter()
 
     def begin(self, read: Read) -> None:
         """Note that a read has begun."""
-        files = self._of_process.setdefault(read.pid, {})
-        files.setdefault(read.file_id, []).append(read)
+        self._reads.setdefault((read.pid, read.file_id), []).append(read)
         self._n_of_file[read.file_id] += 1
 
     def end(self, pid: int, file_id: int, *, on_lfs: bool) -> Read | None:
@@ -42,24 +41,21 @@ class OpenReads:
         None if a child has closed a descriptor that it had from its parent, whose read
         goes on.
         """
-        reads = self._of_process.get(pid, {}).get(file_id, ())
-        for place, read in enumerate(reads):
+        for read in self._reads.get((pid, file_id), ()):
             if read.on_lfs == on_lfs:
-                self._remove(pid, file_id, place)
+                self._forget(read)
                 return read
         return None
 
-    def _remove(self, pid: int, file_id: int, place: int) -> None:
-        """Forget a read."""
-        files = self._of_process[pid]
-        del files[file_id][place]
-        if not files[file_id]:
-            del files[file_id]
-        if not files:
-            del self._of_process[pid]
-        self._n_of_file[file_id] -= 1
-        if not self._n_of_file[file_id]:
-            del self._n_of_file[file_id]
+    def _forget(self, read: Read) -> None:
+        """Forget a read: the first that is like it."""
+        key = read.pid, read.file_id
+        self._reads[key].remove(read)
+        if not self._reads[key]:
+            del self._reads[key]
+        self._n_of_file[read.file_id] -= 1
+        if not self._n_of_file[read.file_id]:
+            del self._n_of_file[read.file_id]
 
     @property
     def files(self) -> Collection[int]:
@@ -72,13 +68,12 @@ class OpenReads:
 
     def end_of(self, pids: Collection[int]) -> Iterator[Read]:
         """Yield the reads of processes that have ended, and forget them."""
-        for pid in self._of_process.keys() & set(pids):
-            for file_id, reads in list(self._of_process[pid].items()):
-                for read in list(reads):
-                    self._remove(pid, file_id, 0)
-                    yield read
+        for key in [one for one in self._reads if one[0] in pids]:
+            for read in list(self._reads[key]):
+                self._forget(read)
+                yield read
 
     @property
     def pids(self) -> Collection[int]:
         """Return the processes that read."""
-        return self._of_process.keys()
+        return {pid for pid, _ in self._reads}

@@ -10,9 +10,8 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +20,11 @@ import numpy as np
 
 from tierscope.benchmark.node_storage import check_apart, why_no_room
 from tierscope.benchmark.programs.page_cache import drop_files
+from tierscope.core.files import named_at_end, opened, os_errors_as
 from tierscope.core.machine import TierError
 from tierscope.core.words import printable
 from tierscope.data.listing import ABSENT, SAME, compare_files, is_as_listed
-from tierscope.data.tfrecord import write_all
+from tierscope.data.tfrecord import parts_for_workers, write_all
 from tierscope.policies.copy_limits import READ_BYTES
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.page_cache import write_back
@@ -207,24 +207,16 @@ class StagedFiles:
         """Remove copies."""
         for file_id in file_ids.tolist():
             path = f"{self.folder}/{self._names[file_id]}"
-            try:
+            with os_errors_as(TierError, f"{printable(path)}: cannot be removed"):
                 os.unlink(path)
-            except OSError as error:
-                raise TierError(
-                    f"{printable(path)}: cannot be removed: {error.strerror}."
-                ) from error
 
     def _make_folders(self, file_ids: np.ndarray) -> None:
         """Make the folders of copies."""
         names = {os.path.dirname(self._names[file_id]) for file_id in file_ids.tolist()}
         for name in sorted(names):
             path = f"{self.folder}/{name}"
-            try:
+            with os_errors_as(TierError, f"{printable(path)}: cannot be made"):
                 os.makedirs(path, exist_ok=True)
-            except OSError as error:
-                raise TierError(
-                    f"{printable(path)}: cannot be made: {error.strerror}."
-                ) from error
 
     def _copy_all(
         self, file_ids: np.ndarray, cold: bool, report: Callable[[int, int], None]
@@ -243,11 +235,13 @@ class StagedFiles:
                 raise
             return len(some)
 
+        ids = file_ids.tolist()
+        parts = parts_for_workers(ids, N_THREADS, _MOST_BLOCK_FILES)
         with ThreadPoolExecutor(N_THREADS) as pool:
             try:
-                for n_files in pool.map(copy_some, _blocks(file_ids)):
+                for n_files in pool.map(copy_some, parts):
                     n_done += n_files
-                    report(n_done, len(file_ids))
+                    report(n_done, len(ids))
             except _StoppedError:
                 raise errors[0] from None
             finally:
@@ -260,13 +254,9 @@ class StagedFiles:
         copying = f"{self.copying}/{file_id}"
         try:
             listed = int(self._sizes[file_id]), self._mtimes_ns[file_id]
-            copy_whole(source, copying, *listed, cold=cold, is_stopped=is_stopped)
-            os.rename(copying, target)
-        except BaseException as error:
-            with suppress(OSError):
-                os.unlink(copying)
-            if not isinstance(error, OSError):
-                raise
+            with named_at_end(copying, target):
+                copy_whole(source, copying, *listed, cold=cold, is_stopped=is_stopped)
+        except OSError as error:
             if not os.path.lexists(source):
                 raise _changed(source, "is no longer there") from error
             raise TierError(
@@ -313,8 +303,8 @@ def copy_whole(
         If the file is not as it was listed.
     """
     with (
-        _opened(source, _SOURCE_FLAGS) as original,
-        _opened(copying, _COPY_FLAGS) as copy,
+        opened(source, _SOURCE_FLAGS) as original,
+        opened(copying, _COPY_FLAGS) as copy,
     ):
         state, n_bytes = os.fstat(original), 0
         if not is_as_listed(state, size_bytes, mtime_ns):
@@ -333,23 +323,6 @@ def copy_whole(
         if leaves_memory:
             os.fdatasync(copy)
             os.posix_fadvise(copy, 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def _blocks(file_ids: np.ndarray) -> Iterator[list[int]]:
-    """Yield consecutive parts, several a thread and short enough for reports."""
-    size = max(1, min(_MOST_BLOCK_FILES, len(file_ids) // (4 * N_THREADS)))
-    for start in range(0, len(file_ids), size):
-        yield file_ids[start : start + size].tolist()
-
-
-@contextmanager
-def _opened(path: str, flags: int) -> Iterator[int]:
-    """Open a file, and give its descriptor."""
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _changed(path: str, what: str = "has changed") -> TierError:

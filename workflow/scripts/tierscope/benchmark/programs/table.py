@@ -9,7 +9,8 @@ import itertools
 import mmap
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,32 @@ PROCESSES = np.dtype(
 )
 
 
+@dataclass(frozen=True)
+class TableFolders:
+    """The folders between which a table redirects.
+
+    Parameters
+    ----------
+    roots : sequence of str
+        The dataset's paths that a program may use, absolute. The first one is that
+        which does not exist, if `is_virtual`.
+    real : str
+        Real path of the dataset, a folder.
+    lfs : str
+        Folder of the copies on this node.
+    links : str
+        Existing local folder of ours, for ``gfs.ep<N>`` and ``lfs.ep<N>``.
+    is_virtual : bool
+        Whether the program gets a path that does not exist.
+    """
+
+    roots: Sequence[str]
+    real: str
+    lfs: str
+    links: str
+    is_virtual: bool
+
+
 class NodeTable:
     """The table of a node, mapped.
 
@@ -167,20 +194,14 @@ class NodeTable:
     def create(
         cls,
         path: str | Path,
+        folders: TableFolders,
         *,
-        roots: Sequence[str],
-        real: str,
-        lfs: str,
-        links: str,
         names: Sequence[str],
         is_link: np.ndarray,
         on_lfs: np.ndarray,
-        is_virtual: bool,
         wants_closes: bool,
         library: str | Path,
-        drops: Collection[str] = (),
-        n_events: int = N_EVENTS,
-        n_processes: int = N_PROCESSES,
+        room: tuple[int, int] = (N_EVENTS, N_PROCESSES),
     ) -> "NodeTable":
         """Make a node's table and the links of epoch 0; return it mapped.
 
@@ -188,30 +209,19 @@ class NodeTable:
         ----------
         path : path
             The file, in memory (``/dev/shm``); only this user may read it.
-        roots : sequence of str
-            The dataset's paths that a program may use, absolute. The first one is that
-            which does not exist, if `is_virtual`.
-        real : str
-            Real path of the dataset, a folder.
-        lfs : str
-            Folder of the copies on this node.
-        links : str
-            Existing local folder of ours, for ``gfs.ep<N>`` and ``lfs.ep<N>``.
+        folders : TableFolders
+            Where files are.
         names : sequence of str
             Paths of the files below the dataset; their positions are the file ids.
         is_link, on_lfs : array of bool, shape (n_files,)
-            Which files are symbolic links, and which have a copy in `lfs`.
-        is_virtual : bool
-            Whether the program gets a path that does not exist.
+            Which files are symbolic links, and which have a copy on the LFS.
         wants_closes : bool
-            Whether closes are noted, too.
+            Whether closes are noted, too, and files may leave the page cache then
+            (`drop_from_now_on`).
         library : path
             The compiled ``libtierscope_redirect.so``.
-        drops : collection of str
-            Tiers (``gfs``, ``lfs``) whose files leave the page cache with their last
-            close on the node; needs `wants_closes`.
-        n_events, n_processes : int
-            Room for events that nobody has drained (a power of two) and for processes.
+        room : tuple of int
+            For events that nobody has drained (a power of two), and for processes.
 
         Raises
         ------
@@ -220,13 +230,13 @@ class NodeTable:
         OSError
             If the file or a link cannot be made.
         """
-        roots = [*dict.fromkeys(one for one in roots if one != real), real]
-        _check_paths(roots, lfs, links, names)
-        header = _header(len(names), n_events, n_processes)
-        _set_folders(header, roots, real=real, lfs=lfs, links=links)
-        header["is_virtual"], header["wants_closes"] = is_virtual, wants_closes
-        for tier in drops:
-            header[f"drops_{tier}"] = True
+        real = folders.real
+        roots = [*dict.fromkeys(one for one in folders.roots if one != real), real]
+        _check_paths(roots, folders, names)
+        header = _header(len(names), *room)
+        _set_folders(header, roots, folders)
+        header["is_virtual"] = folders.is_virtual
+        header["wants_closes"] = wants_closes
         first = os.path.join(real, *names[:1])  # may be on another one than its folder
         header["device"] = os.stat(first if os.path.exists(first) else real).st_dev
         states = np.zeros(len(names), np.uint8)
@@ -234,8 +244,8 @@ class NodeTable:
         states[np.asarray(is_link, bool)] |= _IS_LINK
         with written_whole(path) as temporary:
             _write(temporary, header, names, states, Path(library))
-            for tier, folder in (("gfs", real), ("lfs", lfs)):
-                os.symlink(folder, os.path.join(links, f"{tier}.ep0"))
+            for tier, folder in (("gfs", real), ("lfs", folders.lfs)):
+                os.symlink(folder, os.path.join(folders.links, f"{tier}.ep0"))
         return cls(path, names, library)
 
     def drain(self, *, is_last: bool = False) -> tuple[np.ndarray, int]:
@@ -481,19 +491,22 @@ def _header(n_files: int, n_events: int, n_processes: int) -> np.ndarray:
     return header
 
 
-def _set_folders(header: np.ndarray, roots: Sequence[str], **folders: str) -> None:
+def _set_folders(
+    header: np.ndarray, roots: Sequence[str], folders: TableFolders
+) -> None:
     for i, root in enumerate(map(os.fsencode, roots)):
         header["roots"][i], header["root_bytes"][i] = root, len(root)
-    for name, folder in folders.items():
-        text = os.fsencode(folder)
+    for name in ("real", "lfs", "links"):
+        text = os.fsencode(getattr(folders, name))
         header[name], header[f"{name}_bytes"] = text, len(text)
     header["n_roots"] = len(roots)
 
 
 def _check_paths(
-    roots: Sequence[str], lfs: str, links: str, names: Sequence[str]
+    roots: Sequence[str], folders: TableFolders, names: Sequence[str]
 ) -> None:
     """Refuse folders that have no room in the table, and paths that are too long."""
+    lfs, links = folders.lfs, folders.links
     for folder in (*roots, lfs, links):
         if os.path.normpath(folder) != folder or not folder.startswith("/"):
             raise ConfigError(f"{folder}: expected an absolute, normalised path.")

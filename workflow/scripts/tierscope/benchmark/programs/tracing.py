@@ -26,9 +26,11 @@ from tierscope.logs.traced.trial import why_not_loaded
 from tierscope.trace.log import read_any_log
 from tierscope.trace.runtime import (
     BUILTIN,
+    DARSHAN,
     OVERRIDES,
     darshan_settings,
     find_darshan_runtime,
+    tracer_as_json,
 )
 from tierscope.trace.spool import SPOOL_VERSION
 
@@ -73,11 +75,7 @@ class OwnTracer:
 
     def describe(self) -> dict[str, str]:
         """Return the tracer's part of `run.json`."""
-        return {
-            "runtime": BUILTIN,
-            "library": str(self.library),
-            "version": str(SPOOL_VERSION),
-        }
+        return tracer_as_json(BUILTIN, self.library, str(SPOOL_VERSION))
 
 
 class SiteTracer:
@@ -121,11 +119,7 @@ class SiteTracer:
 
     def describe(self) -> dict[str, str]:
         """Return the tracer's part of `run.json`."""
-        return {
-            "runtime": "darshan",
-            "library": str(self.library),
-            "version": self._version,
-        }
+        return tracer_as_json(DARSHAN, self.library, self._version)
 
 
 def remove_counts(logs: Path) -> None:

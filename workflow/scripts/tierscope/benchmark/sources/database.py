@@ -29,7 +29,6 @@ from tierscope.data.record_order import first_records, order_of
 from tierscope.data.shuffle import process_share
 from tierscope.data.tfrecord import FRAMING_BYTES
 from tierscope.policies import Place
-from tierscope.storage.clock import Clock
 
 
 def database_folder(dataset: Dataset, n_osts: int) -> str:
@@ -43,7 +42,6 @@ class Database:
     def __init__(self, description: RunDescription):
         self._description = description
         dataset = description.dataset
-        self._n_records = dataset.n_files
         self.folder_name = database_folder(dataset, description.scenario.n_osts)
 
     @property
@@ -72,22 +70,6 @@ class Database:
             raise TierError(f"{folder}: was written as {found}, expected {wanted}.")
         return found
 
-    def make_loader(self, processes, clock: Clock):
-        """Return the loader, which reads by this clock; every process calls this."""
-        from tierscope.benchmark.loaders.lmdb import DatabaseLoader
-
-        self.check(processes)
-        system = self._description.system
-        return DatabaseLoader(
-            self._description.lmdb,
-            self._description.dataset.batch_size,
-            self.provenance,
-            read_checksums(self.gfs_folder, self.provenance.n_records),
-            processes,
-            set(system.emulated_tiers),
-            clock,
-        )
-
     def check(self, processes) -> None:
         """Refuse a damaged database before any read; the first process does so."""
         if processes.rank == 0:
@@ -99,26 +81,6 @@ class Database:
         """Refuse a copy on a node's LFS whose tree is damaged."""
         if n_first:
             check_tree(folder / DATA_FILE, self.provenance)
-
-    def on_lfs(self, cache_rate_percent: int) -> np.ndarray:
-        """Return whether each record is on the LFS: bool, shape (n_records,)."""
-        return first_records(self._n_records, cache_rate_percent)
-
-    def begin_fill(self, folder: Path, n_first: int) -> None:
-        """Create the file on a node's LFS; it takes no space yet."""
-        if n_first:
-            make_hollow(folder / DATA_FILE, self.provenance.file_bytes)
-
-    def fill(self, folder: Path, n_first: int, part: int, n_parts: int) -> None:
-        """Copy one process's part of the first records to the node's LFS.
-
-        The pages keep their offsets, and the metadata and the whole tree are copied as
-        well. So the copy is a database in which later records are holes.
-        """
-        ranges = page_ranges(self.provenance, n_first)
-        share = process_share(n_pieces(ranges), part, n_parts)
-        if n_first:
-            copy_ranges(self.gfs_folder / DATA_FILE, folder / DATA_FILE, ranges, share)
 
 
 class DatabaseSource(FileSource):
@@ -135,8 +97,19 @@ class DatabaseSource(FileSource):
 
     def start(self) -> None:
         """Make the loader, which has no lazy start-up."""
-        self.loader = self.database.make_loader(
-            self.site.processes, self.site.devices.clock
+        from tierscope.benchmark.loaders.lmdb import DatabaseLoader
+
+        database, description = self.database, self.site.description
+        database.check(self.site.processes)
+        provenance = database.provenance
+        self.loader = DatabaseLoader(
+            description.lmdb,
+            description.dataset.batch_size,
+            provenance,
+            read_checksums(database.gfs_folder, provenance.n_records),
+            self.site.processes,
+            set(description.system.emulated_tiers),
+            self.site.devices.clock,
         )
 
     def end(self) -> None:
@@ -145,7 +118,7 @@ class DatabaseSource(FileSource):
 
     def on_lfs(self, point: Point) -> np.ndarray:
         """Return whether each record is on the LFS: bool, shape (n_records,)."""
-        return self.database.on_lfs(point.cache_rate_percent)
+        return first_records(self.site.dataset.n_files, point.cache_rate_percent)
 
     def room(self, point: Point) -> tuple[int, int]:
         """Return one file and its size without the holes of later records."""
@@ -160,12 +133,21 @@ class DatabaseSource(FileSource):
         self.fill(np.flatnonzero(on_lfs))
 
     def write(self, folder: Path, held: np.ndarray) -> None:
-        """Copy this process's part of the first records to a folder of the LFS."""
-        processes = self.site.processes
-        if processes.node_rank == 0:
-            self.database.begin_fill(folder, len(held))
+        """Copy this process's part of the first records to a folder of the LFS.
+
+        The pages keep their offsets, and the metadata and the whole tree are copied as
+        well. So the copy is a database in which later records are holes.
+        """
+        processes, database = self.site.processes, self.database
+        ranges = page_ranges(database.provenance, len(held)) if len(held) else []
+        target = folder / DATA_FILE
+        if ranges and processes.node_rank == 0:
+            make_hollow(target, database.provenance.file_bytes)
         processes.barrier()
-        self.database.fill(folder, len(held), processes.node_rank, processes.node_size)
+        n_parts = n_pieces(ranges)
+        share = process_share(n_parts, processes.node_rank, processes.node_size)
+        if ranges:
+            copy_ranges(database.gfs_folder / DATA_FILE, target, ranges, share)
 
     def check_filled(self, folder: Path, held: np.ndarray) -> None:
         """Refuse a copy with a damaged tree; the node's first process checks it."""

@@ -20,7 +20,7 @@ from tierscope.benchmark.observations.sentinel import sentinel_files
 from tierscope.benchmark.processes import Processes
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Dataset, Point
-from tierscope.data.shuffle import epoch_files, process_share
+from tierscope.data.shuffle import process_share, run_order
 from tierscope.data.tfrecord import generate_files
 from tierscope.policies import Place, held_files, node_policy, strata
 from tierscope.storage.clock import Clock, RealClock, Role
@@ -133,14 +133,7 @@ class FileSource:
 
     def on_lfs(self, point: Point) -> np.ndarray:
         """Return which samples the LFS holds before the first epoch: bool."""
-        description = self.site.description
-        return held_files(
-            description.scenario.policy,
-            description.dataset.n_files,
-            point.cache_rate_percent,
-            description.training.seed,
-            point.repetition,
-        )
+        return held_files(self.site.description, point)
 
     def room(self, point: Point) -> tuple[int, int]:
         """Return how many files a node's LFS must hold at a point, and their size.
@@ -227,17 +220,10 @@ class FileSource:
 
     def samples(self, point: Point, epoch: int, on_lfs: np.ndarray) -> np.ndarray:
         """Return the samples that this process reads in an epoch, in reading order."""
-        description, processes = self.site.description, self.site.processes
-        return epoch_files(
-            description.dataset.n_files,
-            processes.rank,
-            processes.size,
-            shuffle=description.training.shuffle,
-            seed=description.training.seed,
-            repetition=point.repetition,
-            epoch=epoch,
-            strata=strata(description.scenario.policy, on_lfs),
-        )
+        description = self.site.description
+        order = run_order(description, point.repetition)
+        dealt_apart = strata(description.scenario.policy, on_lfs)
+        return order.of_process(self.site.processes.rank, epoch, dealt_apart)
 
     def epoch(self, point: Point, epoch: int, on_lfs: np.ndarray) -> EpochReads:
         """Return the reads of this process in an epoch."""

@@ -63,6 +63,7 @@ class PlacedSource(FileSource):
             self.folder_name,
             f"{self.site.storage.node_name}/{self.folder_name}",
             self.site.dataset.file_size_bytes,
+            self.site.dataset.file_name,
         )
 
     def epoch(self, point: Point, epoch: int, on_lfs: np.ndarray) -> EpochReads:

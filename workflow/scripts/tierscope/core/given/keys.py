@@ -1,13 +1,25 @@
-"""Keys of a file that are fields of a dataclass: the schema is made of the fields.
+"""Keys of a file that are fields of a class: the schema is made of the fields.
 
-Such a field is ``Annotated[type, rules, "meaning"]``. If it is None by default, a file
-leaves the key out; it does not say null. Ranks import this module, so it is small.
+Such a field is ``Annotated[type, rules, "meaning"]``. The class is a dataclass, or a
+`TypedDict` if the code uses the mapping itself. If a field of a dataclass is None by
+default, a file leaves the key out; it does not say null. Ranks import this module, so
+it is small.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Union,
+    get_args,
+    get_origin,
+    is_typeddict,
+)
 
 ALL, NONE = "all", "none"  # keys that a file must have, if not those without a default
 Rules = tuple[tuple[str, Hashable], ...]  # keywords of JSON Schema and their values
@@ -42,19 +54,27 @@ Folder = Annotated[
 ]
 
 
+class _Key(NamedTuple):
+    """A field: its type, and whether it has no default, or None as default."""
+
+    hint: Any
+    has_no_default: bool
+    is_none: bool = False
+
+
 def section_schema(
     sections: Sequence[type],
     needed: str | None = None,
     others: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the schema of a mapping whose keys are fields of dataclasses.
+    """Return the schema of a mapping whose keys are fields of classes.
 
     `others` has the schemas of fields that are not annotated, and of further keys.
     """
-    known = {one.name: one for section in sections for one in fields(section)}
+    known = {name: one for section in sections for name, one in _keys(section)}
     keys = {name: _key(one, needed) for name, one in known.items()} | (others or {})
     keys = {name: key for name, key in keys.items() if key}
-    without_default = {name for name, one in known.items() if _has_no_default(one)}
+    without_default = {name for name, one in known.items() if one.has_no_default}
     required = [name for name in keys if needed == ALL or name in without_default]
     return {
         "type": "object",
@@ -64,15 +84,28 @@ def section_schema(
     }
 
 
-def _has_no_default(field: Field) -> bool:
-    """Return whether a dataclass cannot be made without this field."""
-    return field.default is MISSING and field.default_factory is MISSING
+def _keys(section: type) -> Iterator[tuple[str, _Key]]:
+    """Yield the fields of a dataclass or a `TypedDict` by name."""
+    if is_typeddict(section):
+        for name, hint in section.__annotations__.items():
+            is_optional = get_origin(hint) is NotRequired
+            yield (
+                name,
+                _Key(
+                    get_args(hint)[0] if is_optional else hint,
+                    name in section.__required_keys__,
+                ),
+            )
+        return
+    for one in fields(section):
+        has_no_default = one.default is MISSING and one.default_factory is MISSING
+        yield one.name, _Key(one.type, has_no_default, one.default is None)
 
 
-def _key(field: Field, needed: str | None) -> dict[str, Any]:
+def _key(key: _Key, needed: str | None) -> dict[str, Any]:
     """Return the schema of a field; empty if it is not annotated."""
-    is_key = get_origin(field.type) is Annotated
-    return _schema(field.type, needed, field.default is None) if is_key else {}
+    is_key = get_origin(key.hint) is Annotated or is_typeddict(key.hint)
+    return _schema(key.hint, needed, key.is_none) if is_key else {}
 
 
 def _schema(
@@ -90,14 +123,21 @@ def _schema(
     if kind in (Union, UnionType):
         wanted = [one for one in parts if one is not NoneType or not without_null]
         return _joined([_schema(one, needed) for one in wanted])
-    if is_dataclass(kind):
+    if is_dataclass(kind) or is_typeddict(kind):
         return section_schema([kind], needed)
+    if kind is Mapping:
+        names, values = (_schema(one, needed) for one in parts)
+        names = {"propertyNames": names} if names != {"type": "string"} else {}
+        return {"type": "object", **names, "additionalProperties": values}
     items = {"items": _schema(parts[0], needed)} if parts else {}
     return {"type": _KINDS[kind], **items}
 
 
 def _joined(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the schema of a value that meets one of several."""
+    if len(schemas) == 1:
+        return dict(schemas[0])
     joined = {word: one for schema in schemas for word, one in schema.items()}
-    kinds = [schema["type"] for schema in schemas if len(schemas) > 1]
-    return {**joined, "type": kinds} if kinds else joined
+    if words := joined.pop("enum", None):  # a word, or a list of some
+        joined |= {"if": {"type": "string"}, "then": {"enum": words}}
+    return {**joined, "type": [schema.get("type", "string") for schema in schemas]}

@@ -10,7 +10,8 @@ import errno
 import os
 import sys
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from tierscope.core.words import printable
@@ -41,6 +42,15 @@ def end(line: str) -> NoReturn:
     """Say in a line why a command cannot go on, and end it."""
     say(line)
     sys.exit(1)
+
+
+@contextmanager
+def ending_on(*kinds: type[Exception]) -> Iterator[None]:
+    """Let an error of these kinds end the command with a line."""
+    try:
+        yield
+    except kinds as error:
+        end(f"tierscope: {error}")
 
 
 def answer(text: str) -> None:

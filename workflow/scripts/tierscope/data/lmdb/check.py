@@ -6,6 +6,7 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 
+from tierscope.core.files import os_errors_as
 from tierscope.data.lmdb.layout import KEY_BYTES, Provenance
 from tierscope.data.lmdb.pages import find_records, read_meta
 from tierscope.data.tfrecord import DatasetError
@@ -67,10 +68,8 @@ def check_tree(path: Path, provenance: Provenance) -> None:
     DatasetError
         If the file was cut short or its tree is damaged; with file, page and record.
     """
-    try:
+    with os_errors_as(DatasetError, f"{path}: cannot open it"):
         descriptor = os.open(path, os.O_RDONLY)
-    except OSError as error:
-        raise DatasetError(f"{path}: cannot open it: {error.strerror}.") from error
     try:
         if (size := os.fstat(descriptor).st_size) >= 2 * provenance.page_bytes:
             _check_pages(path, descriptor, provenance)

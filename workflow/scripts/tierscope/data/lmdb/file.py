@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import google_crc32c
 import numpy as np
 
+from tierscope.core.files import os_errors_as
 from tierscope.data.lmdb.check import check_tree
 from tierscope.data.lmdb.layout import KEY_BYTES, Provenance
 from tierscope.data.tfrecord import (
@@ -336,28 +337,27 @@ def copy_ranges(
         for start, end in ranges
         for at in range(start, end, _COPY_BYTES)
     ]
-    try:
-        with open(source, "rb", buffering=0) as old, open(target, "r+b", 0) as new:
-            for offset, n_bytes in pieces[part or slice(None)]:
-                content = os.pread(old.fileno(), n_bytes, offset)
-                if len(content) < n_bytes:
-                    raise DatasetError(
-                        f"{source}: is cut short: got {len(content)} of {n_bytes} "
-                        f"bytes at byte {offset}."
-                    )
-                if os.pwrite(new.fileno(), content, offset) < n_bytes:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    except OSError as error:
-        raise DatasetError(f"{target}: cannot copy to it: {error.strerror}.") from error
+    with (
+        os_errors_as(DatasetError, f"{target}: cannot copy to it"),
+        open(source, "rb", buffering=0) as old,
+        open(target, "r+b", 0) as new,
+    ):
+        for offset, n_bytes in pieces[part or slice(None)]:
+            content = os.pread(old.fileno(), n_bytes, offset)
+            if len(content) < n_bytes:
+                raise DatasetError(
+                    f"{source}: is cut short: got {len(content)} of {n_bytes} "
+                    f"bytes at byte {offset}."
+                )
+            if os.pwrite(new.fileno(), content, offset) < n_bytes:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def make_hollow(path: Path, n_bytes: int) -> None:
     """Make a sparse file of this size, which takes no space yet."""
-    try:
-        with open(path, "wb") as file:
-            file.truncate(n_bytes)
-    except OSError as error:
-        raise DatasetError(f"{path}: cannot make it: {error.strerror}.") from error
+    cannot = os_errors_as(DatasetError, f"{path}: cannot make it")
+    with cannot, open(path, "wb") as file:
+        file.truncate(n_bytes)
 
 
 def n_pieces(ranges: list[tuple[int, int]]) -> int:

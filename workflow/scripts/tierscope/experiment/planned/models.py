@@ -95,12 +95,6 @@ class Models:
             for scenario in experiment.stalling
         ]
 
-    @property
-    def explorer(self) -> str:
-        """The template with what the explorer computes."""
-        is_used = self._experiment.has_utilisation_goal
-        return "explorer_utilisation" if is_used else "explorer"
-
     def if_goal_of_utilisation(self, name: str) -> str | list[str]:
         """Return a table of the main sweep, if the goal is one of utilisation."""
         if not self._experiment.has_utilisation_goal:

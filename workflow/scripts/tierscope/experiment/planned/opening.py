@@ -122,5 +122,6 @@ class Opening:
 
     def templates(self, name: str) -> list[str]:
         """Return what a page is rendered from: editing one reruns its rule."""
-        names = (f"{name}.html.j2", *_OF_PAGES)
+        found = sorted((self._workflow / "templates").glob(f"{name}[._]*"))
+        names = dict.fromkeys([*(path.name for path in found), *_OF_PAGES])
         return [self.of_workflow(f"templates/{one}") for one in names]

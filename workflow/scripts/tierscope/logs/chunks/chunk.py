@@ -23,16 +23,15 @@ from tierscope.core.words import as_utf8
 from tierscope.logs.chunks.folders import UNREAD, folder_written_whole
 from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.chunks.store import ReadLogs, keep, take_kept
-from tierscope.logs.chunks.users import Users, keeps, user_in
+from tierscope.logs.chunks.users import Users, user_in
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs
-from tierscope.logs.jobs import OF_JOBS, Frames, tables_of_jobs
+from tierscope.logs.jobs import OF_JOBS, Frames, Logs, tables_of_jobs
 from tierscope.logs.join import main_log
 from tierscope.logs.reading import ReadLog, Refusal, read_logs, reading_key
 from tierscope.logs.settings import Settings
-from tierscope.logs.summary import Summary
 
 Progress = Callable[[str, int, int], None]  # what, done, total
-Facts = Mapping[Path, tuple[LogFacts, None]]
+Facts = Mapping[Path, LogFacts]
 
 # Logs that were read: `group` is a traced command's; `facts` those of one process.
 LOGS = pa.schema(
@@ -156,27 +155,20 @@ def _write_tables(
     named = {path: _user_in(path, facts) for path, facts in reading.facts.items()}
     users = Users((reading.facts[path]["uid"], name) for path, name in named.items())
     facts = {
-        Path(path): (log_facts(Path(path), reading.facts[path], users), None)
+        Path(path): log_facts(Path(path), reading.facts[path], users)
         for path in first_with_content(reading.digests)
     }
-    groups = group_logs([one for one, _ in facts.values()], settings.group)
+    groups = group_logs(facts.values(), settings.group)
     rows = [job_row(group, facts, settings, users) for group in groups]
     kept = [g for g, row in zip(groups, rows, strict=True) if row["is_kept"]]
-    refused, prefixes, n_done = {}, [], 0
-    with TableWriters(folder, OF_JOBS) as writers:
-        for some in batches(kept, reading.n_bytes_of):
-            summaries = {
-                path: (facts[path][0], reading.summary(str(path)))
-                for group in some
-                for path in group.logs
-            }
-            tables, not_joined = tables_of_jobs(some, summaries, settings)
-            writers.write(tables)
-            refused |= {group.name: why for group, why in not_joined.items()}
-            joined = [group for group in some if group not in not_joined]
-            prefixes += prefix_rows(joined, summaries)
-            n_done += len(some)
-            progress("joining", n_done, len(kept))
+
+    def logs_of(some: Sequence[LogGroup]) -> Logs:
+        paths = (path for group in some for path in group.logs)
+        return {path: (facts[path], reading.summary(str(path))) for path in paths}
+
+    refused, prefixes = write_jobs(
+        kept, logs_of, reading.n_bytes_of, settings, folder, progress
+    )
     for row in rows:
         row["refused"] = refused.get(row["job"], "")
     unread = [
@@ -269,18 +261,55 @@ class TableWriters:
             self._files[name].write_table(table.cast(self._files[name].schema))
 
 
+def write_jobs(
+    groups: Sequence[LogGroup],
+    logs_of: Callable[[Sequence[LogGroup]], Logs],
+    n_bytes_of: Callable[[LogGroup], int],
+    settings: Settings,
+    folder: Path,
+    progress: Progress = lambda what, done, total: None,
+) -> tuple[dict[str, str], list[dict]]:
+    """Join jobs, some at a time, and write their tables.
+
+    Parameters
+    ----------
+    groups : sequence of LogGroup
+    logs_of : callable
+        The summaries of the logs of some jobs.
+    n_bytes_of : callable
+        Their length in bytes, of a job.
+    settings : Settings
+    folder : Path
+    progress : callable of (what is done, done, total)
+
+    Returns
+    -------
+    refused : dict of str to str
+        Why jobs that are named cannot be analysed.
+    prefixes : list of dict
+        The rows of table ``prefixes_of_jobs`` of the others.
+    """
+    refused, prefixes, n_done = {}, [], 0
+    with TableWriters(folder, OF_JOBS) as writers:
+        for some in batches(groups, n_bytes_of):
+            logs = logs_of(some)
+            tables, not_joined = tables_of_jobs(some, logs, settings)
+            writers.write(tables)
+            refused |= {group.name: why for group, why in not_joined.items()}
+            joined = [group for group in some if group not in not_joined]
+            prefixes += _prefix_rows(joined, logs)
+            n_done += len(some)
+            progress("joining", n_done, len(groups))
+    return refused, prefixes
+
+
 # ---- Rows of internal tables
 
 
 def job_row(group: LogGroup, facts: Facts, settings: Settings, users: Users) -> dict:
     """Return the row of a job in table ``all_jobs``, without why it is refused."""
-    main, first = main_log(group, facts), facts[group.logs[0]][0]
+    main, first = facts[main_log(group)], facts[group.logs[0]]
     month = f"{datetime.fromtimestamp(main.started_s, UTC):%Y-%m}"
-    found = {
-        "user": users.spellings(main.uid),
-        "executable": [main.program],
-        "month": [month],
-    }
     started_s, pid, path = first.order()
     return {
         "job": group.name,
@@ -295,13 +324,11 @@ def job_row(group: LogGroup, facts: Facts, settings: Settings, users: Users) -> 
         "uid": main.uid,
         "executable": as_utf8(main.program),
         "month": month,
-        "is_kept": keeps(settings.filter, found),
+        "is_kept": users.keeps(settings.filter, main.uid, main.program, month),
     }
 
 
-def prefix_rows(
-    groups: Sequence[LogGroup], logs: Mapping[Path, tuple[LogFacts, Summary]]
-) -> list[dict]:
+def _prefix_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
     """Return how many logs of each job have paths of each prefix."""
     rows = []
     for group in groups:
@@ -327,9 +354,8 @@ def _log_rows(
         facts = reading.facts[path]
         # It needs no other log then, unless one of another chunk may name its user.
         is_done = facts["n_processes"] > 1 and job_of.get(path, "") not in unkept
-        names = ("uid", "job_id", "n_processes", "started_s", "ended_s")
         rows.append(
-            {name: facts[name] for name in names}
+            {name: facts[name] for name in LOGS.names if name in facts}
             | {
                 "log": os.fsencode(path),
                 "digest": digest,

@@ -28,19 +28,17 @@ from tierscope.logs.chunks.chunk import (
     LOGS,
     PREFIXES,
     USUAL_BYTES,
-    TableWriters,
-    batches,
     job_row,
     log_facts,
-    prefix_rows,
+    write_jobs,
 )
 from tierscope.logs.chunks.datasets import ChunkPart, places_in, rewrite, write_datasets
 from tierscope.logs.chunks.folders import folder_written_whole, remove_others
 from tierscope.logs.chunks.store import kept_summaries
-from tierscope.logs.chunks.users import Users, keeps
+from tierscope.logs.chunks.users import Users
 from tierscope.logs.combinations import write_combinations
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs, unused_name
-from tierscope.logs.jobs import OF_JOBS, tables_of_jobs
+from tierscope.logs.jobs import Logs
 from tierscope.logs.settings import Settings
 from tierscope.logs.tiers import in_order
 
@@ -65,7 +63,8 @@ class _Found:
     unread: pd.DataFrame
     users: Users = field(default_factory=lambda: Users(()))
     groups: list[LogGroup] = field(default_factory=list)
-    facts: dict[Path, tuple[LogFacts, None]] = field(default_factory=dict)
+    facts: dict[Path, LogFacts] = field(default_factory=dict)
+    chunk_of: dict[Path, int] = field(default_factory=dict)  # of the logs of `facts`
 
 
 def gather(
@@ -159,9 +158,8 @@ def _name_users(found: _Found) -> None:
     found.jobs["user"] = found.jobs["uid"].map(found.users.name_of)
 
 
-def _renamed_users(found: _Found, chunk: int) -> set[int]:
-    """Return the numbers of users whose names other chunks know better."""
-    logs = found.logs[found.logs["chunk"] == chunk]
+def _renamed_users(found: _Found, logs: pd.DataFrame) -> set[int]:
+    """Return the numbers of users whom other chunks know better than these logs."""
     uids = logs["uid"].tolist()
     own = Users(zip(uids, logs["user"].tolist(), strict=True))
     return {uid for uid in set(uids) if own.name_of(uid) != found.users.name_of(uid)}
@@ -175,14 +173,7 @@ def _late(found: _Found, settings: Settings) -> set[tuple[int, str]]:
     return {
         (row.chunk, row.job)
         for row in jobs.itertuples(index=False)
-        if keeps(
-            settings.filter,
-            {
-                "user": found.users.spellings(row.uid),
-                "executable": [row.executable],
-                "month": [row.month],
-            },
-        )
+        if found.users.keeps(settings.filter, row.uid, row.executable, row.month)
     }
 
 
@@ -197,9 +188,10 @@ def _regroup(found: _Found, settings: Settings) -> None:
     found.facts = _facts(found, spanning)
     paths = [Path(os.fsdecode(log)) for log in spanning["log"]]
     owner_of = dict(zip(paths, owners, strict=True))
+    found.chunk_of = dict(zip(paths, spanning["chunk"], strict=True))
     kinds = zip(found.jobs["n_logs"], found.jobs["grouped_by"], strict=True)
     kind_of = dict(zip(_owners(found.jobs), kinds, strict=True))
-    for group in group_logs([one for one, _ in found.facts.values()], settings.group):
+    for group in group_logs(found.facts.values(), settings.group):
         of = {owner_of[path] for path in group.logs}
         kind = (len(group.logs), group.grouped_by)
         if len(of) == 1 and kind_of[next(iter(of))] == kind and not of & late:
@@ -234,7 +226,7 @@ def _owners(rows: pd.DataFrame) -> list[tuple[int, str]]:
     return list(zip(rows["chunk"], rows["job"], strict=True))
 
 
-def _facts(found: _Found, logs: pd.DataFrame) -> dict[Path, tuple[LogFacts, None]]:
+def _facts(found: _Found, logs: pd.DataFrame) -> dict[Path, LogFacts]:
     """Return what tells the jobs of some logs of one process."""
     facts = {}
     for chunk, some in logs.groupby("chunk"):
@@ -246,7 +238,7 @@ def _facts(found: _Found, logs: pd.DataFrame) -> dict[Path, tuple[LogFacts, None
         )
         for row in rows.to_pylist():
             log = Path(os.fsdecode(row["log"]))
-            facts[log] = log_facts(log, json.loads(row["facts"]), found.users), None
+            facts[log] = log_facts(log, json.loads(row["facts"]), found.users)
     return facts
 
 
@@ -290,26 +282,19 @@ def _join_across(found: _Found, settings: Settings, kept: Path, folder: Path) ->
     is_across = found.jobs["chunk"] == len(found.names)
     wanted = set(found.jobs.loc[is_across & found.jobs["is_kept"], "name"])
     groups = [group for group in found.groups if group.name in wanted]
-    chunk_of = {
-        Path(os.fsdecode(log)): chunk
-        for log, chunk in zip(found.logs["log"], found.logs["chunk"], strict=True)
-        if Path(os.fsdecode(log)) in found.facts
-    }
-    refused, prefixes = {}, []
-    with TableWriters(folder, OF_JOBS) as writers:
-        for some in batches(groups, lambda group: USUAL_BYTES * len(group.logs)):
-            paths = pd.Series([path for group in some for path in group.logs])
-            logs = {}
-            for chunk, own in paths.groupby(paths.map(chunk_of)):
-                name = found.names[chunk]
-                summaries = kept_summaries(kept, name, [str(path) for path in own])
-                for path, summary in summaries.items():
-                    logs[Path(path)] = (found.facts[Path(path)][0], summary)
-            tables, not_joined = tables_of_jobs(some, logs, settings)
-            writers.write(tables)
-            refused |= {group.name: why for group, why in not_joined.items()}
-            joined = [group for group in some if group not in not_joined]
-            prefixes += prefix_rows(joined, logs)
+
+    def logs_of(some: Sequence[LogGroup]) -> Logs:
+        paths = pd.Series([path for group in some for path in group.logs])
+        return {
+            path: (found.facts[path], summary)
+            for chunk, own in paths.groupby(paths.map(found.chunk_of))
+            for path, summary in kept_summaries(kept, found.names[chunk], own).items()
+        }
+
+    def n_bytes_of(group: LogGroup) -> int:
+        return USUAL_BYTES * len(group.logs)
+
+    refused, prefixes = write_jobs(groups, logs_of, n_bytes_of, settings, folder)
     why = found.jobs["name"].map(refused)
     found.jobs["refused"] = found.jobs["refused"].where(why.isna(), why)
     new = pa.Table.from_pylist(prefixes, PREFIXES).to_pandas()
@@ -326,19 +311,16 @@ def _refusals(found: _Found, copies: pd.DataFrame) -> pd.DataFrame:
     for log, first in zip(copies["log"], copies["first"], strict=True):
         rows[log] = f"{SAME_CONTENT} {_words(first)}."
     jobs = found.jobs[found.jobs["refused"] != ""]
+    whys = zip(_owners(jobs), jobs["name"], jobs["refused"], strict=True)
     reasons = {
-        (row.chunk, row.job): f"its job {row.name} cannot be analysed: {row.refused}"
-        for row in jobs[["chunk", "job", "name", "refused"]].itertuples(index=False)
+        owner: f"its job {name} cannot be analysed: {why}" for owner, name, why in whys
     }
     across = {group.name: group.logs for group in found.groups}
     for (chunk, job), reason in reasons.items():
         if chunk == len(found.names):
             rows |= {os.fsencode(path): reason for path in across[job]}
     if reasons:
-        logs = found.logs
-        for log, owner in zip(
-            logs["log"], zip(logs["chunk"], logs["job"], strict=True), strict=True
-        ):
+        for log, owner in zip(found.logs["log"], _owners(found.logs), strict=True):
             if owner in reasons and log not in rows:
                 rows[log] = reasons[owner]
     ordered = sorted(rows.items())
@@ -392,28 +374,25 @@ def _parts(found: _Found, across: Path) -> list[ChunkPart]:
         for log in found.unread["log"]
         if (name := _JOB_ID.search(os.path.basename(os.fsdecode(log))))
     )
-    remarks = {}
-    for row in found.jobs[["chunk", "job", "job_id"]].itertuples(index=False):
-        if n := n_refused[str(row.job_id)]:
-            words = count_words(n, "log has", "logs have")
-            remarks[row.chunk, row.job] = (
-                f"{words} the job's id in the name and cannot be used."
-            )
+    why = "the job's id in the name and cannot be used."
     parts = []
     for chunk, folder in enumerate([*found.folders, across]):
         jobs = found.jobs[found.jobs["chunk"] == chunk]
         names = dict(zip(jobs["job"], jobs["name"], strict=True))
-        own = {job: remarks[chunk, job] for job in names if (chunk, job) in remarks}
+        remarks = {
+            job: f"{count_words(n, 'log has', 'logs have')} {why}"
+            for job, job_id in zip(jobs["job"], jobs["job_id"], strict=True)
+            if (n := n_refused[str(job_id)])
+        }
         name = folder.name.lstrip(".")
-        renamed = _renamed_users(found, chunk)
+        logs = found.logs[found.logs["chunk"] == chunk]
+        renamed = _renamed_users(found, logs)
         of_jobs = jobs[jobs["uid"].isin(renamed)]
         users = dict(zip(of_jobs["job"], of_jobs["user"], strict=True))
-        logs = found.logs[
-            (found.logs["chunk"] == chunk) & found.logs["uid"].isin(renamed)
-        ]
+        logs = logs[logs["uid"].isin(renamed)]
         users_of_logs = {
             _words(log): found.users.name_of(uid)
             for log, uid in zip(logs["log"], logs["uid"], strict=True)
         }
-        parts.append(ChunkPart(name, folder, names, own, users, users_of_logs))
+        parts.append(ChunkPart(name, folder, names, remarks, users, users_of_logs))
     return parts

@@ -5,7 +5,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -212,15 +212,17 @@ def _row(log: ListedLog, reading: ReadLogs, key: ReadingKey) -> dict:
     }
 
 
-def kept_summaries(folder: Path, chunk: str, paths: Collection[str]) -> dict:
+def kept_summaries(
+    folder: Path, chunk: str, paths: Iterable[Path]
+) -> dict[Path, Summary]:
     """Return the summaries of some logs of a chunk by path."""
-    wanted = pa.array([os.fsencode(path) for path in paths], pa.binary())
+    wanted = pa.array(map(os.fsencode, paths), pa.binary())
     table = pq.read_table(
         kept_file(folder, chunk),
         columns=["log", "summary"],
         filters=pc.field("log").isin(wanted),
     )
     return {
-        os.fsdecode(row["log"]): Summary.from_json(json.loads(row["summary"]))
+        Path(os.fsdecode(row["log"])): Summary.from_json(json.loads(row["summary"]))
         for row in table.to_pylist()
     }

@@ -33,13 +33,12 @@ class Users:
             return str(uid)
         return min(names, key=lambda name: (-names[name], len(name), name))
 
-    def spellings(self, uid: int) -> set[str]:
-        """Return all that a filter may call a user."""
-        return {str(uid), *self._names.get(uid, ())}
-
-
-def keeps(wanted: Mapping[str, Any], values: Mapping[str, Iterable[str]]) -> bool:
-    """Return whether a filter keeps a job with these spellings of its values."""
-    return all(
-        str(value) in values[key] for key, value in wanted.items() if value is not None
-    )
+    def keeps(
+        self, wanted: Mapping[str, Any], uid: int, executable: str, month: str
+    ) -> bool:
+        """Return whether a filter keeps a job; any name that a log has for its user."""
+        users = {str(uid), *self._names.get(uid, ())}
+        values = {"user": users, "executable": [executable], "month": [month]}
+        return all(
+            str(one) in values[key] for key, one in wanted.items() if one is not None
+        )

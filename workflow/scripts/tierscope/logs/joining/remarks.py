@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -79,32 +79,25 @@ def remarks_of(group: LogGroup, parts: Sequence[Summary], most_s: float) -> str:
 
     `most_s` is the most that its slowest process can have spent; infinite: unknown.
     """
-    found = [*_of_logs(parts), *_waiting(group, parts, most_s), *_missing_logs(group)]
-    return " ".join(found)
-
-
-def _of_logs(parts: Sequence[Summary]) -> list[str]:
-    """Return what the logs of a job lack or hold beside what is counted."""
-    return [
+    found = [
         *_of_times(parts),
         *_of_places(parts),
         *_of_span(parts),
         *_of_certificate([part.facts["metadata"] for part in parts]),
-        *_uncounted(parts),
+        *_of_mpi_io(group, parts, most_s),
+        *_of_missing_logs(group),
     ]
+    return " ".join(found)
 
 
-def _of_times(parts: Sequence[Summary]) -> list[str]:
-    """Return why times may be bounds."""
-    remarks = []
+def _of_times(parts: Sequence[Summary]) -> Iterator[str]:
+    """Yield why times may be bounds."""
     lost = {module for part in parts for module in part.facts["partial"]}
-    partial = sorted(lost & set(INTERFACES))
-    if partial:
-        words = f"The runtime lost records of {', '.join(partial)}, {_AT_LEAST}"
-        remarks.append(words)
+    if partial := sorted(lost & set(INTERFACES)):
+        yield f"The runtime lost records of {', '.join(partial)}, {_AT_LEAST}"
     for fact, one, several, words in _COUNTED:
         if number := sum(int(part.facts[fact]) for part in parts):
-            remarks.append(f"{count_words(number, one, several)} {words}")
+            yield f"{count_words(number, one, several)} {words}"
     for flaw, one, several, words in _FLAWS:
         number = sum(
             int(flaws.get(flaw, 0))
@@ -113,16 +106,15 @@ def _of_times(parts: Sequence[Summary]) -> list[str]:
             if interface != MPI_IO
         )
         if number:
-            counted = count_words(number, one, several)
-            remarks.append(f"{counted} {words}, {_AT_LEAST}")
+            yield f"{count_words(number, one, several)} {words}, {_AT_LEAST}"
     if any(part.facts["hides_calls"] for part in parts):
-        remarks.append(
+        yield (
             f"The logs have MPI-IO calls without the POSIX calls that they make, "
             f"{_AT_LEAST}"
         )
     modules = {module for part in parts for module in part.facts["modules"]}
     if uncounted := sorted(modules & UNCOUNTED):
-        remarks.append(
+        yield (
             f"Calls of {' and '.join(uncounted)} are not counted and reach no POSIX "
             f"call, {_AT_LEAST}"
         )
@@ -130,45 +122,41 @@ def _of_times(parts: Sequence[Summary]) -> list[str]:
         sizes = [part.facts["mapped_bytes"] for part in parts]
         size = "" if None in sizes else f" ({size_words(sum(sizes))})"
         maps = count_words(n_mappings, "mapping of a file", "mappings of files")
-        remarks.append(f"What went through {maps}{size} is not measured.")
+        yield f"What went through {maps}{size} is not measured."
     if modules and not modules & {"POSIX", MPI_IO}:
-        remarks.append(
+        yield (
             "No log has records of POSIX: there were no such calls, or the module of "
             "Darshan was off."
         )
-    return remarks
 
 
-def _of_places(parts: Sequence[Summary]) -> list[str]:
-    """Return why programs and tiers may be unknown."""
-    remarks = []
+def _of_places(parts: Sequence[Summary]) -> Iterator[str]:
+    """Yield why programs and tiers may be unknown."""
     for lack, one, several, words in _LACKING:
         if number := sum(lack in part.facts["lacks"] for part in parts):
-            remarks.append(f"{count_words(number, one, several)} {words}")
+            yield f"{count_words(number, one, several)} {words}"
     if any(part.facts["n_files"] > MOST_FILES for part in parts):
-        remarks.append(
+        yield (
             f"The sums of files and folders count the {MOST_FILES:,} with the most "
             "time of each log."
         )
     if folders := _folders(parts, "root_folders"):
-        remarks.append(
+        yield (
             f"Only / of the mount table holds {folders}, so this is tier {ROOT}. If "
             "a link leads to another file system, name the tiers."
         )
     with_table = [part for part in parts if NO_MOUNTS not in part.facts["lacks"]]
-    others = _folders(with_table, "other_folders")
-    if others:
-        remarks.append(
+    if others := _folders(with_table, "other_folders"):
+        yield (
             f"No entry of the mount table holds {others}, so this is tier {OTHER}: "
             "name the tiers."
         )
     tiers = {cell[1] for part in parts for cell in part.cells}
     if with_table and not others and OTHER in tiers <= {OTHER, UNNAMED}:
-        remarks.append(f"No path is below a prefix of a tier, so all is tier {OTHER}.")
+        yield f"No path is below a prefix of a tier, so all is tier {OTHER}."
     is_cut = any(CUT_MOUNTS in part.facts["lacks"] for part in parts)
     if is_cut and (folders or others):
-        remarks.append("A mount table may be cut: a log has room for some mounts only.")
-    return remarks
+        yield "A mount table may be cut: a log has room for some mounts only."
 
 
 def _folders(parts: Sequence[Summary], fact: str) -> str:
@@ -177,72 +165,63 @@ def _folders(parts: Sequence[Summary], fact: str) -> str:
     return ", ".join(folders[:MOST_RANKS_NAMED])
 
 
-def _of_span(parts: Sequence[Summary]) -> list[str]:
-    """Return what is unknown of when and where processes ran."""
-    remarks = []
+def _of_span(parts: Sequence[Summary]) -> Iterator[str]:
+    """Yield what is unknown of when and where processes ran."""
     if any(NO_RUN_TIME in part.facts["lacks"] for part in parts):
-        remarks.append(
-            "A log does not tell when it began or ended, so its run time is unknown."
-        )
+        yield "A log does not tell when it began or ended, so its run time is unknown."
     hosts = [part.facts["metadata"].get("host") for part in parts]
     if any(hosts) and not all(hosts):
-        remarks.append("A log names no host, so the number of nodes is unknown.")
+        yield "A log names no host, so the number of nodes is unknown."
     ends = [part.facts["metadata"].get("end") for part in parts]
     if n_killed := ends.count("last call"):
-        remarks.append(
-            count_words(
-                n_killed,
-                "process was killed; its log ends with its last call.",
-                "processes were killed; their logs end with their last calls.",
-            )
+        yield count_words(
+            n_killed,
+            "process was killed; its log ends with its last call.",
+            "processes were killed; their logs end with their last calls.",
         )
     if n_running := ends.count(STILL_RUNNING):
         each = "process was", "processes were"
-        remarks.append(
+        yield (
             f"{count_words(n_running, *each)} still running when the log was written, "
             f"{_AT_LEAST}"
         )
-    return remarks
 
 
-def _of_certificate(logs: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return where the bytes of traced commands came from, and who interfered."""
+def _of_certificate(logs: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yield where the bytes of traced commands came from, and who interfered."""
     reads = [one for one in map(reads_of_metadata, logs) if one and one.by_file_system]
-    remarks = [bytes_statement(reads).words] if reads else []
+    if reads:
+        yield bytes_statement(reads).words
     if n_logs := sum(log.get("n_preloaded", "0") != "0" for log in logs):
         # Libraries are not named: names of files can tell who has run a job.
         each = "process has", "processes have"
-        remarks.append(
+        yield (
             f"{count_words(n_logs, *each)} preload libraries of others, which may "
             "change what is read (`preloaded` in the metadata of the logs)."
         )
     escaped = (log.get("n_escaped", "") for log in logs)
     if n_escaped := max((int(n) for n in escaped if n.isdecimal()), default=0):
         each = "program that the job started was", "programs that the job started were"
-        remarks.append(
+        yield (
             f"{count_words(n_escaped, *each)} not traced, so what was read there is in "
             "no log."
         )
     drops = [_DROPS.fullmatch(log.get("fadvise", "")) for log in logs]
     failed, swallowed = (sum(int(one[i]) for one in drops if one) for i in (2, 3))
     if n_calls := failed + swallowed:
-        remarks.append(
+        yield (
             f"{count_words(n_calls, 'call')} of posix_fadvise had no effect "
             f"({failed:,} failed, {swallowed:,} swallowed by another library), so "
             "files may have stayed in the page cache."
         )
-    return remarks
 
 
-def _uncounted(parts: Sequence[Summary]) -> list[str]:
-    """Return that MPI-IO is not counted, if there are calls of it."""
-    if not any(cell[2] == MPI_IO for part in parts for cell in part.cells):
-        return []
-    return ["MPI-IO makes POSIX calls, so its times are not counted."]
-
-
-def _waiting(group: LogGroup, parts: Sequence[Summary], most_s: float) -> list[str]:
-    """Return that MPI-IO calls took longer than the POSIX calls that they make."""
+def _of_mpi_io(
+    group: LogGroup, parts: Sequence[Summary], most_s: float
+) -> Iterator[str]:
+    """Yield that MPI-IO does not count, and that it took longer than POSIX calls."""
+    if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
+        yield "MPI-IO makes POSIX calls, so its times are not counted."
     mean_s = math.fsum(
         sum_s
         for part in parts
@@ -250,25 +229,23 @@ def _waiting(group: LogGroup, parts: Sequence[Summary], most_s: float) -> list[s
         if cell[2] == MPI_IO
     )
     mean_s /= group.n_processes
-    if not mean_s > most_s:
-        return []
-    return [
-        f"A process spent {number_words(mean_s)} s on average in MPI-IO calls, more "
-        "than any process spent in POSIX and STDIO calls. In collective calls "
-        "processes wait for each other and exchange data; no class counts that."
-    ]
+    if mean_s > most_s:
+        yield (
+            f"A process spent {number_words(mean_s)} s on average in MPI-IO calls, "
+            "more than any process spent in POSIX and STDIO calls. In collective calls "
+            "processes wait for each other and exchange data; no class counts that."
+        )
 
 
-def _missing_logs(group: LogGroup) -> list[str]:
-    """Return which processes have no log, if each process should have one."""
+def _of_missing_logs(group: LogGroup) -> Iterator[str]:
+    """Yield which processes have no log, if each process should have one."""
     known = set(group.processes) - {NO_PROCESS}
-    if len(group.logs) == 1 or len(known) == group.n_processes:
-        return []
-    missing = np.setdiff1d(np.arange(group.n_processes), sorted(known))
-    return [
-        f"No log is of rank {rank_words(missing, group.n_processes)}: without I/O "
-        "there is none, or it is missing."
-    ]
+    if len(group.logs) > 1 and len(known) < group.n_processes:
+        missing = np.setdiff1d(np.arange(group.n_processes), sorted(known))
+        yield (
+            f"No log is of rank {rank_words(missing, group.n_processes)}: without I/O "
+            "there is none, or it is missing."
+        )
 
 
 def rank_words(ranks: np.ndarray, n_processes: int) -> str:

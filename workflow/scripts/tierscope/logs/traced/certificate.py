@@ -42,12 +42,14 @@ _READ = re.compile(r"(.+):(\d+)")  # of a file system, in the metadata of a log
 class ProcessReads:
     """What a process read by traced calls, and what devices read for it meanwhile.
 
-    Bytes by file system; bytes of devices are None if the process did not tell.
+    Bytes by file system; bytes of devices are None if the process did not tell. `drops`
+    are its calls to drop pages: made, failed and swallowed ones.
     """
 
     by_file_system: Mapping[FileSystem, int]
     device_bytes: int | None = None
     mapped_bytes: int = 0
+    drops: tuple[int, ...] = (0, 0, 0)
 
     def n_bytes_of(self, *tellers: str) -> int:
         """Return the bytes read on file systems of which these tell."""
@@ -61,7 +63,7 @@ class ProcessReads:
         metadata = {"mapped_bytes": str(self.mapped_bytes), "read_on": ",".join(read)}
         if self.device_bytes is not None:
             metadata["device_bytes"] = str(self.device_bytes)
-        return metadata
+        return metadata | {"fadvise": ",".join(map(str, self.drops))}
 
 
 def reads_of_metadata(metadata: Mapping[str, str]) -> ProcessReads | None:

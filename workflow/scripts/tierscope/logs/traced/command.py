@@ -279,7 +279,7 @@ def write_logs(
         shutil.rmtree(spools.parent, ignore_errors=True)
     others = [one for one in processes if one.identity not in own]
     seen = replace(interference_of(others, counted), is_whole=not losses)
-    of_bytes = bytes_statement([counted[one].reads for one in others if one in counted])
+    of_bytes = bytes_statement([counted[one] for one in others if one in counted])
     unknown = "No process has loaded the tracer."
     certificate = [of_bytes, *interference_statements(seen, unknown)]
     n_silent_ends = sum(one.ended_ns is None for one in others)

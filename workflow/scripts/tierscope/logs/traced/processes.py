@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from tierscope.logs.traced.certificate import ProcessReads, bytes_by_file_system
 from tierscope.logs.traced.escapes import Escape
 from tierscope.trace.darshan.container import LogError
 from tierscope.trace.darshan.module_records import STDIO_RECORD
-from tierscope.trace.log_writer import METADATA_BYTES, write_log
+from tierscope.trace.log_writer import METADATA_BYTES, LoggedJob, write_log
 from tierscope.trace.posix_records import END_TIMES, START_TIMES
 from tierscope.trace.spool import Spool, join_spools, open_spool
 
@@ -131,9 +131,10 @@ def read_processes(spool_dir: Path) -> list[TracedProcess]:
 def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
     """Return the process of some events."""
     _, pid, parent, ticks, started_ns, _, _ = story[0]
-    ended = [event for event in story if event[0] == "end"]
-    has_ended = bool(ended) and story[-1][0] == "end"
-    commands = [event[6] for event in story if event[0] == "start"]
+    told: dict[str, list[str]] = defaultdict(list)
+    for event in story:
+        told[event[0]].append(event[6])
+    has_ended = story[-1][0] == "end"
     ranks = [event[5] for event in story if event[5] != "-"]
     return TracedProcess(
         host=folder.name,
@@ -141,24 +142,16 @@ def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
         parent=int(parent),
         ticks=int(ticks),
         started_ns=int(started_ns),
-        ended_ns=int(ended[-1][4]) if has_ended else None,
+        ended_ns=int(story[-1][4]) if has_ended else None,
         launched_as=ranks[-1] if ranks else "-",
-        exe=commands[-1].strip() if commands else "",
-        spools=tuple(
-            folder / event[6]
-            for event in story
-            if event[0] == "spool" and _SPOOL.fullmatch(event[6])
-        ),
-        loss=next((event[6] for event in story if event[0] == "loss"), ""),
-        libraries=_libraries([one[6] for one in story if one[0] == "libraries"]),
-        device_bytes=int(ended[-1][6])
-        if has_ended and _NUMBER.fullmatch(ended[-1][6])
+        exe=told["start"][-1].strip() if told["start"] else "",
+        spools=tuple(folder / name for name in told["spool"] if _SPOOL.fullmatch(name)),
+        loss=next(iter(told["loss"]), ""),
+        libraries=_libraries(told["libraries"]),
+        device_bytes=int(story[-1][6])
+        if has_ended and _NUMBER.fullmatch(story[-1][6])
         else None,
-        escapes=tuple(
-            found
-            for event in story
-            if event[0] == "escape" and (found := Escape.told(event[6]))
-        ),
+        escapes=tuple(filter(None, map(Escape.told, told["escape"]))),
     )
 
 
@@ -213,27 +206,13 @@ class Written(NamedTuple):
 
     A log that cannot be written costs no other. Another try may give more
     (`may_succeed`), as after making room on a full disk. `counted` is what each
-    process with a log has counted beside.
+    process with a log has counted beside its records.
     """
 
     logs: list[Path]
     losses: list[str]
     may_succeed: bool
-    counted: dict[TracedProcess, "Counted"]
-
-
-class Counted(NamedTuple):
-    """What a process counted beside its records.
-
-    `drops` are its calls to drop pages: made, failed and swallowed ones.
-    """
-
-    reads: ProcessReads
-    drops: tuple[int, ...]
-
-    def as_metadata(self) -> dict[str, str]:
-        """Return what the log of the process says of it."""
-        return self.reads.as_metadata() | {"fadvise": ",".join(map(str, self.drops))}
+    counted: dict[TracedProcess, ProcessReads]
 
 
 def write_process_logs(
@@ -264,7 +243,7 @@ def write_process_logs(
 
 
 def interference_of(
-    processes: Sequence[TracedProcess], counted: Mapping[TracedProcess, Counted]
+    processes: Sequence[TracedProcess], counted: Mapping[TracedProcess, ProcessReads]
 ) -> Interference:
     """Return who stood between some processes of a call and libc."""
     libraries = [one.libraries for one in processes]
@@ -328,7 +307,7 @@ def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, 
 
 def _write_log(
     process: TracedProcess, path: Path, call: Call, metadata: Mapping[str, str]
-) -> tuple[Counted, list[str]]:
+) -> tuple[ProcessReads, list[str]]:
     """Write the log of a process; return what it counted, and why it is partial."""
     spools = [open_spool(spool) for spool in process.spools]
     records, names = join_spools(spools)
@@ -352,14 +331,16 @@ def _write_log(
         path,
         modules,
         paths,
-        n_processes=1,
-        exe=process.exe,
-        mounts=call.mounts,
-        started_s=process.started_ns * 1e-9,
-        ended_s=ended_s,
-        metadata=fit_metadata({"end": end, **counted.as_metadata(), **metadata}),
-        partial=[name for name in modules if reasons],
-        job_id=call.job_id,
+        LoggedJob(
+            n_processes=1,
+            exe=process.exe,
+            mounts=call.mounts,
+            started_s=process.started_ns * 1e-9,
+            ended_s=ended_s,
+            metadata=fit_metadata({"end": end, **counted.as_metadata(), **metadata}),
+            job_id=call.job_id,
+            partial=[name for name in modules if reasons],
+        ),
     )
     return counted, reasons
 
@@ -369,20 +350,19 @@ def _counted(
     spools: Sequence[Spool],
     records: np.ndarray,
     names: Mapping[int, bytes],
-) -> Counted:
+) -> ProcessReads:
     """Return what a process counted beside its records."""
     device_bytes = process.device_bytes
     if device_bytes is not None:
         device_bytes = max(0, device_bytes - spools[0].device_bytes)
     paths = [names[one].removeprefix(_STREAM_MARK) for one in records["id"].tolist()]
     is_file = np.array([not path.startswith(_OTHER_MARK) for path in paths], bool)
-    reads = ProcessReads(
+    return ProcessReads(
         bytes_by_file_system(paths, records["POSIX_BYTES_READ"] * is_file),
         device_bytes,
         sum(spool.mapped_bytes for spool in spools),
+        tuple(np.sum([spool.drops for spool in spools], axis=0).tolist()),
     )
-    drops = np.sum([spool.drops for spool in spools], axis=0)
-    return Counted(reads, tuple(drops.tolist()))
 
 
 def _end_of(process: TracedProcess, records: np.ndarray) -> tuple[float, str]:

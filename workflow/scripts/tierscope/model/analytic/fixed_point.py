@@ -22,7 +22,7 @@ Each class is evaluated only at the stations that it visits: a machine has many 
 with their own queues.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,7 @@ _EXTRAPOLATE_EVERY = 12  # iterations
 _MOST_REMEMBERED = 0.98  # largest factor between two moves, when extrapolating
 
 
-@dataclass(frozen=True)
-class Stations:
+class Stations(NamedTuple):
     """Which classes visit which queues; a pair is a class at a station.
 
     Parameters
@@ -58,14 +57,28 @@ class Stations:
     cv2: np.ndarray
 
 
+class Customers(NamedTuple):
+    """Who cycles through the stations.
+
+    Parameters
+    ----------
+    population, present : ndarray, shape (n_classes,)
+        Customers of a class, and how many of them, at most 1, an arriving customer does
+        not see because it is one of them.
+    think_s : ndarray, shape (n_classes,)
+        Delay in a cycle.
+    """
+
+    population: np.ndarray
+    present: np.ndarray
+    think_s: np.ndarray
+
+
 def solve_fixed_point(
     stations: Stations,
+    customers: Customers,
     demand_s: np.ndarray,
     waiting: np.ndarray,
-    *,
-    population: np.ndarray,
-    present: np.ndarray,
-    think_s: np.ndarray,
     tolerance: float = 1e-5,
     max_iterations: int = 20_000,
 ) -> np.ndarray:
@@ -77,13 +90,10 @@ def solve_fixed_point(
     ----------
     stations : Stations
         Which classes visit which stations.
+    customers : Customers
+        Who visits them.
     demand_s, waiting : ndarray, shape (n_pairs,)
         Demand over all copies, and start value of the iteration (1 is no waiting).
-    population, present : ndarray, shape (n_classes,)
-        Customers of a class, and how many of them, at most 1, an arriving customer does
-        not see because it is one of them.
-    think_s : ndarray, shape (n_classes,)
-        Delay in a cycle.
     tolerance : float
         Relative change of residence times below which the iteration ends.
     max_iterations : int
@@ -97,21 +107,8 @@ def solve_fixed_point(
     n_iterations = max_iterations // len(_STEPS)
     for step in _STEPS:
         solved = waiting.copy()
-        change = _iterate(
-            stations.station_of,
-            stations.class_of,
-            stations.n_copies,
-            stations.n_visited,
-            stations.cv2,
-            demand_s,
-            population,
-            present,
-            think_s,
-            step,
-            tolerance,
-            n_iterations,
-            solved,
-        )
+        limits = step, tolerance, n_iterations
+        change = _iterate(stations, customers, demand_s, solved, *limits)
         if change <= tolerance:
             return solved
     raise ModelError(
@@ -121,22 +118,10 @@ def solve_fixed_point(
 
 
 @compiled
-def _iterate(
-    station_of,
-    class_of,
-    n_copies,
-    n_visited,
-    cv2,
-    demand_s,
-    population,
-    present,
-    think_s,
-    step,
-    tolerance,
-    max_iterations,
-    waiting,
-):
+def _iterate(stations, customers, demand_s, waiting, step, tolerance, max_iterations):
     """Iterate `waiting` in place; return the last relative change."""
+    station_of, class_of, n_copies, n_visited, cv2 = stations
+    population, present, think_s = customers
     n_pairs, n_stations = len(demand_s), len(n_copies)
     change = np.inf
     cycle_s, spread_s = np.empty_like(think_s), np.empty_like(think_s)

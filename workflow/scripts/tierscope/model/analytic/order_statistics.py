@@ -68,20 +68,6 @@ class HitCounts:
     groups: RankGroups
 
 
-@dataclass(frozen=True)
-class RankTimes:
-    """Means over the ranks and over the slowest rank.
-
-    Parameters
-    ----------
-    mean_s, slowest_s : ndarray, shape (4,)
-        I/O time by class, in the order of `IOClass`.
-    """
-
-    mean_s: np.ndarray
-    slowest_s: np.ndarray
-
-
 def log_hypergeometric(
     n_hits: np.ndarray, n_files: np.ndarray, n_on_lfs: np.ndarray, n_drawn: np.ndarray
 ) -> np.ndarray:
@@ -213,8 +199,10 @@ def _rank_counts(
 
 def rank_times(
     network: Network, workload: Workload, cache_rate_percent: float
-) -> RankTimes:
-    """Return the times of the mean and the slowest rank at a cache rate.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the times of the slowest and the mean rank at a cache rate.
+
+    Both have shape (4,): I/O time by class, in the order of `IOClass`.
 
     Raises
     ------
@@ -231,13 +219,9 @@ def rank_times(
     slowest = slowest_probability(
         times_s.sum(axis=-1), counts.probability, counts.groups
     )
-    return RankTimes(
-        mean_s=np.tensordot(ranks, times_s),
-        slowest_s=_no_less_than_bounds(
-            np.tensordot(slowest, times_s),
-            asymptotic_bounds(network, workload, cache_rate_percent),
-        ),
-    )
+    bounds = asymptotic_bounds(network, workload, cache_rate_percent)
+    slowest_s = _no_less_than_bounds(np.tensordot(slowest, times_s), bounds)
+    return slowest_s, np.tensordot(ranks, times_s)
 
 
 def _longest_times(

@@ -23,10 +23,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from tierscope.model.analytic.fixed_point import Stations, solve_fixed_point
+from tierscope.model.analytic.fixed_point import Customers, Stations, solve_fixed_point
 from tierscope.model.demands import (
     CLASSES_OF,
-    KINDS,
     FileDemand,
     StationDemand,
     file_demand,
@@ -144,13 +143,13 @@ class TieredNetwork:
         think_s = (
             missed * self.fixed_s[:2].sum() + hit_fraction * self.fixed_s[2:].sum()
         )
+        customers = Customers(
+            n_active * self.groups.n_groups,
+            np.minimum(n_active, 1.0),
+            think_s + self.idle_s,
+        )
         waiting = solve_fixed_point(
-            self.stations,
-            self.demand_s * part,
-            waiting,
-            population=n_active * self.groups.n_groups,
-            present=np.minimum(n_active, 1.0),
-            think_s=think_s + self.idle_s,
+            self.stations, customers, self.demand_s * part, waiting
         )
         time_s = np.bincount(
             self.class_cell, self.demand_s * waiting, 4 * len(n_active)
@@ -214,10 +213,8 @@ class _Queue(NamedTuple):
 
 def _gfs_queues(tier: TierModel, demand: FileDemand) -> Iterator[_Queue]:
     """Yield the queues of the GFS; if its object servers differ, one for each."""
-    for kind, station in zip(KINDS, demand.stations, strict=True):
+    for kind, station in demand.queues():
         io_class = GFS + CLASSES_OF[kind]
-        if station.queue_s == 0:
-            continue
         if kind == "object" and tier.object_server_spread:
             quantiles = normal_quantiles(np.ones(station.n_copies))
             for slowness in np.exp(tier.object_server_spread * quantiles):
@@ -229,10 +226,8 @@ def _gfs_queues(tier: TierModel, demand: FileDemand) -> Iterator[_Queue]:
 
 def _lfs_queues(demand: FileDemand, groups: RankGroups) -> Iterator[_Queue]:
     """Yield the queues of the LFS: those of each type of group, and shared links."""
-    for kind, station in zip(KINDS, demand.stations, strict=True):
+    for kind, station in demand.queues():
         io_class = LFS + CLASSES_OF[kind]
-        if station.queue_s == 0:
-            continue
         if kind == "link":
             yield _shared_queue(station, io_class)
         else:

@@ -29,7 +29,7 @@ from tierscope.model.simulator.run import (
     workload_of,
 )
 from tierscope.storage.tier import epoch_alias
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.log_writer import LoggedJob, write_log
 from tierscope.trace.posix_records import POSIX_RECORD
 
 TIER_ROOTS = {"gfs": "/simulated/gfs/data", "lfs": "/simulated/lfs/data"}
@@ -60,10 +60,7 @@ def write_simulated_log(
         _fill_records(part, description, one, start_s)
         names |= zip(part["id"].tolist(), _paths(description, one, epoch), strict=True)
         start_s += one.epoch.execution_time_s
-    write_log(
-        path,
-        {"POSIX": records},
-        names,
+    job = LoggedJob(
         n_processes=description.system.n_processes,
         exe="tierscope simulate_run",
         mounts={},
@@ -71,6 +68,7 @@ def write_simulated_log(
         ended_s=math.ceil(start_s),
         metadata={"source": "simulated by tierscope"},
     )
+    write_log(path, {"POSIX": records}, names, job)
 
 
 def _fill_records(

@@ -181,7 +181,7 @@ def planned_reads(
     training, n_files = description.training, description.dataset.n_files
     seed, repetition = training.seed, point.repetition
     policy, n_ranks = description.scenario.policy, description.system.n_processes
-    on_lfs = held_files(policy, n_files, point.cache_rate_percent, seed, repetition)
+    on_lfs = held_files(description, point)
     rank_of = ranks_of_reads(n_files, n_ranks)
     servers = description.servers if servers is None else servers
     wanted = range(training.epochs) if epochs is None else list(epochs)

@@ -1,135 +1,48 @@
 """Make the explorer: one HTML page in which a reader tries improvements.
 
-Altair draws the views and declares the inputs. The page computes what they show, by the
-Vega signals and data of `workflow/templates/explorer.vega.yaml`. Python joins these to
-the compiled views, because texts, views and tests need the tables by name and Vega-Lite
-does not name its tables. A few lines of JavaScript write the texts.
-
-The page computes the rule of `tierscope.analysis.whatif`. If there are estimates by the
-model, the page holds them and shows both.
+Python embeds what was measured and what the model answers, and writes what does not
+change. `workflow/templates/explorer.js` computes the rule of
+`tierscope.analysis.whatif` from it, and `explorer_page.js` draws.
 """
 
-import html
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from string import Template
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
-import vl_convert
 
-from tierscope.analysis.breakdown import select_epoch, select_scenario, slowest_process
-from tierscope.analysis.intervals import BEST_METHOD, METHOD
-from tierscope.analysis.whatif import best_point
-from tierscope.core.columns import CLASSES, IMPROVEMENTS, INTERVAL
+from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
-from tierscope.core.provenance import model_note, source_note, utilisation_note
-from tierscope.core.words import UTILISATION_NOTE, in_seconds, scenario_titles
-from tierscope.pages.explorer.data import (
-    ModelAnswers,
-    Start,
-    add_limits,
-    add_model_answers,
-    embedded_points,
-    without_last_zeros,
-)
-from tierscope.pages.explorer.spec import (
-    GOAL_LIMITS_PERCENT,
-    nearest_goal_percent,
-    specification,
-)
-from tierscope.pages.explorer.utilisation import best_today, utilisation_points
-from tierscope.pages.explorer.views import map_chart
+from tierscope.core.provenance import source_note
+from tierscope.core.words import scenario_titles
+from tierscope.pages.document import TEMPLATES, render
+from tierscope.pages.explorer.subjects import Input, Sweep
 from tierscope.pages.web_page import content_policy, script_json
 
-_SCRIPT = re.compile("(?s)<script>(.*?)</script>")
-_METHOD_INPUT = '<section><h2>Estimate</h2><div id="method"></div></section>\n'
-_QUESTION = (
-    "Which storage must become faster, by how much, and how many files should every "
-    "node hold on its local file system (LFS)?"
-)
-_VIEWS = (
-    "The sliders make the four I/O classes faster. Table and charts show the I/O time "
-    "of the slowest process of an epoch, today and with the improvements."
-)
-_UTILISATION_QUESTION = (
-    "Which storage must become faster, by how much, and how many files should every "
-    "node hold on its local file system (LFS), so that accelerators are well fed?"
-)
-_UTILISATION_VIEWS = (
-    "The sliders make two of the four I/O classes faster, by the model. "
-    f"{UTILISATION_NOTE}"
-)
-_INTERVALS = (
-    "In parentheses and as bars stands the 95 % interval of its estimate as far as its "
-    "calibration knows: parameters, and lack of fit."
-)
-_JOB_QUESTION = "Which storage must become faster for this job, and by how much?"
-_JOB_VIEWS = (
-    "The sliders make four of its I/O classes faster. Table and charts show the I/O "
-    "time of its slowest process in these classes, today and with the improvements."
-)
-_GLOSSARY = (
-    "GFS: global file system; LFS: local file system of a node; READ: reading data; "
-    "META: opening and closing files; cache rate: percent of the {what} that every "
-    "node holds on its LFS; I/O time: seconds a process spends reading, opening and "
-    "closing."
-)
-_JOB_GLOSSARY = (
-    "READ: reading data; META: opening, closing and looking up files; I/O time: "
-    "seconds a process spends in the four classes."
-)
-_INTERVAL_WORDS = (
-    f"In brackets: {METHOD} (Student's t), of today's times. {BEST_METHOD}."
-)
-_EMBED_OPTIONS = {
-    "mode": "vega",
-    "renderer": "svg",
-    "actions": {"export": True, "source": False, "compiled": False, "editor": False},
-}
+_SCRIPTS = ("explorer.js", "explorer_page.js")
+_MARGIN_PERCENT = 4  # beside the first and last cache rate
+_MOST_WIDTH = 10  # between the middles of bars
 
 
 def build_explorer(
-    io_time: pd.DataFrame,
-    start: Start,
-    *,
-    page: str,
-    computation: str,
+    subject: Sweep,
     title: str,
-    provenance: str,
-    dataset_titles: Mapping[str, str] | None = None,
-    estimates: pd.DataFrame | None = None,
-    pairs: Sequence[Sequence[str]] = (),
-    model: str = "",
     note: str = "",
-    stalls: pd.DataFrame | None = None,
+    dataset_titles: Mapping[str, str] | None = None,
 ) -> str:
     """Build the explorer, a page that needs no network and no other file.
 
     Parameters
     ----------
-    io_time : DataFrame, shape (n_processes * 4, 14)
-        Table ``io_time``; the page lists its scenarios in the order of its rows.
-    start : Start
-        What the page shows first.
-    page, computation : str
-        The templates `workflow/templates/explorer.html` and ``explorer.vega.yaml``, or
-        with a goal of utilisation ``explorer_utilisation.vega.yaml``.
-    title, provenance : str
-        What the page is about, and where its numbers come from.
-    dataset_titles : mapping of str to str, optional
-        What to call each dataset.
-    estimates : DataFrame, optional
-        Table ``estimates`` by the model, of some scenarios and epochs; with a goal of
-        utilisation, of the scenario and epoch to start with, and not optional.
-    pairs : sequence of pairs of str, optional
-        Pairs of I/O classes for which `estimates` holds every cell of the map.
-    model : str, optional
-        What the model is (`tierscope.core.provenance.model_words`).
+    subject : Sweep
+        What the page is about, and what it shows first.
+    title : str
+        What the page is called.
     note : str, optional
         What a reader must know before all else, besides the advice.
-    stalls : DataFrame, optional
-        Table ``class_stalls``, if the training computes and a model tells the stall.
+    dataset_titles : mapping of str to str, optional
+        What to call each dataset.
 
     Returns
     -------
@@ -142,205 +55,154 @@ def build_explorer(
         If the table is empty or lacks the scenario or the epoch to start with, or
         the estimates lack a cell of a map.
     """
-    if io_time.empty:
+    if subject.io_time.empty:
         raise ValueError("explorer: got an empty table io_time, expected some runs.")
-    shown = select_epoch(select_scenario(io_time, start.scenario), start.epoch)
-    best = best_point(slowest_process(shown)).iloc[0]
-    if start.is_utilisation:
-        io_time, best = shown, best_today(estimates)
-    scenarios = scenario_titles(io_time, dataset_titles)
-    points, answers = _points(io_time, start, scenarios, estimates, pairs)
-    if start.limits is not None and start.is_hidden:
-        add_limits(points, start.limits, stalls, scenarios)
-    is_advised, advice_words = _advice(start, scenarios)
-    sources = sorted(io_time["source"].unique())
+    scenarios = scenario_titles(subject.listed, dataset_titles)
+    points = subject.points(scenarios)
+    advice = list(map(subject.advice, scenarios.to_dict("records")))
+    advice_words = _advice_words(scenarios["title"], [one.words for one in advice])
+    is_advised = any(one.is_given for one in advice)
+    question = subject.question if is_advised else advice_words or subject.question
+    known = (one for one in points if "answers" in one)
+    scenes = list(dict.fromkeys((one["scenario"], one["epoch"]) for one in known))
+    sources = sorted(subject.listed["source"].unique())
     unmeasured = [source for source in sources if source != "measured"]
-    texts = {
+    script = "".join((TEMPLATES / name).read_text("utf-8") for name in _SCRIPTS)
+    ways = {name: f"With the improvements{way}" for name, way in subject.ways.items()}
+    embedded = _embedded(subject, points) | {
+        "scenes": [" ".join(map(str, scene)) for scene in scenes],
+        "recommended": [one.is_given for one in advice],
+        "points": points,
+    }
+    context = {
+        "policy": content_policy([script]),
         "title": f"{title} ({', '.join(unmeasured)})" if unmeasured else title,
-        "provenance": provenance,
-        "source_words": " ".join(map(source_note, sources)),
-        "repetition_words": _repetition_words(points, start),
-        "largest_class": "The class with most I/O time"
-        if start.is_hidden
-        else "The limiting class",
-        "interval_words": ""
-        if start.is_job or start.is_utilisation
-        else _INTERVAL_WORDS,
-        "cost_words": _cost_words(start),
-        "question": _question(start, "" if is_advised else advice_words),
-        "glossary": _JOB_GLOSSARY
-        if start.is_job
-        else _GLOSSARY.format(what="bytes" if start.origin.is_program else "files"),
-        "map_chart": map_chart(start).capitalize(),
-        "goal_words": _goal_words(start, best),
-        "grid_words": _grid_words(start),
-        "model_words": _model_words(start, model, estimates) if answers else "",
-        "known_words": answers.words if answers else "",
+        "question": f"{question} {subject.views}",
         "note": " ".join(filter(None, [advice_words * is_advised, note])),
+        "inputs": _inputs(subject, points, scenarios),
+        "rows": subject.rows,
+        "columns": {"today": "Today", **ways},
+        "grid_words": _grid_words(subject),
+        "provenance": subject.origin,
+        "source_words": " ".join(map(source_note, sources)),
+        "model_words": subject.model_words(),
+        "known_words": _known_words(subject, scenes, scenarios),
+        "reading_words": subject.reading_words(points),
+        "cost_words": _cost_words(subject),
+        "glossary": subject.glossary,
+        "data": script_json(embedded),
+        "script": script,
     }
-    spec = specification(points, scenarios, best, start, computation, answers)
-    (sweep,) = (table for table in spec["data"] if table["name"] == "sweep")
-    sweep["values"] = list(map(without_last_zeros, points))
-    values = {name: html.escape(text) for name, text in texts.items()} | {
-        "class_styles": _class_styles(),
-        "class_inputs": "\n".join(f'<div id="{name}"></div>' for name in IMPROVEMENTS),
-        "javascript": vl_convert.javascript_bundle(),
-        "spec": script_json(spec),
-        "classes": script_json(CLASSES),
-        "methods": _methods(start, answers),
-        "choices": "" if len({one["epoch"] for one in points}) > 1 else "sweep",
-        "method_input": _METHOD_INPUT if answers and not start.is_utilisation else "",
-        "options": script_json(_EMBED_OPTIONS),
+    return render("explorer.html.j2", context)
+
+
+def _embedded(subject: Sweep, points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the page computes with, but for points and advice."""
+    rates = sorted({point["cache_rate_percent"] for point in points})
+    grid = subject.grid
+    middles = [(low + high) / 2 for low, high in itertools.pairwise(grid)]
+    lines = {
+        name: f"improved{way}" if way else "with the improvements"
+        for name, way in subject.ways.items()
     }
-    scripts = [Template(one).substitute(values) for one in _SCRIPT.findall(page)]
-    policy = content_policy(scripts, compiles=True)
-    return Template(page).substitute(values, policy=html.escape(policy))
+    classes = [(name, subject.labels[name], IOClass(name).colour) for name in CLASSES]
+    return {
+        "subject": subject.name,
+        "lines": {"today": "today", **lines},
+        "classes": [
+            dict(zip(("name", "label", "colour"), one, strict=True)) for one in classes
+        ],
+        "cost": {str(key): cost for key, cost in subject.cost_per_percent.items()},
+        "grid": grid,
+        "grid_step": subject.grid_step_percent,
+        "grid_edges": [2 * grid[0] - middles[0], *middles, 2 * grid[-1] - middles[-1]],
+        "pairs": [list(map(str, pair)) for pair in subject.pairs],
+        "limits": subject.limit_words[1],
+        "map_chart": subject.map_chart,
+        "cache_rate_label": subject.origin.cache_rate_label,
+        "rate_limits": [rates[0] - _MARGIN_PERCENT, rates[-1] + _MARGIN_PERCENT],
+        "half_width": 0.4 * float(np.diff(rates).min(initial=_MOST_WIDTH)),
+    }
 
 
-def _points(
-    io_time: pd.DataFrame,
-    start: Start,
-    scenarios: pd.DataFrame,
-    estimates: pd.DataFrame | None,
-    pairs: Sequence[Sequence[str]],
-) -> tuple[list[dict[str, Any]], ModelAnswers | None]:
-    """Return the embedded points, and for what they have answers of the model."""
-    if start.is_utilisation:
-        points = utilisation_points(estimates, pairs, start)
-        scenes = [f"0 {start.epoch}"]
-    else:
-        points = embedded_points(io_time, scenarios, start.max_improvement_percent)
-        if estimates is None:
-            return points, None
-        scenes = add_model_answers(points, estimates, scenarios, pairs, start.grid)
-    known = _known_words(scenes, pairs, scenarios, start)
-    return points, ModelAnswers(pairs, scenes, known)
-
-
-def _advice(start: Start, scenarios: pd.DataFrame) -> tuple[bool, str]:
-    """Return whether anything may be recommended, and what to say of the scenarios."""
-    rows, titles = scenarios.to_dict("records"), {}
-    advice = list(map(start.advice, rows))
-    for row, one in zip(rows, advice, strict=True):
-        titles.setdefault(one.words, []).append(row["title"])
-    words = [
-        f"{'; '.join(of)}: {said}" if len(titles) > 1 else said
-        for said, of in titles.items()
-        if said
+def _inputs(
+    subject: Sweep, points: Sequence[Mapping[str, Any]], scenarios: pd.DataFrame
+) -> list[tuple[str, list[Input], str]]:
+    """Return the groups of inputs: heading, inputs, and words below them."""
+    labels = {name: subject.labels[name] for name in CLASSES}
+    sliders = [
+        Input(
+            name,
+            0,
+            labels[io_class],
+            most=subject.max_improvement_percent,
+            colour=IOClass(io_class).colour,
+        )
+        for name, io_class in zip(IMPROVEMENTS, CLASSES, strict=True)
     ]
-    return any(one.is_given for one in advice), " ".join(words)
+    least, most = subject.goal_limits
+    percent = subject.goal_percent
+    goal = Input("goal_percent", percent, subject.goal_label, {}, least, most, 0.1)
+    axes = [
+        Input(name, str(io_class), label, labels)
+        for name, io_class, label in zip(
+            ("x_class", "y_class"), subject.pair, ("Across", "Upwards"), strict=True
+        )
+    ]
+    groups = [
+        ("Show", subject.choices(points, scenarios), ""),
+        ("Estimate", [subject.method_input()], ""),
+        ("More throughput of", sliders, ""),
+        ("Goal", [goal], subject.goal_words()),
+        (f"{subject.map_chart.capitalize()}: improve two classes", axes, ""),
+    ]
+    return [
+        (heading * any(one.label for one in inputs), inputs, words)
+        for heading, inputs, words in groups
+    ]
 
 
-def _question(start: Start, advice: str) -> str:
-    """Return what the page answers, or the advice that nothing is recommended."""
-    question, views = _QUESTION, _VIEWS
-    if start.is_utilisation:
-        question, views = _UTILISATION_QUESTION, _UTILISATION_VIEWS
-    elif start.is_job:
-        question, views = _JOB_QUESTION, _JOB_VIEWS
-    return f"{advice or question} {views}"
-
-
-def _methods(start: Start, answers: ModelAnswers | None) -> str:
-    """Return the page's methods of estimating, and what it is, as classes in HTML."""
-    if start.is_utilisation:
-        return "model"
-    methods = "both" if answers else "rule"
-    return f"{methods} job" if start.is_job else methods
-
-
-def _model_words(start: Start, model: str, estimates: pd.DataFrame) -> str:
-    """Return how the model estimates, and what its intervals are."""
-    if start.is_utilisation:
-        return utilisation_note(model)
-    if estimates[INTERVAL].isna().all(axis=None):
-        return model_note(model)
-    return f"{model_note(model)} {_INTERVALS}"
+def _advice_words(titles: Sequence[str], advice: Sequence[str]) -> str:
+    """Return what to say of the scenarios: once what is said of several."""
+    said: dict[str, list[str]] = {}
+    for title, words in zip(titles, advice, strict=True):
+        said.setdefault(words, []).append(title)
+    return " ".join(
+        f"{'; '.join(of)}: {words}" if len(said) > 1 else words
+        for words, of in said.items()
+        if words
+    )
 
 
 def _known_words(
-    scenes: Sequence[str],
-    pairs: Sequence[Sequence[str]],
-    scenarios: pd.DataFrame,
-    start: Start,
+    subject: Sweep, scenes: Sequence[tuple[int, int]], scenarios: pd.DataFrame
 ) -> str:
     """Return in words for what the page has answers of the model."""
-    numbers = [map(int, scene.split()) for scene in scenes]
     shown = [
-        f"{scenarios['title'].iloc[scenario]} ({start.origin.epoch_words(epoch)})"
-        for scenario, epoch in numbers
+        f"{scenarios['title'].iloc[scenario]} ({subject.origin.epoch_words(epoch)})"
+        for scenario, epoch in scenes
     ]
-    improved = [" and ".join(IOClass(name).label for name in pair) for pair in pairs]
+    pairs = [" and ".join(IOClass(one).label for one in pair) for pair in subject.pairs]
     return (
-        f"{', or of '.join(improved)} in steps of {start.grid_step_percent} %, with "
-        f"the other classes as they are; in {'; '.join(shown)}"
+        f"{', or of '.join(pairs)} in steps of {subject.grid_step_percent} %, with the "
+        f"other classes as they are; in {'; '.join(shown)}"
     )
 
 
-def _repetition_words(points: Iterable[Mapping[str, Any]], start: Start) -> str:
-    """Return how the repetitions of the points are summarised, if there are any."""
-    numbers = sorted({point["repetitions"] for point in points})
-    if numbers == [1]:
-        return ""
-    words = " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]])))
-    if start.is_utilisation:
-        return f"AU is a mean over the processes and over {words} repetitions."
-    return (
-        f"Times are means over {words} repetitions; the slowest process is picked in "
-        "each of them."
-    )
-
-
-def _cost_words(start: Start) -> str:
+def _cost_words(subject: Sweep) -> str:
     """Return the costs of the classes, such as ``1 for GFS-READ, ...``."""
     return ", ".join(
-        f"{start.cost_per_percent[io_class]:g} for {start.labels[io_class]}"
-        for io_class in IOClass
+        f"{subject.cost_per_percent[name]:g} for {subject.labels[name]}"
+        for name in CLASSES
     )
 
 
-def _goal_words(start: Start, best: pd.Series) -> str:
-    """Return the experiment's goal, and its position on the slider."""
-    goal = start.goal
-    if start.is_utilisation:
-        return f"The experiment's goal: {goal.percent:g} % accelerator utilisation."
-    best_s = float(best["io_time_s"])
-    if start.is_job:
-        percent = nearest_goal_percent(goal, best_s)
-        return f"The slider starts at {percent:g} %: {in_seconds(goal.io_time_s)}."
-    words = f"The experiment's goal: {in_seconds(goal.seconds)} of "
-    if goal.of == "io_time":
-        words += "I/O time"
-    else:
-        words += (
-            f"execution time, less {in_seconds(goal.difference_s)} that are not I/O = "
-            f"{in_seconds(goal.io_time_s)} of I/O time"
-        )
-    words += (
-        f" in the {start.origin.epoch_words(start.epoch)} of the scenario shown first"
-    )
-    least, most = GOAL_LIMITS_PERCENT
-    if not least * best_s <= 100 * goal.io_time_s <= most * best_s:
-        return f"{words}. It is outside the slider, which starts at its nearest end."
-    percent = nearest_goal_percent(goal, best_s)
-    return f"{words}, where the slider starts ({percent:g} %, rounded to 0.1 %)."
-
-
-def _grid_words(start: Start) -> str:
+def _grid_words(subject: Sweep) -> str:
     """Return that the map is coarser than the experiment's grid, if it is."""
-    if start.grid_step_percent == start.step_percent:
+    if subject.grid_step_percent == subject.step_percent:
         return ""
     return (
-        f"{map_chart(start).capitalize()} has steps of {start.grid_step_percent} %, a "
-        f"coarser grid than the {start.step_percent} % of Fig. 4 and of the search, so "
-        "its cheapest combination can differ."
-    )
-
-
-def _class_styles() -> str:
-    """Return CSS that gives each class's slider the colour of the class."""
-    return "\n".join(
-        f"#{name} {{ border-left: 8px solid {io_class.colour}; padding-left: 8px; "
-        f"accent-color: {io_class.colour}; }}"
-        for name, io_class in zip(IMPROVEMENTS, IOClass, strict=True)
+        f"{subject.map_chart.capitalize()} has steps of {subject.grid_step_percent} %, "
+        f"a coarser grid than the {subject.step_percent} % of Fig. 4 and of the "
+        "search, so its cheapest combination can differ."
     )

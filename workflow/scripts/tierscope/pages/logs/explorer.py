@@ -14,12 +14,13 @@ from tierscope.analysis.breakdown import process_times
 from tierscope.analysis.training.limit import Advice
 from tierscope.analysis.whatif import Goal
 from tierscope.core.columns import CLASSES
+from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table
 from tierscope.core.words import printable
 from tierscope.figures.logs.classes import OTHER, UNNAMED, label
 from tierscope.figures.logs.processes import WHOLE_JOB, has_epochs, times_in
-from tierscope.pages.explorer.data import Start
 from tierscope.pages.explorer.page import build_explorer
+from tierscope.pages.explorer.subjects import LoggedJob
 
 _SLOW_TIER, _FAST_TIER = "gfs", "lfs"  # what the explorer calls the two tiers
 _PLACES = {_SLOW_TIER: 0, _FAST_TIER: 2}  # of other names: 1
@@ -99,12 +100,11 @@ def explorer_data(
 
 
 def _labels(used: Sequence[str]) -> dict[str, str]:
-    """Return what to call each class; quoted if Vega would take it for a formula."""
+    """Return what to call each class."""
     labels = (
         label(tier, "POSIX", operation) for tier in used for operation in _OPERATIONS
     )
-    quoted = (f"'{one}'" if one.startswith("=") else one for one in labels)
-    return dict(zip(map(str, CLASSES), quoted, strict=True))
+    return dict(zip(CLASSES, labels, strict=True))
 
 
 def _of_shown_epochs(rows: pd.DataFrame) -> pd.DataFrame:
@@ -176,13 +176,7 @@ def _note(times: pd.DataFrame, used: Sequence[str]) -> str:
 
 
 def job_explorer(
-    data: ExplorerData,
-    job: str,
-    *,
-    advice: Advice,
-    page: str,
-    computation: str,
-    provenance: str,
+    data: ExplorerData, job: str, *, advice: Advice, provenance: Origin
 ) -> str:
     """Return the explorer of a job as HTML.
 
@@ -194,8 +188,8 @@ def job_explorer(
         Its name.
     advice : Advice
         What `tierscope.pages.logs.job_page.job_advice` returns.
-    page, computation, provenance
-        As for `tierscope.pages.explorer.page.build_explorer`.
+    provenance : Origin
+        Where the numbers come from.
 
     Returns
     -------
@@ -208,7 +202,8 @@ def job_explorer(
     slowest_s, epoch = times_s[longest], int(processes["epoch"].iloc[longest])
     first, second = sorted(np.argsort(-slowest_s, kind="stable")[:2])
     goal_s = _GOAL_PERCENT / 100 * float(slowest_s.sum()) or 1.0
-    start = Start(
+    subject = LoggedJob(
+        io_time=data.io_time,
         scenario={"dataset": _KEYS["dataset"]},
         epoch=epoch,
         goal=Goal("io_time", goal_s),
@@ -217,16 +212,7 @@ def job_explorer(
         step_percent=_STEP_PERCENT,
         cost_per_percent=dict.fromkeys(CLASSES, 1),
         labels=data.labels,
-        is_job=True,
+        origin=provenance,
         job_advice=advice,
     )
-    return build_explorer(
-        data.io_time,
-        start,
-        page=page,
-        computation=computation,
-        title=f"What-if explorer: {printable(job)}",
-        dataset_titles={_KEYS["dataset"]: _KEYS["dataset"]},
-        provenance=provenance,
-        note=data.note,
-    )
+    return build_explorer(subject, f"What-if explorer: {printable(job)}", data.note)

@@ -19,8 +19,8 @@ from tierscope.analysis.training.limit import (
     most_time,
     spans_words,
 )
+from tierscope.analysis.utilisation import goal_of
 from tierscope.analysis.whatif import (
-    Goal,
     best_point,
     mean_over_repetitions,
     select_improvements,
@@ -254,8 +254,7 @@ def _purchase_by_model(
     if asked.empty:
         return {_BY_MODEL: UNKNOWN}
     best = best_point(asked).iloc[0]
-    goal = Goal(row["goal_of"], row["goal_s"], row["difference_s"])
-    verdict = "meets" if goal.is_met(best["io_time_s"]) else f"{FLAG} misses"
+    verdict = "meets" if goal_of(row).is_met(best["io_time_s"]) else f"{FLAG} misses"
     words = f"{seconds_words(best['io_time_s'])} at {best['cache_rate_percent']} %"
     return {_BY_MODEL: f"{words}\n{verdict} the goal"}
 

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tierscope.core.files import os_errors_as
 from tierscope.core.machine import Machine, TierError
 from tierscope.storage.clock import VirtualClock, create_virtual_state
 from tierscope.storage.emulated.device import (
@@ -96,21 +97,19 @@ class Emulation:
         self._state.parent.mkdir(parents=True, exist_ok=True)
         own = self._state.with_suffix(f".{os.getpid()}")
         try:
-            write_device_config(self.devices, own)
-            own.replace(self._config)
-            n_processes = self.system.n_processes
-            create_virtual_state(self.library, self._config, own, n_processes)
-            with suppress(FileExistsError):
-                os.link(own, self._state)
-            if os.lstat(self._state).st_uid != os.geteuid():
+            with os_errors_as(TierError, f"{own}: cannot make the emulated devices"):
+                write_device_config(self.devices, own)
+                own.replace(self._config)
+                n_processes = self.system.n_processes
+                create_virtual_state(self.library, self._config, own, n_processes)
+                with suppress(FileExistsError):
+                    os.link(own, self._state)
+                owner = os.lstat(self._state).st_uid
+            if owner != os.geteuid():
                 raise TierError(
                     f"{self._state}: belongs to another user; start again with "
                     "another launch name."
                 )
-        except OSError as error:
-            raise TierError(
-                f"{own}: cannot make the emulated devices: {error.strerror}."
-            ) from error
         finally:
             own.unlink(missing_ok=True)
         return {

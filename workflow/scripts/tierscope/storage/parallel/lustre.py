@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierscope.core.files import os_errors_as
 from tierscope.core.machine import Tier, TierError
 from tierscope.data.tfrecord import TEMPORARY_PREFIX, make_directory
 
@@ -125,14 +126,10 @@ class StripedFolder:
     def remove_ost_folders(self) -> None:
         """Remove the folders that `prepare` made, including those of a killed run."""
         for folder in self._folder.glob(f"{OST_FOLDER_PREFIX}*"):
-            try:
+            with os_errors_as(TierError, f"{folder}: cannot remove it"):
                 for temporary in folder.glob(f"{TEMPORARY_PREFIX}*"):
                     temporary.unlink()
                 folder.rmdir()
-            except OSError as error:
-                raise TierError(
-                    f"{folder}: cannot remove it: {error.strerror}."
-                ) from error
 
     def find_osts(self, file_names: Sequence[str]) -> list[int]:
         """Return the OST of each file, -1 where it is not known, and check a sample.

@@ -16,11 +16,13 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from tierscope.core.files import os_errors_as
 from tierscope.core.words import as_text
 
 MAGIC = 6567223
@@ -122,7 +124,8 @@ class JobRecord:
     `is_exe_cut` tells whether it had no room. `mounts` is the type of the file system
     by mount point, and `may_lack_mounts` tells whether others may have had no room.
     `clock_s` is the unit of the times of start and end if they are cut to it: 1 in old
-    formats, else 0.
+    formats, before 3.41, else 0. `metadata` has for example ``lib_ver``, the version of
+    the runtime.
     """
 
     uid: int
@@ -245,14 +248,11 @@ class Container:
         if self.content is not None:
             yield self.content[offset : offset + left]
             return
-        try:
-            with self.path.open("rb") as file:
-                file.seek(offset)
-                while left and (data := file.read(min(_READ_BYTES, left))):
-                    left -= len(data)
-                    yield data
-        except OSError as error:
-            raise self.error(f"cannot be read: {error.strerror}.") from error
+        with os_errors_as(self.error, "cannot be read"), self.path.open("rb") as file:
+            file.seek(offset)
+            while left and (data := file.read(min(_READ_BYTES, left))):
+                left -= len(data)
+                yield data
         if left:
             raise self.error(f"truncated in its {what}.")
 
@@ -355,12 +355,10 @@ def open_container(path: str | Path) -> Container:
     A LogError says that it is no log, of an unknown format, truncated or damaged.
     """
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            data = file.read(_READ_BYTES)
-            n_bytes = os.fstat(file.fileno()).st_size
-    except OSError as error:
-        raise LogError(path, f"cannot be read: {error.strerror}.") from error
+    cannot = os_errors_as(partial(LogError, path), "cannot be read")
+    with cannot, path.open("rb") as file:
+        data = file.read(_READ_BYTES)
+        n_bytes = os.fstat(file.fileno()).st_size
     if not data:
         raise LogError(path, "is empty, expected a Darshan log.")
     order = BIG if int.from_bytes(data[8:16], "big") == MAGIC else LITTLE

@@ -57,6 +57,16 @@ class NodeNotes:
         rank = self.facts["groups"][group]["rank"]
         return rank if rank != NO_RANK else self.facts["ranks"][0]
 
+    @property
+    def ranks(self) -> np.ndarray:
+        """Return the rank of each group, and last that of the node itself."""
+        groups = range(len(self.facts["groups"]))
+        return np.array([*map(self.rank_of, groups), self.facts["ranks"][0]])
+
+    def rank_of_note(self, note: Mapping[str, Any]) -> int:
+        """Return the rank of what a hook has noted; without one that of the node."""
+        return self.facts["ranks"][0] if note["rank"] is None else note["rank"]
+
     @cached_property
     def loop_ends(self) -> list[LoopEnd]:
         """Return the ends of all loops of a process, the last one first."""
@@ -105,9 +115,7 @@ def placing_reports(
     for node in nodes:
         placing = node.facts["placing"]
         rows = node.decisions.copy()
-        ranks = [node.rank_of(one) for one in range(len(node.facts["groups"]))]
-        ranks.append(node.facts["ranks"][0])  # at -1: the node itself
-        rows["rank"] = np.array(ranks)[rows["rank"]]
+        rows["rank"] = node.ranks[rows["rank"]]  # at -1: the node itself
         rows["epoch"] = node.epochs(rows["epoch"])
         rows["time_s"] += (placing["began_ns"] - _origin_ns(node, ended_ns)) * 1e-9
         times_s = [*[0.0] * (n_epochs - 1), placing["drain_time_s"]]
@@ -129,13 +137,10 @@ def opens_table(nodes: Iterable[NodeNotes]) -> pd.DataFrame:
     parts = []
     for node in nodes:
         group, epoch, tier, for_writing, file, opens = node.opens.T
-        ranks = np.array(
-            [node.rank_of(one) for one in range(len(node.facts["groups"]))]
-        )
         parts.append(
             pd.DataFrame(
                 {
-                    "rank": ranks[group] if len(group) else group,
+                    "rank": node.ranks[group],
                     "node": node.number,
                     "epoch": node.epochs(epoch),
                     "tier": pd.Series(np.array(TIERS, object)[tier], dtype="str"),
@@ -177,14 +182,30 @@ def _origin_ns(node: NodeNotes, ended_ns: Mapping[int, int]) -> int:
 
 
 class _Phase(NamedTuple):
-    """What a process began, and what the devices had read for its group until then."""
+    """What a process began, and bytes of devices; not a number is not known.
+
+    These are what the devices had read for its group until then, or meanwhile.
+    """
 
     what: str
     epoch: int
     pid: int
     began_ns: int
-    ended_ns: int
-    device_bytes: int
+    ended_ns: float = np.nan
+    device_bytes: float = np.nan
+
+    def row(self, node: NodeNotes, rank: int, origin_ns: int) -> dict[str, Any]:
+        """Return the row of a rank in table `marks`."""
+        return {
+            "rank": rank,
+            "node": node.number,
+            "what": self.what,
+            "epoch": self.epoch,
+            "pid": self.pid,
+            "began_s": (self.began_ns - origin_ns) * 1e-9,
+            "ended_s": (self.ended_ns - origin_ns) * 1e-9,
+            "device_bytes": self.device_bytes,
+        }
 
 
 def _marks_of_group(
@@ -198,19 +219,12 @@ def _marks_of_group(
     phases.sort(key=lambda one: one.began_ns)
     read = [one.device_bytes for one in phases]
     read.append(node.facts["groups"][group]["device_bytes"])
-    return [
-        {
-            "rank": node.rank_of(group),
-            "node": node.number,
-            "what": one.what,
-            "epoch": one.epoch,
-            "pid": one.pid,
-            "began_s": (one.began_ns - origin_ns) * 1e-9,
-            "ended_s": (one.ended_ns - origin_ns) * 1e-9,
-            "device_bytes": after - before if min(before, after) >= 0 else np.nan,
-        }
-        for one, before, after in zip(phases, read[:-1], read[1:], strict=True)
-    ]
+    rows = []
+    for one, before, after in zip(phases, read[:-1], read[1:], strict=True):
+        n_bytes = after - before if min(before, after) >= 0 else np.nan
+        one = one._replace(device_bytes=n_bytes)
+        rows.append(one.row(node, node.rank_of(group), origin_ns))
+    return rows
 
 
 def _epochs_of_group(
@@ -289,16 +303,9 @@ def _end_of(node: NodeNotes, pid: int, ended_ns: Mapping[int, int]) -> int:
 def _evaluations(node: NodeNotes, origin_ns: int) -> list[dict[str, Any]]:
     """Return the evaluations that frameworks began; their ends are not known."""
     return [
-        {
-            "rank": node.facts["ranks"][0] if one["rank"] is None else one["rank"],
-            "node": node.number,
-            "what": EVALUATION,
-            "epoch": one["epoch"],
-            "pid": one["pid"],
-            "began_s": (one["time_ns"] - origin_ns) * 1e-9,
-            "ended_s": np.nan,
-            "device_bytes": np.nan,
-        }
+        _Phase(EVALUATION, one["epoch"], one["pid"], one["time_ns"]).row(
+            node, node.rank_of_note(one), origin_ns
+        )
         for one in node.facts["notes"]
         if one["kind"] == "begin" and one["evaluation"]
     ]
@@ -308,7 +315,7 @@ def hook_times(nodes: Iterable[NodeNotes], kind: str) -> list[dict[str, Any]]:
     """Return the notes of loops, or of fetches, each with the rank of its process."""
     return [
         {name: value for name, value in one.items() if name not in ("kind", "pid")}
-        | {"rank": node.facts["ranks"][0] if one["rank"] is None else one["rank"]}
+        | {"rank": node.rank_of_note(one)}
         for node in nodes
         for one in node.facts["notes"]
         if one["kind"] == kind
@@ -446,18 +453,10 @@ def _whole_runs(node: NodeNotes, ended_ns: Mapping[int, int]) -> list[dict[str, 
         read_bytes = [one["read_bytes"] for one in mine]
         is_whole = is_known and min(read_bytes) >= 0
         end_ns = max(ends, default=_end_of(node, first["pid"], ended_ns))
-        rows.append(
-            {
-                "rank": rank,
-                "node": node.number,
-                "what": WHOLE_RUN,
-                "epoch": 0,
-                "pid": first["pid"],
-                "began_s": (first["start_ns"] - origin_ns) * 1e-9,
-                "ended_s": (end_ns - origin_ns) * 1e-9,
-                "device_bytes": sum(read_bytes) if is_whole else np.nan,
-            }
-        )
+        n_bytes = sum(read_bytes) if is_whole else np.nan
+        began = first["pid"], first["start_ns"]
+        one = _Phase(WHOLE_RUN, 0, *began, end_ns, n_bytes)
+        rows.append(one.row(node, rank, origin_ns))
     return rows
 
 
@@ -550,7 +549,7 @@ def processes_table(nodes: Iterable[NodeNotes]) -> pd.DataFrame:
     rows = []
     for node in nodes:
         processes = node.facts["processes"]
-        origin_ns = min((one["start_ns"] for one in processes), default=0)
+        origin_ns = _origin_ns(node, {})
         for one in processes:
             has_ended = one["end_ns"] > 0
             ended_s = (one["end_ns"] - origin_ns) * 1e-9 if has_ended else np.nan

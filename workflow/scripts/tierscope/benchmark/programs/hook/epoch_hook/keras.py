@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import wraps
-
-from epoch_hook.loops import LOOPS, note_wrapped, safely
+from epoch_hook.loops import LOOPS, around, note_wrapped, safely
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -37,16 +35,13 @@ def wrap(module: ModuleType) -> None:
 
 def _call_before(callbacks: type, name: str, tell: Callable[[], object]) -> None:
     """Let a method of the list of callbacks call a function first."""
-    original = getattr(callbacks, name, None)
-    if original is None:
+    if not hasattr(callbacks, name):
         return
 
-    @wraps(original)
-    def method(self: object, *arguments: object, **named: object) -> object:
+    @around(callbacks, name)
+    def method(original: Callable, *arguments: object, **named: object) -> object:
         tell()
-        return original(self, *arguments, **named)
-
-    setattr(callbacks, name, method)
+        return original(*arguments, **named)
 
 
 @safely

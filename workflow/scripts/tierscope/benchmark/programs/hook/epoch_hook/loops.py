@@ -47,6 +47,24 @@ def safely(function: Callable) -> Callable:
     return call
 
 
+def around(kind: type, name: str) -> Callable[[Callable], Callable]:
+    """Let calls of a method go to the decorated function, which gets the method first.
+
+    The method is given as it was before, unbound.
+    """
+    original = getattr(kind, name)
+
+    def decorate(function: Callable) -> Callable:
+        @wraps(original)
+        def method(*arguments: object, **named: object) -> object:
+            return function(original, *arguments, **named)
+
+        setattr(kind, name, method)
+        return function
+
+    return decorate
+
+
 def note_wrapped(framework: str, missing: list[str], *versions: str) -> None:
     """Note that a framework was wrapped, and what of it was missing.
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from functools import wraps
 
 from epoch_hook.loops import (
     FETCHES,
     LOOPS,
+    around,
     library_function,
     note_wrapped,
     safely,
@@ -24,6 +24,7 @@ from epoch_hook.streams import Loader, Stream, place_of_caller
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 MODULE = "torch.utils.data.dataloader"
@@ -79,51 +80,49 @@ def _find(found: object, name: str) -> object:
 
 def _wrap_loader(loader: type) -> None:
     """Mark only: each iteration of a loader begins an epoch of its stream."""
-    original = loader.__iter__
 
-    @wraps(original)
-    def __iter__(self: object) -> object:
+    @around(loader, "__iter__")
+    def __iter__(original: Callable, self: object) -> object:
         begun = _begin(self)
         if begun is not None:
             begun[1].expect()
         return original(self)
 
-    loader.__iter__ = __iter__
-
 
 def _wrap_iterators(iterator: type) -> None:
     """Begin where an iterator is made or used again, and mark the batches it draws."""
-    start, reset = iterator.__init__, iterator._reset
-    next_batch, next_index = iterator.__next__, iterator._next_index
 
-    @wraps(start)
-    def __init__(self: object, loader: object, *more: object, **named: object) -> None:
+    @around(iterator, "__init__")
+    def __init__(
+        start: Callable, self: object, loader: object, *more: object, **named: object
+    ) -> None:
         self._tierscope = _begin(loader, self)
         start(self, loader, *more, **named)
 
-    @wraps(reset)
+    @around(iterator, "_reset")
     def _reset(
-        self: object, loader: object, first_iter: bool = False, *more: object
+        reset: Callable,
+        self: object,
+        loader: object,
+        first_iter: bool = False,
+        *more: object,
     ) -> None:
         if not first_iter:  # persistent workers go on
             self._tierscope = _begin(loader, self)
         reset(self, loader, first_iter, *more)
 
-    @wraps(next_batch)
-    def __next__(self: object) -> object:
+    @around(iterator, "__next__")
+    def __next__(next_batch: Callable, self: object) -> object:
         _, stream = getattr(self, "_tierscope", None) or (None, None)
         return next_batch(self) if stream is None else take(stream, next_batch, self)
 
-    @wraps(next_index)
-    def _next_index(self: object) -> object:
+    @around(iterator, "_next_index")
+    def _next_index(next_index: Callable, self: object) -> object:
         indices = next_index(self)
         epoch, _ = getattr(self, "_tierscope", None) or (None, None)
         if epoch is None or os.environ.get("PYTHONPATH") != _PYTHONPATH:
             return indices
         return Batch(epoch, indices, os.getpid())
-
-    iterator.__init__, iterator._reset = __init__, _reset
-    iterator.__next__, iterator._next_index = __next__, _next_index
 
 
 def _wrap_shutdown(iterator: type) -> None:
@@ -131,17 +130,14 @@ def _wrap_shutdown(iterator: type) -> None:
 
     CPython lets an iterator end them before it tells that the iterator is gone.
     """
-    original = iterator._shutdown_workers
 
-    @wraps(original)
-    def _shutdown_workers(self: object) -> None:
+    @around(iterator, "_shutdown_workers")
+    def _shutdown_workers(original: Callable, self: object) -> None:
         began_ns = time.monotonic_ns()
         try:
             original(self)
         finally:
             _add_stop(self, time.monotonic_ns() - began_ns)
-
-    iterator._shutdown_workers = _shutdown_workers
 
 
 @safely
@@ -153,10 +149,9 @@ def _add_stop(iterator: object, stop_ns: int) -> None:
 
 def _wrap_fetch(fetcher: type) -> None:
     """Let what a batch reads be of its epoch."""
-    original = fetcher.fetch
 
-    @wraps(original)
-    def fetch(self: object, batch: object) -> object:
+    @around(fetcher, "fetch")
+    def fetch(original: Callable, self: object, batch: object) -> object:
         if type(batch) is not Batch:
             return original(self, batch)
         _enter(batch.epoch)
@@ -168,22 +163,17 @@ def _wrap_fetch(fetcher: type) -> None:
             if batch.pid == os.getpid():  # the trainer, which also reads other things
                 _enter(-1)
 
-    fetcher.fetch = fetch
-
 
 def _wrap_start(fetcher: type) -> None:
     """Let what a dataset reads before its first sample be of the trainer's epoch.
 
     A persistent worker makes a fetcher when the trainer has begun its next iteration.
     """
-    original = fetcher.__init__
 
-    @wraps(original)
-    def __init__(self: object, *arguments: object, **named: object) -> None:
+    @around(fetcher, "__init__")
+    def __init__(original: Callable, *arguments: object, **named: object) -> None:
         _enter(-1)
-        original(self, *arguments, **named)
-
-    fetcher.__init__ = __init__
+        original(*arguments, **named)
 
 
 @safely

@@ -6,13 +6,13 @@ Its threads read in the trainer's process, so a mark is enough.
 from __future__ import annotations
 
 import sys
-from functools import wraps
 
-from epoch_hook.loops import LOOPS, note_wrapped, safely, take
+from epoch_hook.loops import LOOPS, around, note_wrapped, safely, take
 from epoch_hook.streams import Loader, Stream, place_of_caller
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 LIBRARY = ("tensorflow.python.data.", "tensorflow.python.distribute.")
@@ -33,28 +33,20 @@ def wrap_distributed(module: ModuleType) -> None:
 
 
 def _wrap_iter(dataset: type) -> None:
-    original = dataset.__iter__
-
-    @wraps(original)
-    def __iter__(self: object) -> object:
+    @around(dataset, "__iter__")
+    def __iter__(original: Callable, self: object) -> object:
         stream = _begin(self)
         iterator = original(self)
         if stream is not None:
             _connect(stream, iterator)
         return iterator
 
-    dataset.__iter__ = __iter__
-
 
 def _wrap_next(iterator: type) -> None:
-    original = iterator.__next__
-
-    @wraps(original)
-    def __next__(self: object) -> object:
+    @around(iterator, "__next__")
+    def __next__(original: Callable, self: object) -> object:
         stream = getattr(self, "_tierscope", None)
         return original(self) if stream is None else take(stream, original, self)
-
-    iterator.__next__ = __next__
 
 
 @safely

@@ -1,0 +1,1 @@
+"""Times of processes, and what improvements make of the slowest one."""

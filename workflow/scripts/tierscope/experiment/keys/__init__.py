@@ -1,0 +1,1 @@
+"""Keys of files whose values the code uses as mappings."""
