@@ -49,9 +49,11 @@ def key_rows(
     for key, child in children.items():
         here = (*path, key)
         if child.get("description") or child.get("type") != "object":
-            default = f" Default {child['default']}." if "default" in child else ""
-            meaning = child.get("description", "").strip() + default
-            yield ".".join(here), expectation(child), meaning
+            yield (
+                ".".join(here),
+                expectation(child),
+                child.get("description", "").strip(),
+            )
         yield from key_rows(child, here)
 
 

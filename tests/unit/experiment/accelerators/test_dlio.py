@@ -223,7 +223,15 @@ BOMB = ROW + "".join(f"a{i + 1}: &a{i + 1} [{f'*a{i},' * 10}]\n" for i in range(
         (sections(dataset={"record_dims": [2, 2]}), "dataset.record_dims: got [2, 2],"),
         (
             sections(train={"computation_time": {"type": "uniform", "min": 1}}),
-            "expected a number from 0 to 86400, or {mean, stdev} of a normal distribu",
+            "train.computation_time: got unknown key min, expected some of mean, std",
+        ),
+        (
+            sections(train={"computation_time": "long"}),
+            "got 'long', expected a number from 0 to 86400, or {mean, stdev} of a n",
+        ),
+        (
+            sections(train={"computation_time": {"mean": 1, "type": "gamma"}}),
+            "train.computation_time.type: got 'gamma', expected one of normal",
         ),
         ({"train": {"epochs": 1}, "metric": {"au": 1}}, "compute_time_s: got none of "),
     ],
@@ -260,7 +268,8 @@ def test_a_workload_has_the_name_of_its_file(read, file, name):
 
 def wild():
     """Return a strategy of files with some keys of DLIO, and any values."""
-    keys = [key.split(".") for key in read_schema("dlio")["properties"] if "." in key]
+    sections = read_schema("dlio")["properties"].items()
+    keys = [(one, key) for one, keys in sections for key in keys.get("properties", ())]
     scalars = st.one_of(
         st.none(),
         st.booleans(),

@@ -1,15 +1,16 @@
 """Workload files of DLIO and MLPerf Storage, read as `resources/workloads.yaml` is.
 
-The schema `dlio` has the keys, their meaning and DLIO's defaults, of DLIO 2.0.0 and of
-its source of June 2026. A loader is one of `dlio_loaders`.
+`dlio_keys` has the keys, `dlio_loaders` the loaders.
 """
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tierscope.core.validation import ConfigError, check, read_schema, read_yaml
+from tierscope.experiment.accelerators.dlio_keys import ComputationTime, DlioKeys
 from tierscope.experiment.accelerators.dlio_loaders import LOADERS
 
 LATER_NAMES = {  # of keys of DLIO 2.0.0
@@ -47,52 +48,55 @@ def read_workload_file(path: str) -> tuple[str, dict[str, Any]]:
 
 
 class _DlioWorkload:
-    """The keys of a file that decide what is read and computed, such as metric.au."""
+    """A file, and the keys that decide what is read and computed."""
 
     def __init__(self, path: str) -> None:
         self._path, self._content = path, _content_of(path)
         self._lacking: dict[str, Any] = {}  # as DLIO has them by default
         schema = read_schema("dlio")
         known, no_matter = schema["properties"], schema["no_matter"].split()
-        given, self._others = {}, []
-        sections = {key.partition(".")[0] for key in known if "." in key}
-        for key, value in self._keys(sections):
-            if key in known:
-                given[key] = self._resolved(key)
-            elif value and not {key, key.partition(".")[0]} & {*no_matter}:
-                self._others.append(_shown(f"{key} {value}"))
+        given: dict[str, Any] = {}
+        self._others = []
+        for section, key, value in self._keys(known):
+            name = f"{section}.{key}" if key else section
+            if key in known.get(section, {}).get("properties", ()):
+                given.setdefault(section, {})[key] = self._resolved(section, key)
+            elif not key and section in known:
+                given[section] = self._resolved(section)
+            elif value and not {name, section} & {*no_matter}:
+                self._others.append(_shown(f"{name} {value}"))
         if not given:
             self._refuse("top level", ", ".join(self._others), f"{_ROOT} or its keys")
         check(given, "dlio", path)
-        for old, new in LATER_NAMES.items():
-            value = given.pop(f"dataset.{old}", None)
-            if value is not None and given.setdefault(f"dataset.{new}", value) != value:
-                self._refuse(f"dataset.{old}", value, f"the same as {new}")
+        self._take_later_names(given.get("dataset", {}))
+        found = DlioKeys()
+        for section, keys in given.items():
+            if isinstance(keys, Mapping):
+                keys = replace(getattr(found, section), **keys)
+            found = replace(found, **{section: keys})
+        self._found, self._loader = found, LOADERS[found.reader.data_loader]
         self._lacking = {
-            key: one["default"]
-            for key, one in known.items()
-            if "default" in one and key not in given
+            f"{section}.{key}": value
+            for section, keys in vars(DlioKeys()).items()
+            if keys is not None
+            for key, value in vars(keys).items()
+            if key not in given.get(section, {}) and value not in (None, ())
         }
-        self._given = self._lacking | given
-        self._loader = LOADERS[self._given["reader.data_loader"]]
 
     def values(self) -> dict[str, Any]:
         """Return what `resources/workloads.yaml` says of a workload."""
         samples, batch_size, n_files, words = self._files()
-        given, computation = self._given, self._computation()
+        dataset, computation = self._found.dataset, self._computation()
         if stdev_s := computation.get("compute_time_stdev_s"):
             words += f"; computation varies by {stdev_s:g} s"
-        mean_bytes, stdev_bytes = (
-            round(samples * given[f"dataset.{key}"]) for key in LATER_NAMES.values()
-        )
         return {
             "n_files": n_files,
-            "file_size_bytes": mean_bytes,
-            "file_size_stdev_bytes": stdev_bytes,
+            "file_size_bytes": round(samples * dataset.record_length_bytes),
+            "file_size_stdev_bytes": round(samples * dataset.record_length_bytes_stdev),
             "batch_size": batch_size,
             **self._loading(batch_size),
             **computation,
-            "utilisation_percent": round(100 * given["metric.au"], 9),
+            "utilisation_percent": round(100 * self._found.metric.au, 9),
             "source": f"{self._path}, workload file of DLIO{words}{self._words}",
         }
 
@@ -109,9 +113,9 @@ class _DlioWorkload:
 
     def _files(self) -> tuple[int, int, int, str]:
         """Return samples of a file, files of a batch, files, and what is assumed."""
-        key = "dataset.num_samples_per_file"
-        n, samples = self._given["dataset.num_files_train"], self._given[key]
-        batch_size = self._given["reader.batch_size"]
+        key, batch_size = "dataset.num_samples_per_file", self._found.reader.batch_size
+        dataset = self._found.dataset
+        n, samples = dataset.num_files_train, dataset.num_samples_per_file
         if samples == 1:
             return 1, batch_size, n, ""
         if not self._loader.reads_in_a_row:
@@ -125,48 +129,57 @@ class _DlioWorkload:
 
     def _loading(self, batch_size: int) -> dict[str, Any]:
         """Return how batches of so many files are read."""
-        loader = self._loader
-        wanted = {"framework": (loader.name,), "dataset.format": loader.formats}
-        for key, known in wanted.items():
-            if (found := self._given.get(key, known[0])) not in known:
+        loader, found = self._loader, self._found
+        for key, value, known in (
+            ("framework", found.framework or loader.name, (loader.name,)),
+            ("dataset.format", found.dataset.format, loader.formats),
+        ):
+            if value not in known:
                 names = ", ".join(known)
-                self._refuse(key, found, f"{names} with loader {loader.name}")
-        reader = {
-            key.partition(".")[2]: value
-            for key, value in self._given.items()
-            if key.startswith("reader.")
-        }
-        loads = loader.read(reader)
+                self._refuse(key, value, f"{names} with loader {loader.name}")
+        loads = loader.read(found.reader)
         if why := loader.why_not(loads["workers"], batch_size):
             self._refuse("reader.read_threads", loads["workers"], why)
         return {"loader": loader.name, **loads}
 
     def _computation(self) -> dict[str, float]:
         """Return what a step computes, nothing if that takes no time."""
-        time = self._given["train.computation_time"]
+        train = self._found.train
+        time = train.computation_time
         time = time if isinstance(time, Mapping) else {"mean": time}
-        key = "train.computation_time_stdev"
-        if not time["mean"]:  # then DLIO draws no time
+        time = ComputationTime(**time)
+        if not time.mean:  # then DLIO draws no time
             return {}
-        stdev_s = self._given.get(key, time.get("stdev", 0))
-        return {"compute_time_s": time["mean"], "compute_time_stdev_s": stdev_s}
+        stdev_s = train.computation_time_stdev
+        stdev_s = time.stdev if stdev_s is None else stdev_s
+        return {"compute_time_s": time.mean, "compute_time_stdev_s": stdev_s}
 
-    def _keys(self, sections: Container[str]) -> Iterator[tuple[str, Any]]:
-        """Yield the keys of the file with their values as written."""
+    def _take_later_names(self, dataset: dict[str, Any]) -> None:
+        """Take the names of DLIO 2.0.0 for the later ones."""
+        for old, new in LATER_NAMES.items():
+            value = dataset.pop(old, None)
+            if value is not None and dataset.setdefault(new, value) != value:
+                self._refuse(f"dataset.{old}", value, f"the same as {new}")
+
+    def _keys(self, known: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+        """Yield section, key and value as written; a value may have no section."""
         for section, keys in self._content[_ROOT].items():
             if isinstance(keys, Mapping):
-                yield from ((f"{section}.{key}", value) for key, value in keys.items())
-            elif section in sections and keys is not None:
+                for key, value in keys.items():
+                    if value is not None:
+                        yield str(section), str(key), value
+            elif "properties" in known.get(section, {}) and keys is not None:
                 self._refuse(section, keys, "mapping")
-            else:
-                yield str(section), keys
+            elif keys is not None:
+                yield str(section), "", keys
 
-    def _resolved(self, key: str) -> Any:
+    def _resolved(self, *key: str) -> Any:
         """Return the value of a key, and those of a mapping, without `${...}`."""
-        at, value = self._followed(key, (_ROOT, *key.split(".")))
+        name = ".".join(key)
+        at, value = self._followed(name, (_ROOT, *key))
         if not isinstance(value, Mapping):
             return value
-        return {one: self._followed(f"{key}.{one}", (*at, one))[1] for one in value}
+        return {one: self._followed(f"{name}.{one}", (*at, one))[1] for one in value}
 
     def _followed(self, key: str, at: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
         """Return the place that another one refers to, if it does, and its value."""

@@ -4,10 +4,8 @@
 with one reader, or by an interleave if a batch is one file.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from tierscope.core.description import PYTORCH
+from tierscope.experiment.accelerators.dlio_keys import ReaderKeys
 
 TF_DATA = "tensorflow"
 _PYTORCHS_FACTOR = 2  # that DLIO takes for no batch ahead
@@ -26,11 +24,11 @@ class DataLoader:
         """Return what number of threads is expected instead; empty if any may be."""
         return ""
 
-    def read(self, reader: Mapping[str, Any]) -> dict[str, int]:
-        """Return how a workload loads of which section `reader` has these keys."""
-        if not (n_workers := reader["read_threads"]):
+    def read(self, reader: ReaderKeys) -> dict[str, int]:
+        """Return how a workload loads."""
+        if not (n_workers := reader.read_threads):
             return _loads(0, 0, 0)
-        a_worker = -(-reader["prefetch_size"] // n_workers)
+        a_worker = -(-reader.prefetch_size // n_workers)
         return _loads(n_workers, a_worker or _PYTORCHS_FACTOR, 0)
 
     def written(self, workers: int, ahead: int, buffer_bytes: int) -> dict[str, int]:
@@ -57,12 +55,11 @@ class TfData:
         wanted = f"1 with batches of {batch_size} files, or batches of one file"
         return "" if is_known else wanted
 
-    def read(self, reader: Mapping[str, Any]) -> dict[str, int]:
+    def read(self, reader: ReaderKeys) -> dict[str, int]:
         """As `DataLoader.read`; each of several threads may be so far ahead."""
-        n_threads, ahead = max(reader["read_threads"], 1), reader["prefetch_size"]
-        least = min(n_threads - 1, 1)
-        buffer_bytes = reader.get("transfer_size") or _TF_BUFFER_BYTES
-        return _loads(n_threads, max(ahead, least), buffer_bytes)
+        n_threads = max(reader.read_threads, 1)
+        ahead = max(reader.prefetch_size, min(n_threads - 1, 1))
+        return _loads(n_threads, ahead, reader.transfer_size or _TF_BUFFER_BYTES)
 
     def written(self, workers: int, ahead: int, buffer_bytes: int) -> dict[str, int]:
         """As `DataLoader.written`."""
@@ -73,7 +70,7 @@ class TfData:
         self, workers: int, prefetch_factor: int, prefetch_batches: int
     ) -> dict[str, int]:
         """As `DataLoader.of_program`: the models know those with one reader."""
-        return self.read({"read_threads": 1, "prefetch_size": prefetch_batches})
+        return self.read(ReaderKeys(prefetch_size=prefetch_batches))
 
 
 def _loads(workers: int, prefetch_factor: int, buffer_bytes: int) -> dict[str, int]:
