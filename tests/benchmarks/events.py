@@ -18,9 +18,9 @@ from tierscope.data.record_order import first_records, order_of
 from tierscope.model.simulator.database_calls import DatabaseEpoch
 from tierscope.model.simulator.database_run import provenance_of
 from tierscope.model.simulator.epoch import first_reads, simulate_epoch
-from tierscope.model.simulator.lmdb_readers import simulate_programs
 from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage
 from tierscope.model.simulator.placed_run import AdHocRun
+from tierscope.model.simulator.programs import simulate_programs
 from tierscope.model.simulator.run import draw_slowness, workload_of
 from tierscope.model.simulator.runs import Tables, simulate_run
 from tierscope.storage.queueing_network import network_of
@@ -123,11 +123,11 @@ def _database_loop(description: RunDescription) -> Loop:
     on_lfs = first_records(provenance.n_records, POINT.cache_rate_percent)
     order = order_of(description, POINT.repetition)
     reads = DatabaseEpoch(description.lmdb, order, provenance, on_lfs, epoch=0)
-    programs = reads.programs(network)
+    programs = reads.programs(network, 0.0)
 
     def simulate() -> Ended:
         services = np.random.default_rng(3)
-        epoch = simulate_programs(network, programs, 0.0, services, slowness)
+        epoch = simulate_programs(network, programs, services, slowness)
         return epoch.finished_ns, epoch.n_events
 
     return simulate

@@ -29,7 +29,6 @@ OTHER_NAMES = {"analyse", "onerror", "onstart", "onsuccess"}
 # A word, and the module that defines what it means in code.
 WORDS = {
     "Run": "core/description.py",
-    "Epoch": "model/simulator/events.py",
     "Tier": "core/machine.py",
     "Call": "logs/traced/call.py",
 }

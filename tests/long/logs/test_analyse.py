@@ -21,7 +21,7 @@ from tierscope.logs.grouping import LogFacts, group_logs
 from tierscope.logs.jobs import JOB_TABLES, tables_of_jobs
 from tierscope.logs.join import join
 from tierscope.logs.joining.sentences import bottleneck
-from tierscope.logs.reading import read_logs
+from tierscope.logs.reading import read_logs, reading_key
 from tierscope.logs.settings import settings_of
 from tierscope.trace.posix_records import POSIX_RECORD
 
@@ -156,7 +156,8 @@ def test_jobs_together_have_the_tables_of_each_alone_to_the_last_bit(tmp_path):
     settings = settings_of("x", [f"{odd_fleet(tmp_path / 'logs')}/*"], **OF_EPOCHS)
     chunks = list_logs(settings.logs, tmp_path / "lists", keep_vanished=False).chunks
     listed = [log for logs in chunks.values() for log in logs]
-    with ReadLogs(tmp_path / "kept") as read:
+    key = reading_key(settings.tiers, settings.epochs)
+    with ReadLogs(tmp_path / "kept", "all", listed, key) as read:
         read_logs(listed, settings.tiers, settings.epochs, keep=read.add)
         logs = {
             Path(path): (LogFacts(Path(path), **facts), read.summary(path))

@@ -16,6 +16,7 @@ from tierscope.core.columns import (
     Column,
     allowed_values,
 )
+from tierscope.core.columns.column import ends
 
 ALL = [
     (table, name, column)
@@ -127,3 +128,20 @@ def test_column_has_neither_bounds_nor_words_unless_it_says_so():
 def test_status_of_a_claim_is_one_of_the_verdicts(table):
     verdicts = {verdict.HOLDS, verdict.FAILS, verdict.UNDECIDED, verdict.UNMEASURABLE}
     assert COLUMNS[table]["status"].words == verdicts
+
+
+def test_ends_of_an_interval_have_the_unit_of_their_name():
+    low, high = ends("{}_s", "the mean").items()
+    assert (low[0], high[0]) == ("low_s", "high_s")
+    assert low[1].meaning == (
+        "Lower end of the 95 % confidence interval of the mean; missing if there is "
+        "one repetition."
+    )
+    assert (low[1].least, high[1].least) == (-math.inf, 0)
+    assert low[1].may_be_missing
+    assert high[1].may_be_missing
+    found = ends("cut_{}_points", "the cut")
+    assert {(name, one.unit, one.least) for name, one in found.items()} == {
+        ("cut_low_points", "points", -math.inf),
+        ("cut_high_points", "points", -math.inf),
+    }

@@ -8,7 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from tierscope.core.files import read_regular, write_text, written_whole
+from tierscope.core.files import (
+    named_at_end,
+    opened,
+    os_errors_as,
+    read_regular,
+    write_text,
+    written_whole,
+)
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 # They keep temporary files apart, which their next start removes, or link them.
@@ -117,3 +124,36 @@ def test_error_of_a_full_file_system_names_the_file(tmp_path):
         open("/dev/full", "w") as device,
     ):
         device.write("x")
+
+
+def test_file_gets_its_name_when_it_is_whole_and_is_gone_after_an_error(tmp_path):
+    temporary, path = str(tmp_path / "temporary"), str(tmp_path / "file")
+    with (
+        named_at_end(temporary, path),
+        opened(temporary, os.O_WRONLY | os.O_CREAT) as file,
+    ):
+        os.write(file, b"whole")
+    assert Path(path).read_bytes() == b"whole"
+    Path(temporary).write_bytes(b"half")
+    with pytest.raises(ZeroDivisionError), named_at_end(temporary, path):
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == ["file"]
+    assert Path(path).read_bytes() == b"whole"
+
+
+def test_file_that_was_opened_is_closed_also_after_an_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ZeroDivisionError), opened(tmp_path / "file", 0) as file:
+        raise ZeroDivisionError(os.fstat(file))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(file)
+
+
+def test_error_of_the_system_ends_as_one_of_ours(tmp_path):
+    with (
+        pytest.raises(KeyError, match=r"cannot open it: No such file or directory\."),
+        os_errors_as(KeyError, "cannot open it"),
+    ):
+        os.open(tmp_path / "absent", os.O_RDONLY)
+    with pytest.raises(ZeroDivisionError), os_errors_as(KeyError, "cannot open it"):
+        raise ZeroDivisionError

@@ -22,6 +22,7 @@ from tierscope.core.words import (
     iso_time_words,
     number_words,
     printable,
+    ranges_of,
     seconds_words,
     short_number,
     shortened,
@@ -182,3 +183,8 @@ def test_error_of_a_call_is_its_file_and_its_reason():
     )
     assert error_words(OSError(28, "No space")) == "[Errno 28] No space"
     assert error_words(ValueError("got 1, expected 2")) == "got 1, expected 2"
+
+
+def test_rising_numbers_are_put_together_as_ranges():
+    assert ranges_of([]) == []
+    assert ranges_of([0, 1, 2, 5, 7, 8]) == [[0, 2], [5, 5], [7, 8]]

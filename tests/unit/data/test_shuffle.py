@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
+from descriptions import describe_scenario
 from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.data.shuffle import (
     epoch_files,
     epoch_order,
     process_share,
+    run_order,
     stratified_shares,
 )
 from tierscope.policies import Pinning
@@ -144,3 +146,16 @@ def test_held_files_of_a_share_are_spread_over_its_order():
         4096, 1, 2, shuffle="global", seed=1, repetition=0, epoch=0, strata=on_lfs
     )
     assert 450 < on_lfs[part][:1024].sum() < 574
+
+
+@pytest.mark.parametrize("shuffle", ["global", "local"])
+def test_order_of_a_run_is_that_of_its_settings(shuffle):
+    training = {"shuffle": shuffle, "seed": 3}
+    system = {"n_nodes": 2, "processes_per_node": 2}
+    run = describe_scenario(training=training, system=system, dataset={"n_files": 20})
+    order, seeds = run_order(run, 1), {"repetition": 1, "epoch": 2, **training}
+    assert order.of_all(2).tolist() == epoch_order(20, 4, **seeds).tolist()
+    assert order.of_process(3, 2).tolist() == epoch_files(20, 3, 4, **seeds).tolist()
+    on_lfs = Pinning(20, 50, seed=1).on_lfs()
+    mine = epoch_files(20, 3, 4, strata=on_lfs, **seeds)
+    assert order.of_process(3, 2, on_lfs).tolist() == mine.tolist()

@@ -80,8 +80,8 @@ void *allocate(size_t count, size_t size) {
 struct device *devices;
 pid_t owner;
 
-/* Whole nanoseconds, a half to the even one, as tierscope.model.simulator.events.to_ns.
- */
+/* Whole nanoseconds, a half to the even one, as to_ns in
+ * tierscope.model.simulator.stations. */
 int64_t to_ns(double seconds) { return (int64_t)__builtin_rint(seconds * 1e9); }
 
 double transfer_s(size_t bytes, double bytes_per_s) {

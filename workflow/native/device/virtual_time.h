@@ -25,8 +25,8 @@
  * Order. An arrival is handled only when no actor can make an earlier one: the clocks
  * of all running actors that can still make an arrival are later, and among the waiting
  * actors it is the first by (nanosecond, kind, rank, role).
- * tierscope.model.simulator.events has the same order, so simulated and emulated times
- * are equal. The actor that changes the state handles all arrivals that have become
+ * tierscope.model.simulator.loop has the same order, so simulated and emulated times are
+ * equal. The actor that changes the state handles all arrivals that have become
  * possible (`advance`), for all actors; threads are woken only when their whole call is
  * done.
  *
@@ -80,7 +80,7 @@ enum role {
 enum actor_state { IDLE, RUNNING, WAITING, BLOCKED };
 /*
  * What an actor arrives for; at one instant, what ends comes before what begins. The
- * numbers are those of tierscope.model.simulator.events.
+ * numbers are those of tierscope.model.simulator.loop.
  */
 enum kind {
   COPIED,

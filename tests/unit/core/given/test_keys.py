@@ -120,7 +120,8 @@ class Inner(TypedDict):
 
 class Typed(TypedDict):
     inner: Inner
-    others: Mapping[str, Any]
+    others: Any
+    whole: bool
     note: NotRequired[Annotated[str, "A note."]]
     by_name: Annotated[Mapping[Name, Inner], "By a name."]
     by_text: Annotated[Mapping[str, bool], "By any text."]
@@ -130,10 +131,13 @@ class Typed(TypedDict):
     ]
 
 
+OTHERS = ("note", "by_name", "by_text", "words")
+
+
 def test_typed_mapping_says_which_keys_it_needs():
     schema = section_schema([Typed])
-    assert [*schema["properties"]] == ["inner", "note", "by_name", "by_text", "words"]
-    assert schema["required"] == ["inner", "by_name", "by_text", "words"]
+    assert [*schema["properties"]] == ["inner", "whole", *OTHERS]
+    assert schema["required"] == ["inner", "whole", *OTHERS[1:]]
     assert schema["properties"]["inner"] == section_schema([Inner])
 
 

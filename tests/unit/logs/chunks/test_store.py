@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tierscope.logs.chunks import store
 from tierscope.logs.chunks.listing import ListedLog
-from tierscope.logs.chunks.store import ReadLogs, keep, kept_file, take_kept
+from tierscope.logs.chunks.store import ReadLogs, kept_file
 from tierscope.logs.reading import ReadingKey, ReadLog, Refusal
 
 KEY = ReadingKey("settings", "code")
@@ -38,16 +38,16 @@ def folder(tmp_path):
 
 def kept(folder: Path, chunk, answers, key=KEY):
     """Keep what was read of the logs of a chunk."""
-    with ReadLogs(folder) as reading:
+    with ReadLogs(folder, chunk, list(answers), key) as reading:
         for log, answer in answers.items():
             reading.add(log.path, answer)
-        keep(reading, folder, chunk, list(answers), key)
+        reading.keep()
 
 
 def taken(folder: Path, chunk, logs, key=KEY):
     """Return the summaries that are taken by path, and whether these are all."""
-    with ReadLogs(folder) as reading:
-        is_same = take_kept(reading, folder, chunk, logs, key)
+    with ReadLogs(folder, chunk, logs, key) as reading:
+        is_same = reading.take_kept()
         texts = {
             log.path: reading.text(log.path) for log in logs if log.path in reading
         }
@@ -86,9 +86,9 @@ def test_of_a_log_that_is_gone_counts_what_earlier_code_has_read(folder, gone):
 
 def test_what_is_kept_again_is_known_to_be_of_earlier_code(folder, gone):
     gone.add(A.path)
-    with ReadLogs(folder) as reading:
-        take_kept(reading, folder, "2026", [A], NEW_CODE)
-        keep(reading, folder, "2026", [A], NEW_CODE)
+    with ReadLogs(folder, "2026", [A], NEW_CODE) as reading:
+        reading.take_kept()
+        reading.keep()
     gone.clear()
     assert taken(folder, "2026", [A], NEW_CODE) == ({}, False)
     assert taken(folder, "2026", [A]) == ({A.path: '"settings /a"'}, True)
@@ -101,13 +101,15 @@ def test_a_broken_file_is_as_none(folder):
 
 def test_what_a_process_has_kept_that_started_later_stays(folder):
     """As after a kill that missed a batch job."""
-    with ReadLogs(folder) as older, ReadLogs(folder) as newer:
+    given = (folder, "2026", [A], NEWER)
+    with ReadLogs(*given) as older, ReadLogs(*given) as newer:
         for reading in (newer, older):
             reading.add(A.path, read(A, NEWER if reading is newer else KEY))
-            keep(reading, folder, "2026", [A], NEWER)
+            reading.keep()
         assert taken(folder, "2026", [A], NEWER) == ({A.path: '"newer /a"'}, True)
         newer.add(B.path, read(B, NEWER))
-        keep(newer, folder, "2026", [A, B], NEWER)  # its own, which it has added to
+        newer.logs = [A, B]
+        newer.keep()  # its own, which it has added to
     assert taken(folder, "2026", [A, B], NEWER)[1]
     assert [path.name for path in folder.iterdir()] == ["2026.parquet"]
 

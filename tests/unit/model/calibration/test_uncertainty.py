@@ -77,8 +77,9 @@ def test_other_sources_are_added_with_their_degrees(description):
 
 
 def test_degrees_are_those_of_welch_and_satterthwaite():
+    variances = np.array([1.0]), np.array([1.0]), np.array([2.0])
     found = RelativeErrors.of_sources(
-        [np.array([1.0]), np.array([1.0]), np.array([2.0])], [2.0, 4.0, np.inf]
+        [*zip(variances, [2.0, 4.0, np.inf], strict=True)]
     )
     assert found.deviation == pytest.approx([2])
     assert found.degrees == pytest.approx([16 / (1 / 2 + 1 / 4)])

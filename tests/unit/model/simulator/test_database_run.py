@@ -17,18 +17,9 @@ from tierscope.data.record_order import RecordOrder
 from tierscope.model.simulator.database_calls import STRIPE_BYTES, DatabaseEpoch
 from tierscope.model.simulator.database_run import simulate_database
 from tierscope.model.simulator.epoch import simulate_epoch
-from tierscope.model.simulator.lmdb_readers import (
-    CLOSE,
-    OPEN,
-    PASS,
-    PAUSE,
-    REQUEST,
-    STEP,
-    WAIT,
-    Programs,
-    object_servers,
-    simulate_programs,
-)
+from tierscope.model.simulator.loop import CLOSE, OPEN, PASS, PAUSE, READ, STEP, WAIT
+from tierscope.model.simulator.programs import Programs, simulate_programs
+from tierscope.model.simulator.stations import layouts_of, requests_of
 from tierscope.storage.queueing_network import (
     ModelError,
     Network,
@@ -274,19 +265,25 @@ class TestPrograms:
         )
         rank_of = np.repeat(np.arange(4), 10)
         steps = np.zeros((40, 5), STEP)
-        steps["kind"] = [OPEN, REQUEST, REQUEST, REQUEST, CLOSE]
+        steps["kind"] = [OPEN, READ, READ, READ, CLOSE]
         steps["tier"] = on_lfs[:, np.newaxis]
-        steps["amount"] = [0, 40, 40, 20, 0]
+        steps["amount"] = [0, 0, 0, 1, 0] + 2 * on_lfs[:, np.newaxis]
+        sizes = np.array([40, 20])
+        requests = np.concatenate([requests_of(tier, sizes) for tier in (gfs, lfs)])
+        requests["is_last"] = 1
         for tier in (0, 1):
             mine = on_lfs == tier
-            servers = object_servers(network, tier, rank_of[mine], files[mine])
+            layout = layouts_of(network)[tier]
+            servers = layout.object_servers(rank_of[mine], files[mine])
             steps["target"][mine] = servers[:, np.newaxis]
         programs = Programs(
-            steps.ravel(), np.arange(5) * 50, np.arange(4), np.zeros(0, np.int64)
+            steps.ravel(),
+            np.arange(5) * 50,
+            np.arange(4),
+            np.zeros(0, np.int64),
+            requests,
         )
-        done = simulate_programs(
-            network, programs, 0, np.random.default_rng(9), slowness
-        )
+        done = simulate_programs(network, programs, np.random.default_rng(9), slowness)
         assert np.array_equal(done.finished_ns, epoch.finished_ns)
         assert np.array_equal(done.busy_ns, epoch.busy_ns)
         for tier in (0, 1):
@@ -310,14 +307,14 @@ class TestPrograms:
 
     def test_pause_of_no_time_and_open_gate_do_not_let_others_go_first(self):
         programs = of_steps(
-            [(PASS, 0, 0), (PAUSE, 0, 0), (WAIT, 0, 0), (REQUEST, 0, 1)],
-            [(REQUEST, 0, 1)],
+            [(PASS, 0, 0), (PAUSE, 0, 0), (WAIT, 0, 0), (READ, 0, 0)],
+            [(READ, 0, 0)],
             gates=[1],
         )
-        network = Network(2, TierModel(request_s=1.0), IDLE)
-        slowness = (np.ones(1), np.ones(1))
+        tier, slowness = TierModel(request_s=1.0), (np.ones(1), np.ones(1))
+        programs = replace(programs, requests=requests_of(tier, np.ones(1, int)))
         done = simulate_programs(
-            network, programs, 1.0, np.random.default_rng(1), slowness
+            Network(2, tier, IDLE), programs, np.random.default_rng(1), slowness
         )
         assert done.finished_s.tolist() == [1, 2]
 
@@ -326,7 +323,7 @@ class TestPrograms:
         programs, slowness = of_steps([(PASS, 0, 0)], gates=[1]), (np.ones(1),) * 2
         generator = np.random.default_rng(0)
         with pytest.raises(ModelError, match=r"gfs.limit_bytes_per_s: got 10 with a l"):
-            simulate_programs(network, programs, 0, generator, slowness)
+            simulate_programs(network, programs, generator, slowness)
 
     def test_gate_that_never_opens_is_refused(self):
         programs = of_steps([(WAIT, 0, 0)], [(PASS, 0, 0)], gates=[2])
@@ -350,18 +347,19 @@ class TestPrograms:
 
 
 def of_steps(*customers, gates):
-    """Return programs of (kind, target, amount)."""
+    """Return programs of (kind, target, amount); a PAUSE is in seconds."""
     steps = np.zeros(sum(map(len, customers)), STEP)
     rows = [row for customer in customers for row in customer]
     steps["kind"], steps["target"], steps["amount"] = zip(*rows, strict=True)
-    first = np.cumsum([0, *map(len, customers)])
-    return Programs(steps, first, np.arange(len(customers)), np.array(gates))
+    steps["amount"][steps["kind"] == PAUSE] *= 10**9
+    first, nothing = np.cumsum([0, *map(len, customers)]), requests_of(IDLE, np.ones(1))
+    return Programs(steps, first, np.arange(len(customers)), np.array(gates), nothing)
 
 
 def finished(programs):
     network = Network(len(programs.ranks), IDLE, IDLE)
     slowness = (np.ones(1), np.ones(1))
-    done = simulate_programs(network, programs, 1.0, np.random.default_rng(1), slowness)
+    done = simulate_programs(network, programs, np.random.default_rng(1), slowness)
     assert (done.class_times_ns == 0).all()
     return done.finished_s
 
@@ -371,11 +369,14 @@ def test_requests_of_a_striped_file_stay_within_stripes_and_go_round():
     provenance = Provenance(4, 3 * STRIPE_BYTES, 4, 4096)
     settings = description(("lmm", "dio", "prov")).lmdb
     epoch = DatabaseEpoch(settings, order, provenance, np.zeros(4, bool), 0)
-    gfs = TierModel(n_object_servers=5, request_bytes=STRIPE_BYTES)
-    steps = epoch.programs(Network(1, gfs, IDLE)).steps
-    requests = steps[steps["kind"] == REQUEST]
-    assert requests["amount"].sum() == epoch.calls.n_bytes.sum()
-    assert requests["amount"].max() == STRIPE_BYTES
+    gfs = TierModel(
+        n_object_servers=5, request_bytes=STRIPE_BYTES, bandwidth_bytes_per_s=1
+    )
+    programs = epoch.programs(Network(1, gfs, IDLE), 0.0)
+    requests = programs.steps[programs.steps["kind"] == READ]
+    n_bytes = programs.requests["service_s"][requests["amount"]]
+    assert n_bytes.sum() == epoch.calls.n_bytes.sum()
+    assert n_bytes.max() == STRIPE_BYTES
     start = int(epoch.calls.offset[0]) // STRIPE_BYTES
     first_server = requests["target"][0] - start % 5
     stripes = start + np.arange(len(requests))
@@ -387,8 +388,8 @@ def test_requests_are_in_the_order_of_the_calls_where_a_batch_is_on_both_tiers()
     provenance = Provenance(16, 1000, 4, 4096)
     on_lfs = np.arange(16) < 8
     epoch = DatabaseEpoch(description().lmdb, order, provenance, on_lfs, 0)
-    steps = epoch.programs(Network(1, IDLE, IDLE)).steps
-    tiers = steps["tier"][steps["kind"] == REQUEST][-16:]  # after those of the tree
+    steps = epoch.programs(Network(1, IDLE, IDLE), 0.0).steps
+    tiers = steps["tier"][steps["kind"] == READ][-16:]  # after those of the tree
     assert tiers.tolist() == on_lfs[order.of_process(0, 0, 0, 0)].tolist()
     assert sorted(tiers.tolist()) != tiers.tolist()
 

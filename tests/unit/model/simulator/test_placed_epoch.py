@@ -10,14 +10,14 @@ from tierscope.core.tables import check_table
 from tierscope.model.simulator.decisions import Placement
 from tierscope.model.simulator.epoch import first_reads, simulate_epoch
 from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage
-from tierscope.model.simulator.placed_events import (
+from tierscope.model.simulator.placed_run import AdHocRun, DynamicRun
+from tierscope.model.simulator.reader_steps import (
     FROM_GFS,
     FROM_LFS,
     FROM_PEER,
     STAGED,
     UNDECIDED,
 )
-from tierscope.model.simulator.placed_run import AdHocRun, DynamicRun
 from tierscope.model.simulator.runs import simulate_run
 from tierscope.policies import PLACED, Place, node_policy, of_kind
 from tierscope.policies.decisions import Decisions

@@ -258,12 +258,16 @@ def rates_words(rates: Sequence[int], swept: Sequence[int]) -> str:
         The rates, and all rates of the sweep; both ascending.
     """
     places = np.flatnonzero(np.isin(swept, rates))
-    words = []
-    for run in np.split(
-        np.asarray(swept)[places], 1 + np.flatnonzero(np.diff(places) > 1)
-    ):
-        words += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
+    words = neighbours_words(np.asarray(swept)[places], places)
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def neighbours_words(names: Sequence[Any], places: Sequence[int]) -> list[str]:
+    """Return names in words: of more than two neighbours the first ``to`` the last."""
+    words = []
+    for run in np.split(np.asarray(names), 1 + np.flatnonzero(np.diff(places) > 1)):
+        words += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
+    return words
 
 
 def n_words(n_repetitions: pd.Series) -> str:

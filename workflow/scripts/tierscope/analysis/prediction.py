@@ -121,7 +121,10 @@ def compare(
     ValueError
         If the two do not hold the same cache rates, repetitions and epochs.
     """
-    runs = [_run_epochs(frame) for frame in (predicted, breakdown)]
+    runs = [
+        pd.MultiIndex.from_frame(frame[RUN_EPOCH].drop_duplicates()).sort_values()
+        for frame in (predicted, breakdown)
+    ]
     if not runs[0].equals(runs[1]):
         odd = runs[0].symmetric_difference(runs[1])[0]
         raise ValueError(
@@ -165,11 +168,6 @@ def _run_totals(breakdown: pd.DataFrame) -> pd.DataFrame:
     """Return the I/O time of each run of a scenario, the mean over its epochs."""
     runs_s = io_times(breakdown).groupby(RUN_EPOCH[:-1]).mean()
     return runs_s.rename("io_time_s").reset_index()
-
-
-def _run_epochs(frame: pd.DataFrame) -> pd.MultiIndex:
-    """Return cache rate, repetition and epoch of all rows, once and sorted."""
-    return pd.MultiIndex.from_frame(frame[RUN_EPOCH].drop_duplicates()).sort_values()
 
 
 def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from tierscope.analysis.intervals import neighbours_words
 from tierscope.core.verdict import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
 
 
@@ -83,14 +84,4 @@ def unmeasurable_groups(
 
 def _names(claims: pd.Series) -> str:
     """Return names of claims; consecutive ones as the first ``to`` the last."""
-    spans: list[list[int]] = []
-    for row in claims.index:
-        if spans and row == spans[-1][-1] + 1:
-            spans[-1].append(row)
-        else:
-            spans.append([row])
-    words = []
-    for span in spans:
-        ends = claims[span[0]], claims[span[-1]]
-        words += [f"{ends[0]} to {ends[1]}"] if len(span) > 2 else list(claims[span])
-    return ", ".join(words)
+    return ", ".join(neighbours_words(claims, claims.index))

@@ -11,14 +11,14 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
 import google_crc32c
 import numpy as np
 
-from tierscope.core.files import named_at_end, opened, os_errors_as
+from tierscope.core.files import named_at_end, os_errors_as
 from tierscope.core.output.streams import say
 from tierscope.core.processes.children import end_with_parent
 
@@ -95,27 +95,34 @@ class SampleWriter:
         temporary = os.path.join(
             write_in or folder, f"{TEMPORARY_PREFIX}{os.getpid()}-{name}"
         )
-        with self._refusing(path), named_at_end(temporary, path):
-            self._write_whole(temporary, file_id)
+        try:
+            with named_at_end(temporary, path):
+                self._write_whole(temporary, file_id)
+        except OSError as error:
+            raise self._error(path, error) from error
 
     def write_listed(self, path: str, file_id: int) -> None:
         """Write a file that a list names as unfinished, otherwise like `write`."""
-        with self._refusing(path):
+        try:
             self._write_whole(path, file_id)
+        except OSError as error:
+            raise self._error(path, error) from error
 
     def _write_whole(self, path: str, file_id: int) -> None:
         """Write a file, and remove it if that fails."""
-        with opened(path, _WRITE_FLAGS, 0o644) as descriptor:
-            try:
-                write_all(descriptor, self.frame(file_id))
-            except BaseException:
-                _remove_quietly(path)
-                raise
+        descriptor = os.open(path, _WRITE_FLAGS, 0o644)  # at least cost: files are many
+        try:
+            write_all(descriptor, self.frame(file_id))
+        except BaseException:
+            _remove_quietly(path)
+            raise
+        finally:
+            os.close(descriptor)
 
-    def _refusing(self, path: str) -> AbstractContextManager[None]:
-        """Return what says of a file that it cannot be written."""
-        words = f"{path}: cannot write {self.file_size_bytes} bytes"
-        return os_errors_as(DatasetError, words)
+    def _error(self, path: str, error: OSError) -> DatasetError:
+        """Return the error of a file that cannot be written."""
+        size = self.file_size_bytes
+        return DatasetError(f"{path}: cannot write {size} bytes: {error.strerror}.")
 
 
 def _random_bytes(n_bytes: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """All jobs side by side: hours of each class, what would help most."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -16,53 +16,42 @@ FASTER_META_PERCENT = 100  # a metadata server of twice the speed
 _UNITS = ("nodes", "processes")
 
 
-@dataclass(frozen=True)
-class FasterMeta:
-    """On which tier a metadata server of twice the speed helps each job most.
+# On which tier a metadata server of twice the speed helps a job most, empty without
+# metadata time; and the seconds that the slowest process would save at least and most.
+FasterMeta = tuple[str, float, float]
 
-    The tier is empty without metadata time. The slowest process would save seconds
-    within these bounds; infinite: unknown.
+
+def faster_meta(phases: Phases) -> list[FasterMeta]:
+    """Return what a faster metadata server brings to each whole job.
+
+    What is saved is infinite where it is unknown.
     """
-
-    tiers: list[str]
-    least_s: np.ndarray
-    most_s: np.ndarray
-
-
-def faster_meta(phases: Phases) -> FasterMeta:
-    """Return what a faster metadata server brings to each whole job."""
-    jobs, tiers, percents = [], [], []
     wholes = np.flatnonzero(phases.is_whole).tolist()
+    cases = []
     for job, phase in enumerate(wholes):
-        classes = phases.classes[phase]
-        for tier in sorted({one[0] for one in classes} - set(NO_TIERS)):
-            is_meta = [one[0] == tier and one[2].endswith("meta") for one in classes]
-            if any(is_meta):
-                jobs.append(job)
-                tiers.append(tier)
-                percents.append(np.flatnonzero(is_meta))
-    improvements = np.zeros((len(jobs), phases.times.least_s.shape[1]), np.int64)
-    for row, columns in zip(improvements, percents, strict=True):
+        columns = defaultdict(list)  # of metadata time, by tier
+        for column, (tier, _, operation) in enumerate(phases.classes[phase]):
+            if operation.endswith("meta") and tier not in NO_TIERS:
+                columns[tier].append(column)
+        cases += [(job, tier, columns[tier]) for tier in sorted(columns)]
+    improvements = np.zeros((len(cases), phases.times.least_s.shape[1]), np.int64)
+    for row, (_, _, columns) in zip(improvements, cases, strict=True):
         row[columns] = FASTER_META_PERCENT
-    of_phases = np.array(wholes, np.int64)[np.array(jobs, np.int64)]
+    of_phases = np.array([wholes[job] for job, *_ in cases], np.int64)
     found = improved_slowest(phases.times, improvements, of_phases)
     # Lost records may be of metadata operations.
     most_s = phases.times.smallest(np.isfinite(phases.times.total_most_s))
     most_s = np.where(most_s[phases.is_whole], 0.0, np.inf)
     best = [("", 0.0, one) for one in most_s.tolist()]
     saved = zip(found.saved_least_s.tolist(), found.saved_most_s.tolist(), strict=True)
-    for job, tier, bounds in zip(jobs, tiers, saved, strict=True):
+    for (job, tier, _), bounds in zip(cases, saved, strict=True):
         if not best[job][0] or bounds > best[job][1:]:
             best[job] = (tier, *bounds)
-    return FasterMeta(
-        [one[0] for one in best],
-        np.array([one[1] for one in best]),
-        np.array([one[2] for one in best]),
-    )
+    return best
 
 
 def fleet_columns(
-    jobs: JoinedJobs, meta: FasterMeta, bottlenecks: Sequence[str]
+    jobs: JoinedJobs, meta: Sequence[FasterMeta], bottlenecks: Sequence[str]
 ) -> Columns:
     """Return the columns of table ``fleet``, without the comparison with other jobs.
 
@@ -70,28 +59,23 @@ def fleet_columns(
     time, times the number of nodes (or of processes, where nodes are unknown).
     `bottlenecks` has an entry a phase.
     """
-    is_whole = jobs.phases.is_whole
-    slowest = {
-        name: jobs.columns["job_slowest"][name][is_whole]
-        for name in ("least_s", "most_s", "run_least_percent", "run_most_percent")
-    }
+    is_whole, table = jobs.phases.is_whole, jobs.columns["job_slowest"]
+    slowest = ("least_s", "most_s", "run_least_percent", "run_most_percent")
     hours_of, n = hours_units(jobs)
     facts = jobs.facts
+    tiers, saved_least_s, saved_most_s = zip(*meta, strict=True)
     names = ("exe", "user", "started_s", "run_time_s", "n_processes", "times_are")
     started = (datetime.fromtimestamp(row["started_s"], UTC) for row in facts)
     return {name: [row[name] for row in facts] for name in names} | {
         "job": np.arange(len(facts)),
         "month": [f"{one:%Y-%m}" for one in started],
-        "io_least_s": slowest["least_s"],
-        "io_most_s": slowest["most_s"],
-        "io_least_percent": slowest["run_least_percent"],
-        "io_most_percent": slowest["run_most_percent"],
+        **{f"io_{one.removeprefix('run_')}": table[one][is_whole] for one in slowest},
         "bottleneck": [bottlenecks[i] for i in np.flatnonzero(is_whole).tolist()],
         "hours_of": hours_of,
-        "io_hours": slowest["least_s"] * n / SECONDS_PER_HOUR,
-        "meta_tier": coded(meta.tiers),
-        "meta_saved_least_hours": meta.least_s * n / SECONDS_PER_HOUR,
-        "meta_saved_most_hours": meta.most_s * n / SECONDS_PER_HOUR,
+        "io_hours": table["least_s"][is_whole] * n / SECONDS_PER_HOUR,
+        "meta_tier": coded(tiers),
+        "meta_saved_least_hours": np.array(saved_least_s) * n / SECONDS_PER_HOUR,
+        "meta_saved_most_hours": np.array(saved_most_s) * n / SECONDS_PER_HOUR,
         "outlier": [""] * len(facts),
     }
 

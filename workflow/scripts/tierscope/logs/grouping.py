@@ -391,7 +391,8 @@ def _as_group(
         owners, remarks = _owners(logs, process_of)
         processes = _number(logs, owners, remarks)
         n_processes = max(processes) + 1
-    stem = _as_folder(cluster.name or _name(logs))
+    stem = _NOT_IN_NAMES.sub("-", cluster.name or _name(logs))  # as a folder's can be
+    stem = stem[:_LONGEST_NAME].lstrip(".-") or "job"
     return LogGroup(
         name=unused_name(stem, taken),
         logs=tuple(log.path for log in logs),
@@ -591,11 +592,6 @@ def _name(logs: Sequence[LogFacts]) -> str:
     working = [log for log in main if log.works] or main
     (program, _), *_ = Counter(log.program for log in working).most_common(1)
     return f"{program}-{working[0].job_id}"
-
-
-def _as_folder(name: str) -> str:
-    """Return a name as one that a folder can have."""
-    return _NOT_IN_NAMES.sub("-", name)[:_LONGEST_NAME].lstrip(".-") or "job"
 
 
 def unused_name(name: str, taken: dict[str, int]) -> str:

@@ -21,20 +21,9 @@ from tierscope.logs.settings import Settings
 from tierscope.logs.summary import NO_RUN_TIME, Summary
 from tierscope.logs.whatif import estimate_jobs
 
-OF_JOBS = (
-    "logs",
-    "jobs",
-    "job_times",
-    "job_processes",
-    "job_slowest",
-    "job_breakdown",
-    "job_files",
-    "job_sizes",
-    "job_estimates",
-    "fleet",
-    "fleet_classes",
-)
-JOB_TABLES = tuple(of_logs.TABLES)  # and those that the gathering makes
+JOB_TABLES = tuple(of_logs.TABLES)
+_OF_ALL_JOBS = ("refusals", "tier_prefixes", "job_combinations")  # gathering makes them
+OF_JOBS = tuple(name for name in JOB_TABLES if name not in _OF_ALL_JOBS)
 
 Logs = Mapping[Path, tuple[LogFacts, Summary]]
 Frames = dict[str, pd.DataFrame]
@@ -159,21 +148,8 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
         for path, process in zip(group.logs, group.processes, strict=True):
             log, summary = logs[path]
             facts = summary.facts
-            kept = (
-                "digest",
-                "log_format",
-                "exe",
-                "job_id",
-                "n_processes",
-                "started_s",
-                "n_records",
-                "n_shared_records",
-                "n_nameless_records",
-                "n_mappings",
-                "mapped_bytes",
-            )
             rows.append(
-                {name: facts[name] for name in kept}
+                {name: facts[name] for name in TABLES["logs"] if name in facts}
                 | {
                     "log": as_utf8(path),
                     "job": group.name,

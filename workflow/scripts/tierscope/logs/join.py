@@ -257,13 +257,10 @@ class _Layout:
 
     def counted(self) -> list[tuple[JobClass, ...]]:
         """Return the classes of each phase that count."""
-        found: list[list[JobClass]] = [[] for _ in self.job]
         rows = self.column >= 0
-        for phase, number in zip(
-            self.phase[rows].tolist(), self.class_number[rows].tolist(), strict=True
-        ):
-            found[phase].append(self.classes[number])
-        return [tuple(classes) for classes in found]
+        n_classes = np.bincount(self.phase[rows], minlength=len(self.job))
+        numbers = np.split(self.class_number[rows], np.cumsum(n_classes)[:-1])
+        return [tuple(self.classes[one] for one in some.tolist()) for some in numbers]
 
 
 def _phases(
@@ -294,12 +291,8 @@ def _phases(
     exact = recorded
     if lost.any():
         # Which class a process has lost is unknown; it may have no row of that class.
-        is_class = (
-            np.arange(width)
-            < np.bincount(layout.phase[layout.column >= 0], minlength=len(first))[
-                recorded.phase, np.newaxis
-            ]
-        )
+        n_classes = np.bincount(layout.phase[layout.column >= 0], minlength=len(first))
+        is_class = np.arange(width) < n_classes[recorded.phase, np.newaxis]
         exact = replace(
             recorded,
             most_s=np.where(lost[:, np.newaxis] & is_class, np.nan, most_s),
@@ -466,14 +459,8 @@ def _slowest_columns(phases: Phases, run_times_s: np.ndarray) -> Columns:
     slowest, times = phases.slowest, phases.times
     run_least_s, run_most_s = run_times_s[phases.job].T
     n_slowest = np.add.reduceat(slowest.are_candidates, times.first, dtype=np.int64)
-    ranks = times.rank[slowest.are_candidates]
-    first = np.cumsum(n_slowest) - n_slowest
-    words = [
-        rank_words(ranks[begin : begin + n], n_processes)
-        for begin, n, n_processes in zip(
-            first.tolist(), n_slowest.tolist(), times.n_processes.tolist(), strict=True
-        )
-    ]
+    ranks = np.split(times.rank[slowest.are_candidates], np.cumsum(n_slowest)[:-1])
+    words = list(map(rank_words, ranks, times.n_processes.tolist()))
     return {
         "job": phases.job,
         "epoch": phases.epoch,

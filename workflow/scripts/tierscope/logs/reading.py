@@ -115,7 +115,7 @@ def read_logs(
         If no worker starts.
     """
     settings = {"tiers": _as_lists(tiers), "epochs": epochs}
-    n_workers = n_workers or _n_processors()
+    n_workers = n_workers or len(os.sched_getaffinity(0))
     n_workers = workers_for(logs, _available_bytes(), n_workers)
     queue: SimpleQueue[str] = SimpleQueue()
     for log in sorted(logs, key=lambda log: -log.size_bytes):  # the large ones first
@@ -172,8 +172,10 @@ def _work(
                     )
                     _abandon(process)
                     process = None
-                if answer is None:
-                    answer, process = _refusal(process, errors), None
+                if answer is None:  # one that was killed may pass
+                    reason, code = _death(process, errors), -process.returncode
+                    is_killed = code in (signal.SIGKILL, signal.SIGTERM)
+                    answer, process = Refusal(reason, is_killed), None
                 keep(path, answer)
         finally:
             if process:
@@ -264,12 +266,6 @@ def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
     return process
 
 
-def _refusal(process: subprocess.Popen, errors: IO[str]) -> Refusal:
-    """Return the refusal of a log whose worker ended; one that was killed may pass."""
-    reason = _death(process, errors)
-    return Refusal(reason, -process.returncode in (signal.SIGKILL, signal.SIGTERM))
-
-
 def _death(process: subprocess.Popen, errors: IO[str]) -> str:
     """Return why a worker ended while it read a log."""
     process.communicate()
@@ -286,8 +282,3 @@ def _available_bytes() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) << 10
     return 1 << 30
-
-
-def _n_processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0))

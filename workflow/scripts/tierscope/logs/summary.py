@@ -14,7 +14,7 @@ import numpy as np
 
 from tierscope.core.columns import INTERFACES, OPERATIONS
 from tierscope.core.words import as_text, as_utf8
-from tierscope.logs.bounds import SharedBounds, SharedRecords, shared_bounds
+from tierscope.logs.bounds import SharedRecords, shared_bounds
 from tierscope.logs.summed_files import (
     costly_folders,
     root_folders,
@@ -112,13 +112,14 @@ class _Places:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """The read, write and meta part of some records: arrays (n_records, 3)."""
+    """The read, write and meta part of some records: arrays (n_records, 3).
+
+    `amounts` are by name: seconds (``time_s``), ``operations`` and ``bytes``.
+    """
 
     cells: np.ndarray
-    times_s: np.ndarray
-    operations: np.ndarray
-    bytes: np.ndarray
     is_present: np.ndarray
+    amounts: dict[str, np.ndarray]
 
 
 def summarise(
@@ -286,14 +287,14 @@ def _lanes(
     epoch, tier = places.epoch_of[names], places.tier_of[names]
     cells = [_code(places, interface, one, epoch, tier) for one in operations]
     nothing = np.zeros(len(names), np.int64)
+    times_s = [columns[f"{lane}_time_s"] for lane in ("read", "write", "meta")]
+    counts = [columns[name] for name in ("reads", "writes", "opens")]
+    n_bytes = [columns["bytes_read"], columns["bytes_written"], nothing]
+    amounts = {"time_s": times_s, "operations": counts, "bytes": n_bytes}
     return _Lanes(
         np.column_stack(cells),
-        np.column_stack(
-            [columns[f"{lane}_time_s"] for lane in ("read", "write", "meta")]
-        ),
-        np.column_stack([columns[name] for name in ("reads", "writes", "opens")]),
-        np.column_stack([columns["bytes_read"], columns["bytes_written"], nothing]),
         np.column_stack([has_read, has_written, has_meta]),
+        {name: np.column_stack(values) for name, values in amounts.items()},
     )
 
 
@@ -309,8 +310,8 @@ def _process_times(
     shape, total_shape = (
         (len(processes), n_columns) for n_columns in (len(cells), len(places.epochs))
     )
-    least, n_operations, n_bytes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    is_used = np.zeros(shape, bool)
+    amounts = {name: np.zeros(shape) for name in ("time_s", "operations", "bytes")}
+    least, is_used = amounts["time_s"], np.zeros(shape, bool)
     total_least = np.zeros(total_shape)
     extra_most, extra_total = np.zeros(shape), np.zeros(total_shape)
     is_joint = np.zeros(len(cells), bool)
@@ -321,24 +322,24 @@ def _process_times(
         row = np.searchsorted(processes, records.ranks)
         rows = np.broadcast_to(row[:, np.newaxis], own.shape)[own]
         where = (rows, cell_of[kind][own])
-        np.add.at(least, where, part.times_s[own])
-        np.add.at(n_operations, where, part.operations[own])
-        np.add.at(n_bytes, where, part.bytes[own])
+        for name, values in part.amounts.items():
+            np.add.at(amounts[name], where, values[own])
         is_used[where] = True
         if kind != MPI_IO:
             epochs = epoch_of_cell[cell_of[kind][own]]
-            np.add.at(total_least, (rows, epochs), part.times_s[own])
+            np.add.at(total_least, (rows, epochs), part.amounts["time_s"][own])
         shared = (records.ranks == SHARED) & part.is_present.any(axis=1)
         if not shared.any():
             continue
-        epochs = epoch_of_cell if kind != MPI_IO else np.full(len(cells), -1)
-        found = _bounds_of_shared(
-            log,
-            kind,
-            part,
-            cell_of[kind],
-            shared,
-            epochs,
+        present, lanes = part.is_present[shared], cell_of[kind][shared]
+        first = np.argmax(present, axis=1)[:, np.newaxis]
+        epochs = epoch_of_cell[np.take_along_axis(lanes, first, 1)[:, 0]]
+        found = shared_bounds(
+            _shared_records(records, shared),
+            log.n_processes,
+            np.where(present, lanes, 0),  # without calls no time, so any cell serves
+            len(cells),
+            epochs if kind != MPI_IO else np.full(len(epochs), -1),
             len(places.epochs),
             processes,
         )
@@ -346,14 +347,15 @@ def _process_times(
         extra_most += found.most_s - found.least_s
         total_least += found.total_least_s
         extra_total += found.total_most_s - found.total_least_s
-        touched = np.unique(cell_of[kind][shared][part.is_present[shared]])
+        touched = np.unique(lanes[present])
         is_joint[touched] = True
         is_used[:, touched] = True
     most, total_most = least + extra_most, total_least + extra_total
     cell, times = _rows_of(processes, is_used, {"least_s": least, "most_s": most})
-    for name, counts in {"operations": n_operations, "bytes": n_bytes}.items():
-        counts = np.where(is_joint, np.nan, counts)[is_used]
-        times[name] = _with_none(counts)
+    for name in ("operations", "bytes"):
+        counts = np.where(is_joint, np.nan, amounts[name])[is_used].tolist()
+        # For JSON, None where they are missing.
+        times[name] = [None if count != count else count for count in counts]
     has_time = total_most > 0
     has_time |= has_time[0] & (processes[0] == EACH_OTHER)
     bounds = {"least_s": total_least, "most_s": total_most}
@@ -372,35 +374,6 @@ def _rows_of(
     at, column = np.nonzero(chosen)
     chosen_values = {name: one[chosen].tolist() for name, one in values.items()}
     return column, {"rank": processes[at].tolist(), **chosen_values}
-
-
-def _bounds_of_shared(
-    log: AnyLog,
-    kind: str,
-    part: _Lanes,
-    cells: np.ndarray,
-    shared: np.ndarray,
-    epoch_of_cell: np.ndarray,
-    n_epochs: int,
-    processes: np.ndarray,
-) -> SharedBounds:
-    """Bound what processes spent in the shared records of an interface.
-
-    `epoch_of_cell` is -1 for cells that count in no total.
-    """
-    # A lane without calls has no time, so any cell serves it.
-    lanes = np.where(part.is_present, cells, 0)[shared]
-    first = np.argmax(part.is_present[shared], axis=1)[:, np.newaxis]
-    cells_of_first = np.take_along_axis(cells[shared], first, 1)[:, 0]
-    return shared_bounds(
-        _shared_records(log.records[kind], part.times_s, shared),
-        log.n_processes,
-        lanes,
-        len(epoch_of_cell),
-        epoch_of_cell[cells_of_first],
-        n_epochs,
-        processes,
-    )
 
 
 def _listed_processes(log: AnyLog) -> np.ndarray:
@@ -502,16 +475,13 @@ def loses_time(facts: Mapping[str, Any]) -> bool:
     return facts["hides_calls"] or bool(lost)
 
 
-def _shared_records(
-    records: Records, times_s: np.ndarray, shared: np.ndarray
-) -> SharedRecords:
+def _shared_records(records: Records, shared: np.ndarray) -> SharedRecords:
     """Return what shared records keep of single processes."""
     columns = {name: values[shared] for name, values in records.columns.items()}
-    read_s, write_s, meta_s = times_s[shared].T
     return SharedRecords(
-        read_s=read_s,
-        write_s=write_s,
-        meta_s=meta_s,
+        read_s=columns["read_time_s"],
+        write_s=columns["write_time_s"],
+        meta_s=columns["meta_time_s"],
         slowest_rank=columns["slowest_rank"],
         slowest_s=columns["slowest_time_s"],
         fastest_rank=columns["fastest_rank"],
@@ -520,40 +490,29 @@ def _shared_records(
     )
 
 
-def _with_none(values: np.ndarray) -> list:
-    """Return numbers for JSON, None where they are missing."""
-    return [None if value != value else value for value in values.tolist()]
-
-
 def _sums(
     log: AnyLog, parts: dict[str, _Lanes], cell_of: dict, n_cells: int
 ) -> tuple[dict[str, list], list[list[int]] | None]:
     """Return the sums of all processes by cell, and the files of one process."""
-    sum_s = np.zeros(n_cells)
-    n_operations = np.zeros(n_cells, np.int64)
-    n_bytes = np.zeros(n_cells, np.int64)
-    n_files = np.zeros(n_cells, np.int64)
+    sums = {"time_s": np.zeros(n_cells)} | {
+        name: np.zeros(n_cells, np.int64) for name in ("operations", "bytes", "files")
+    }
     ids: list[list[int]] = [[] for _ in range(n_cells)]
     for kind, part in parts.items():
         present = part.is_present
         cells = cell_of[kind][present]
-        np.add.at(sum_s, cells, part.times_s[present])
-        np.add.at(n_operations, cells, part.operations[present])
-        np.add.at(n_bytes, cells, part.bytes[present])
+        for name, values in part.amounts.items():
+            np.add.at(sums[name], cells, values[present])
         file_ids = log.records[kind].ids
         repeated = np.broadcast_to(file_ids[:, np.newaxis], present.shape)[present]
         pairs = np.unique(np.rec.fromarrays([cells, repeated]))
-        n_files += np.bincount(pairs["f0"], minlength=n_cells)
+        sums["files"] += np.bincount(pairs["f0"], minlength=n_cells)
         if log.n_processes == 1:
             for cell, file_id in pairs.tolist():
                 ids[cell].append(file_id)
-    sums = {
-        "sum_s": sum_s.tolist(),
-        "operations": n_operations.tolist(),
-        "bytes": n_bytes.tolist(),
-        "files": n_files.tolist(),
-    }
-    return sums, ids if log.n_processes == 1 else None
+    sums["sum_s"] = sums.pop("time_s")
+    lists = {name: values.tolist() for name, values in sums.items()}
+    return lists, ids if log.n_processes == 1 else None
 
 
 def _sizes(log: AnyLog, places: _Places, names_of: dict) -> list:

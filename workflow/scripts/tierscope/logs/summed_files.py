@@ -50,9 +50,7 @@ def top_files(
     names: Names, sums: Mapping[str, np.ndarray], tiers: Sequence[str]
 ) -> dict[str, list]:
     """Return the files with the most time; `tiers` has the tier of each name."""
-    time_s = sums["time_s"][:-1]
-    used = np.flatnonzero((time_s > 0) | (sums["opens"][:-1] > 0))
-    top = used[np.argsort(-time_s[used], kind="stable")][:MOST_FILES]
+    top = _top(sums)
     paths = [as_text(names.raw_path(int(position))) for position in top]
     return _path_rows(paths, [tiers[one] for one in top], sums, top)
 
@@ -70,13 +68,18 @@ def top_folders(
         np.add.at(by_folder[name], folder_of, values[:-1])
     first = np.zeros(n_folders + 1, np.int64)
     first[folder_of] = np.arange(len(folder_of))
-    time_s = by_folder["time_s"][:-1]
-    used = np.flatnonzero((time_s > 0) | (by_folder["opens"][:-1] > 0))
-    top = used[np.argsort(-time_s[used], kind="stable")][:MOST_FILES]
+    top = _top(by_folder)
     folders = pa.array(names.folders)
     paths = [(folders[int(one)].as_py() or b"/") for one in top]
     texts = [as_text(path) for path in paths]
     return _path_rows(texts, [tiers[first[one]] for one in top], by_folder, top)
+
+
+def _top(sums: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the positions of what takes most time, without the last one."""
+    time_s = sums["time_s"][:-1]
+    used = np.flatnonzero((time_s > 0) | (sums["opens"][:-1] > 0))
+    return used[np.argsort(-time_s[used], kind="stable")][:MOST_FILES]
 
 
 def root_folders(
@@ -112,8 +115,5 @@ def _path_rows(
     paths: list[str], tiers: list[str], sums: Mapping[str, np.ndarray], top: np.ndarray
 ) -> dict[str, list]:
     """Return rows of paths; bytes that are no UTF-8 become escapes."""
-    rows: dict[str, list] = {
-        "path": list(map(as_utf8, paths)),
-        "tier": tiers,
-    }
+    rows: dict[str, list] = {"path": list(map(as_utf8, paths)), "tier": tiers}
     return rows | {name: values[top].tolist() for name, values in sums.items()}

@@ -20,19 +20,15 @@ from tierscope.logs.tiers import AUTO, OTHER, UNNAMED, TierPrefix
 from tierscope.trace.log import LogError, read_any_log
 
 READY = "ready"
-_BLOCK_BYTES = 1 << 20
 
 
 def content_digest(path: Path) -> str:
     """Return the SHA-256 of a file's content."""
-    digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
-            while block := file.read(_BLOCK_BYTES):
-                digest.update(block)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise LogError(path, f"cannot be read: {error.strerror}.") from error
-    return digest.hexdigest()
 
 
 def refuse_no_file(path: Path) -> None:

@@ -18,8 +18,8 @@ from tierscope.core.columns import CLASSES, TABLES, TOGETHER
 from tierscope.core.description import RunDescription, run_keys
 from tierscope.core.scenario import Point
 from tierscope.model.simulator.epoch import SimulatedEpoch
-from tierscope.model.simulator.events import NS_PER_S
 from tierscope.model.simulator.run import simulate_reads
+from tierscope.model.simulator.stations import NS_PER_S
 from tierscope.policies import FILES, kind_of, of_kind
 from tierscope.storage.queueing_network import ModelError, Network, network_of
 

@@ -12,14 +12,9 @@ from tierscope.core.columns.column import (
     whole_percent,
 )
 from tierscope.core.columns.shared import (
-    CACHE_RATE,
-    N_REPETITIONS,
     NOT_STORAGE,
-    PARAMETER,
-    PARAMETER_UNIT,
-    SOURCE,
-    SYSTEM,
     TOGETHER,
+    common,
 )
 from tierscope.core.io_class import IOClass
 
@@ -31,10 +26,9 @@ _BAND = (
 _WORKLOAD = text("Name of the workload, as in `workloads.yaml`.")
 
 _ACCELERATORS: Columns = {
-    "source": SOURCE,
-    "system": SYSTEM,
+    **common("source", "system"),
     "workload": _WORKLOAD,
-    "cache_rate_percent": CACHE_RATE,
+    **common("cache_rate_percent"),
     "n_accelerators": count("Number of accelerators, which are processes.", 1),
     "n_nodes": count("Number of nodes that they are on.", 1),
     "n_files": count("Number of files of the dataset that they read.", 1),
@@ -42,7 +36,7 @@ _ACCELERATORS: Columns = {
     "n_simulated_steps": count(
         "Steps that were simulated; the rest goes on like their second half.", 2
     ),
-    "n_repetitions": N_REPETITIONS,
+    **common("n_repetitions"),
     "compute_time_s": seconds("Computation of a step."),
     "goal_percent": percent("Accelerator utilisation to reach."),
     "utilisation_percent": percent(
@@ -79,12 +73,10 @@ _ACCELERATORS: Columns = {
 TABLES: dict[str, Columns] = {
     "accelerators": _ACCELERATORS,
     "accelerators_fit": {
-        "source": SOURCE,
-        "system": SYSTEM,
+        **common("source", "system"),
         "workload": _WORKLOAD,
         "cache_rate_percent": whole_percent("Cache rate of the fit."),
-        "parameter": PARAMETER,
-        "unit": PARAMETER_UNIT,
+        **common("parameter", "unit"),
         "value": number("Value that gives the utilisation, in its unit."),
         "value_low": number(
             "Value that gives the utilisation less its deviation, in its unit."

@@ -5,6 +5,7 @@ from tierscope.core.columns.column import (
     ANY_NUMBER,
     Columns,
     count,
+    ends,
     flag,
     number,
     percent,
@@ -15,21 +16,12 @@ from tierscope.core.columns.column import (
     whole_percent,
 )
 from tierscope.core.columns.shared import (
-    CACHE_RATE,
     CLASS_TIMES,
-    CV,
-    EPOCH,
     EPOCH_OR_AFTER,
     IMPROVEMENTS,
-    IO_CLASS,
-    METHOD,
-    N_REPETITIONS,
-    RANK,
     RUN_KEYS,
     SCENARIO_KEYS,
-    SLOWEST_RANK,
-    SOURCE,
-    TIER,
+    common,
 )
 from tierscope.core.machine import (
     BLOCK_DEVICE,
@@ -61,8 +53,7 @@ _BEST_UTILISATION = percent(
 
 _IO_TIME: Columns = {
     "epoch": EPOCH_OR_AFTER,
-    "rank": RANK,
-    "io_class": IO_CLASS,
+    **common("rank", "io_class"),
     "time_s": seconds("Time that the process spent in this class."),
     "operations": count(
         "Number of reads, or in a metadata class of opens; an open and its close count "
@@ -72,8 +63,7 @@ _IO_TIME: Columns = {
 }
 
 _VERDICTS: Columns = {
-    "epoch": EPOCH,
-    "tier": TIER,
+    **common("epoch", "tier"),
     "bytes": size("Bytes that all processes read from the tier in the epoch."),
     "verdict": text(
         "From where `bytes` came: at least 95 % from the `device`, at most 5 % (`page "
@@ -101,7 +91,7 @@ _VERDICTS: Columns = {
 }
 
 _DRIFT: Columns = {
-    "tier": TIER,
+    **common("tier"),
     "before_s": seconds("Time of the sentinel's reads before the run's epochs."),
     "after_s": seconds("Time of the sentinel's reads after the run's epochs."),
     "median_s": seconds(
@@ -119,31 +109,20 @@ _DRIFT: Columns = {
 }
 
 _SPREAD: Columns = {
-    "cache_rate_percent": CACHE_RATE,
-    "epoch": EPOCH,
+    **common("cache_rate_percent", "epoch"),
     "quantity": text(
         "Execution time, the largest of the processes, or I/O time, that of the "
         "slowest process.",
         words=("execution time", "I/O time"),
     ),
-    "n_repetitions": N_REPETITIONS,
+    **common("n_repetitions"),
     "mean_s": seconds("Mean of the quantity over the repetitions."),
     "sd_s": seconds(
         "Standard deviation over the repetitions; missing if there is one.",
         may_be_missing=True,
     ),
-    "low_s": seconds(
-        "Lower end of the 95 % confidence interval of the mean; missing if there is "
-        "one repetition.",
-        ANY_NUMBER,
-        may_be_missing=True,
-    ),
-    "high_s": seconds(
-        "Upper end of the 95 % confidence interval of the mean; missing if there is "
-        "one repetition.",
-        may_be_missing=True,
-    ),
-    "cv": CV,
+    **ends("{}_s", "the mean"),
+    **common("cv"),
     "max_spread_percent": whole_percent(
         "The largest `cv` in percent that is not flagged."
     ),
@@ -151,8 +130,7 @@ _SPREAD: Columns = {
 }
 
 _STORAGE_TIME: Columns = {
-    "cache_rate_percent": CACHE_RATE,
-    "epoch": EPOCH,
+    **common("cache_rate_percent", "epoch"),
     "n_repetitions": count("Number of repetitions that have an ideal run."),
     "execution_time_s": seconds(
         "Execution time of the epoch, that of the longest process, mean over the "
@@ -240,8 +218,7 @@ NO_IDEAL, ONCE, HOLDS_0 = "no ideal runs", "one repetition", "interval holds 0"
 NOTHING_HIDES = "nothing hides I/O time"
 
 _LIMITS: Columns = {
-    "cache_rate_percent": CACHE_RATE,
-    "epoch": EPOCH,
+    **common("cache_rate_percent", "epoch"),
     "storage": text(
         "Whether storage limits: not where the upper end of its part is below 10 % of "
         "the epoch; undecided where its interval holds 0, or where there is none and "
@@ -287,7 +264,7 @@ _LIMITS: Columns = {
 }
 
 _GOALS: Columns = {
-    "epoch": EPOCH,
+    **common("epoch"),
     "goal_of": _GOAL_OF,
     "goal_s": _GOAL,
     "goal_percent": _LEAST_UTILISATION,
@@ -320,7 +297,7 @@ _GOALS: Columns = {
 }
 
 _COMBINATIONS: Columns = {
-    "epoch": EPOCH,
+    **common("epoch"),
     "goal_of": _GOAL_OF,
     "goal_s": _GOAL,
     "goal_percent": _LEAST_UTILISATION,
@@ -336,7 +313,7 @@ _COMBINATIONS: Columns = {
     "io_time_s": seconds(
         "Estimated I/O time at `min_cache_rate_percent`, mean over the repetitions."
     ),
-    "cv": CV,
+    **common("cv"),
     "utilisation_percent": percent(
         "Estimated AU at `min_cache_rate_percent`, mean over processes and "
         "repetitions; missing unless the goal is one of utilisation.",
@@ -356,7 +333,7 @@ _COMBINATIONS: Columns = {
 }
 
 _ACCURACY_TESTS: Columns = {
-    "source": SOURCE,
+    **common("source"),
     "network": NETWORK,
     "shuffle": SHUFFLE,
     "n_ranks": N_RANKS,
@@ -466,9 +443,7 @@ TABLES: dict[str, Columns] = {
     "drift": RUN_KEYS | _DRIFT,
     "breakdown": RUN_KEYS
     | {
-        "epoch": EPOCH,
-        "io_class": IO_CLASS,
-        "slowest_rank": SLOWEST_RANK,
+        **common("epoch", "io_class", "slowest_rank"),
         "time_s": seconds("Time that the slowest process spent in this class."),
         "share": number(
             "Part of the slowest process's I/O time that `time_s` is, from 0 to 1."
@@ -476,13 +451,13 @@ TABLES: dict[str, Columns] = {
     },
     "spread": SCENARIO_KEYS | _SPREAD,
     "estimates": RUN_KEYS
-    | {"epoch": EPOCH, "method": METHOD}
+    | common("epoch", "method")
     | IMPROVEMENTS
     | {
         "io_time_s": seconds(
             "I/O time of the process that is the slowest with this improvement."
         ),
-        "slowest_rank": SLOWEST_RANK,
+        **common("slowest_rank"),
     }
     | CLASS_TIMES
     | TRAINING

@@ -17,20 +17,11 @@ from tierscope.core.columns.column import (
     text,
 )
 from tierscope.core.columns.shared import (
-    DATASET,
-    EPOCH,
     EPOCH_OR_AFTER,
-    FILE_ID,
-    N_OSTS,
-    NODE,
     PAGE_CACHE,
-    RANK,
-    REPETITION,
     RUN_KEYS,
-    SOURCE,
-    SYSTEM,
-    TIER,
     WAITS,
+    common,
 )
 
 # Why computation is known only as a least: "" if it is not.
@@ -132,8 +123,7 @@ SHUFFLE = text(
 N_RANKS = count("Number of processes that train together.")
 
 _RUN_EPOCHS: Columns = {
-    "rank": RANK,
-    "node": NODE,
+    **common("rank", "node"),
     "epoch": EPOCH_OR_AFTER,
     "execution_time_s": seconds(
         "Time of the epoch from barrier to barrier, on the process's clock; of a "
@@ -154,11 +144,9 @@ _RUN_EPOCHS: Columns = {
 _PID = count("Number of the process on its node.")
 _BEGAN = seconds("When it began, since the first process of the node did.")
 _OPENS: Columns = {
-    "rank": RANK,
-    "node": NODE,
+    **common("rank", "node"),
     "epoch": EPOCH_OR_AFTER,
-    "tier": TIER,
-    "file_id": FILE_ID,
+    **common("tier", "file_id"),
     "opens": count("How often the file was opened on the tier."),
     "for_writing": flag(
         "Whether it was opened for writing, or to be made; the GFS serves that, and "
@@ -166,8 +154,7 @@ _OPENS: Columns = {
     ),
 }
 _MARKS: Columns = {
-    "rank": RANK,
-    "node": NODE,
+    **common("rank", "node"),
     "what": text(
         "What the rank began: an epoch, an evaluation inside of one, what follows the "
         "last loop of a process, or all of a program that marks no epochs.",
@@ -191,8 +178,7 @@ _MARKS: Columns = {
 }
 _UNKNOWN_IO = "; -1 if it is unknown"
 _PROGRAM_PROCESSES: Columns = {
-    "rank": RANK,
-    "node": NODE,
+    **common("rank", "node"),
     "pid": _PID,
     "began_s": _BEGAN,
     "ended_s": seconds(
@@ -258,7 +244,7 @@ _CERTIFICATE: Columns = {
 
 _WHY_FAILED = ("full", "changed", "error")  # LFS, file, or anything else
 _DECISIONS: Columns = {
-    "node": NODE,
+    **common("node"),
     "step": count("Number of the row among those of its node, counted from 0."),
     "time_s": seconds(
         "Time since the first epoch began; with a program of the user since the first "
@@ -274,7 +260,7 @@ _DECISIONS: Columns = {
     "rank": count(
         "Process that reads; of copies and removals the process with the node's server."
     ),
-    "file_id": FILE_ID,
+    **common("file_id"),
     "place": text(
         "Where the file is read, to where it is copied, from where it is removed, or "
         "where it stays (`failed`).",
@@ -288,9 +274,7 @@ _DECISIONS: Columns = {
 }
 
 _READ_CALLS: Columns = {
-    "rank": RANK,
-    "epoch": EPOCH,
-    "tier": TIER,
+    **common("rank", "epoch", "tier"),
     "kind": text(
         "What the call gets: pages of the database's tree, records (`data`), or pages "
         "that an emulated device charges for a page fault (`fault`).",
@@ -307,12 +291,9 @@ _READ_CALLS: Columns = {
 }
 
 _PROBES: Columns = {
-    "source": SOURCE,
-    "system": SYSTEM,
-    "dataset": DATASET,
-    "n_osts": N_OSTS,
+    **common("source", "system", "dataset", "n_osts"),
     "probe": text("Name of the micro-probe."),
-    "tier": TIER,
+    **common("tier"),
     "operation": text("System call that the probe makes.", ("open", "read", "close")),
     "n_clients": count("Number of processes that make the calls at the same time."),
     "repeat": count("Number of the repeat, counted from 0."),
@@ -360,7 +341,7 @@ TABLES: dict[str, Columns] = {
     "run_epochs": _RUN_EPOCHS,
     "epochs": RUN_KEYS | _RUN_EPOCHS,
     "utilisation": RUN_KEYS
-    | {"rank": RANK, "node": NODE, "epoch": EPOCH}
+    | common("rank", "node", "epoch")
     | {"execution_time_s": _RUN_EPOCHS["execution_time_s"], **STEPS},
     "decisions": _DECISIONS,
     "opens": _OPENS,
@@ -370,9 +351,7 @@ TABLES: dict[str, Columns] = {
     "statements": RUN_KEYS | _STATEMENTS,
     "certificate": RUN_KEYS | _CERTIFICATE,
     "peer_reads": {
-        "rank": RANK,
-        "epoch": EPOCH,
-        "file_id": FILE_ID,
+        **common("rank", "epoch", "file_id"),
         "owner": count(
             "Node that owns the file and serves it; -1 if only the mounted file system "
             "knows it.",
@@ -392,21 +371,19 @@ TABLES: dict[str, Columns] = {
     "read_calls": _READ_CALLS,
     "record_reads": {
         "rank": count("MPI rank of the process that got the record."),
-        "epoch": EPOCH,
-        "tier": TIER,
+        **common("epoch", "tier"),
         "file_id": count("Number of the record in the database."),
         "reader": count("MPI rank of the process that read the record from the file."),
     },
-    "faults": {"rank": RANK, "epoch": EPOCH} | WAITS,
+    "faults": common("rank", "epoch") | WAITS,
     "probes": _PROBES,
     "accuracy": {
-        "source": SOURCE,
+        **common("source"),
         "network": NETWORK,
         "shuffle": SHUFFLE,
         "n_ranks": N_RANKS,
         "n_classes": count("Number of classes that the network tells apart."),
-        "repetition": REPETITION,
-        "epoch": EPOCH,
+        **common("repetition", "epoch"),
         "accuracy_percent": percent(
             "Part of the test samples that the network classifies right after the "
             "epoch."

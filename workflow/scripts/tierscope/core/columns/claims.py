@@ -1,7 +1,7 @@
 """Tables of papers' claims beside what was found here."""
 
 from tierscope.core.columns.column import ANY_NUMBER, Columns, count, number, text
-from tierscope.core.columns.shared import SOURCE, STATUS, SYSTEM
+from tierscope.core.columns.shared import common
 
 _CLAIM = text("Number of the claim in the file of claims.")
 _TITLE = text("The claim in a few words.")
@@ -30,17 +30,16 @@ TABLES: dict[str, Columns] = {
         ),
         "value": _VALUE,
         "accepted": _ACCEPTED,
-        "status": STATUS,
+        **common("status"),
         "details": text(
             "What the number rests on, or what prevents a verdict, in words."
         ),
         "comparable": text("What is the same there and here."),
         "not_comparable": text("What differs between there and here."),
-        "source": SOURCE,
+        **common("source"),
     },
     "claims": {
-        "source": SOURCE,
-        "system": SYSTEM,
+        **common("source", "system"),
         "claim": _CLAIM,
         "section": text("Where the paper makes the claim."),
         "title": _TITLE,
@@ -72,7 +71,7 @@ TABLES: dict[str, Columns] = {
             may_be_missing=True,
         ),
         "interval": text("The interval and what it is over, or that there is none."),
-        "status": STATUS,
+        **common("status"),
         "reason": text(
             "Why there is no verdict, or why the fitted model misses the claim; may be "
             "empty."

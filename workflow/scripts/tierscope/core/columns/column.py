@@ -88,3 +88,21 @@ def text(meaning: str, words: Iterable[str] = (), unit: str = "") -> Column:
 def flag(meaning: str) -> Column:
     """Return a column that says yes or no."""
     return Column(FLAG, meaning)
+
+
+def ends(name: str, of: str) -> Columns:
+    """Return the columns of both ends of a confidence interval over the repetitions.
+
+    `name` holds ``{}`` for the end, and its last word is the unit; `of` says of what
+    the interval is. The upper end of a time is at least 0.
+    """
+    make = {"percent": percent, "points": points, "s": seconds}[name.split("_")[-1]]
+    return {
+        name.format(end): make(
+            f"{word} end of the 95 % confidence interval of {of}; missing if there is "
+            "one repetition.",
+            0 if make is seconds and end == "high" else ANY_NUMBER,
+            may_be_missing=True,
+        )
+        for end, word in (("low", "Lower"), ("high", "Upper"))
+    }

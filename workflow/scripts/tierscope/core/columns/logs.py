@@ -15,7 +15,7 @@ from tierscope.core.columns.column import (
     text,
     whole_percent,
 )
-from tierscope.core.columns.shared import METHOD
+from tierscope.core.columns.shared import common
 
 INTERFACES = ["POSIX", "STDIO", "MPI-IO"]
 OPERATIONS = ["read", "meta", "write", "write meta", "read-write meta"]
@@ -210,7 +210,7 @@ _JOB_FILES: Columns = {
 _JOB_ESTIMATES: Columns = {
     "job": _JOB,
     "epoch": _EPOCH,
-    "method": METHOD,
+    **common("method"),
     "improvement": text("The improved classes and their improvement, in words."),
     "n_classes": count("Number of classes that are improved."),
     "improvement_percent": whole_percent(
@@ -230,7 +230,7 @@ _JOB_ESTIMATES: Columns = {
 _JOB_COMBINATIONS: Columns = {
     "job": _JOB,
     "epoch": _EPOCH,
-    "method": METHOD,
+    **common("method"),
     "goal_s": seconds("The largest I/O time of the slowest process that is wanted."),
     "position": count("Place of the combination by cost, from 1 on."),
     "improvement": text("The improved classes and their improvements, in words."),

@@ -4,6 +4,7 @@ from tierscope.core.columns.column import (
     ANY_NUMBER,
     Columns,
     count,
+    ends,
     flag,
     number,
     percent,
@@ -13,17 +14,10 @@ from tierscope.core.columns.column import (
     whole_percent,
 )
 from tierscope.core.columns.shared import (
-    CACHE_RATE,
-    EPOCH,
     IMPROVEMENTS,
-    IO_CLASS,
-    N_REPETITIONS,
-    PARAMETER,
-    PARAMETER_UNIT,
     SCENARIO_KEYS,
-    SOURCE,
-    SYSTEM,
     TOGETHER,
+    common,
 )
 from tierscope.core.io_class import IOClass
 
@@ -40,26 +34,12 @@ _ESTIMATORS = {
 _TIMES = {"base": "without the improvement"} | _ESTIMATORS
 
 
-def _ends(name: str, of: str, unit: str) -> Columns:
-    """Return the columns of both ends of an interval."""
-    make = percent if unit == "percent" else points
-    return {
-        f"{name}_{end}_{unit}": make(
-            f"{word} end of the 95 % confidence interval of `{of}`; missing if there "
-            "is one repetition.",
-            ANY_NUMBER,
-            may_be_missing=True,
-        )
-        for end, word in (("low", "Lower"), ("high", "Upper"))
-    }
-
-
 def _errors(name: str, whose: str) -> Columns:
     """Return the columns of the error of a promised cut."""
     error = f"{name}_error_points"
     return {
         error: points(f"{whose} cut minus the measured one.", ANY_NUMBER),
-        **_ends(f"{name}_error", error, "points"),
+        **ends(f"{name}_error_{{}}_points", f"`{error}`"),
     }
 
 
@@ -79,7 +59,7 @@ def _error_summary(name: str, whose: str) -> Columns:
 
 
 _WHATIF_TRUTH: Columns = {
-    "n_repetitions": N_REPETITIONS,
+    **common("n_repetitions"),
     "base_io_time_s": seconds(
         "I/O time of the slowest process on the original devices, mean over epochs "
         "and repetitions."
@@ -99,7 +79,7 @@ _WHATIF_TRUTH: Columns = {
         "pairs of runs.",
         ANY_NUMBER,
     ),
-    **_ends("measured_cut", "measured_cut_percent", "percent"),
+    **ends("measured_cut_{}_percent", "`measured_cut_percent`"),
     "rule_cut_percent": percent(
         "By how much `rule_io_time_s` is below `base_io_time_s`, mean likewise.",
         ANY_NUMBER,
@@ -172,9 +152,9 @@ _PREDICTED_ENDS: Columns = {
 _PREDICTIONS: Columns = {
     "calibration": _CALIBRATION,
     "model": _MODEL,
-    "cache_rate_percent": CACHE_RATE,
+    **common("cache_rate_percent"),
     "held_out": _HELD_OUT,
-    "io_class": IO_CLASS,
+    **common("io_class"),
     "predicted_s": seconds(
         "Predicted time of the slowest process in this class, mean over epochs and "
         "repetitions."
@@ -183,28 +163,8 @@ _PREDICTIONS: Columns = {
         "Measured time of the slowest process in this class, mean over epochs and "
         "repetitions."
     ),
-    "measured_low_s": seconds(
-        "Lower end of the 95 % confidence interval of `measured_s`; missing if there "
-        "is one repetition.",
-        ANY_NUMBER,
-        may_be_missing=True,
-    ),
-    "measured_high_s": seconds(
-        "Upper end of the 95 % confidence interval of `measured_s`; missing if there "
-        "is one repetition.",
-        may_be_missing=True,
-    ),
-    "measured_io_time_low_s": seconds(
-        "Lower end of the 95 % confidence interval of the sum of `measured_s` over the "
-        "classes; missing if there is one repetition.",
-        ANY_NUMBER,
-        may_be_missing=True,
-    ),
-    "measured_io_time_high_s": seconds(
-        "Upper end of the 95 % confidence interval of the sum of `measured_s` over the "
-        "classes; missing if there is one repetition.",
-        may_be_missing=True,
-    ),
+    **ends("measured_{}_s", "`measured_s`"),
+    **ends("measured_io_time_{}_s", "the sum of `measured_s` over the classes"),
     "predicted_execution_s": seconds(
         "Predicted execution time of an epoch, mean over epochs and repetitions; "
         "missing of models that only know the I/O time.",
@@ -234,9 +194,9 @@ _ONLY_LEAST = {"measured": " or only as a least"}
 _PREDICTED_EPOCHS: Columns = {
     "calibration": _CALIBRATION,
     "model": _MODEL,
-    "cache_rate_percent": CACHE_RATE,
+    **common("cache_rate_percent"),
     "held_out": _HELD_OUT,
-    "epoch": EPOCH,
+    **common("epoch"),
     "predicted_s": seconds(
         "Predicted I/O time of the slowest process, mean over repetitions."
     ),
@@ -441,8 +401,7 @@ LATER_WORDS = {
 }
 
 _CLASS_STALLS: Columns = {
-    "cache_rate_percent": CACHE_RATE,
-    "epoch": EPOCH,
+    **common("cache_rate_percent", "epoch"),
     "part": text(
         "I/O class, or `together`: stall that goes only if several classes cost "
         "nothing at once.",
@@ -464,11 +423,9 @@ _CLASS_STALLS: Columns = {
 
 TABLES: dict[str, Columns] = {
     "calibration": {
-        "source": SOURCE,
-        "system": SYSTEM,
+        **common("source", "system"),
         "calibration": text("Name of the calibration."),
-        "parameter": PARAMETER,
-        "unit": PARAMETER_UNIT,
+        **common("parameter", "unit"),
         "value": number(
             "Value of the parameter, in its unit.", "", ANY_NUMBER, may_be_missing=True
         ),
@@ -508,7 +465,7 @@ TABLES: dict[str, Columns] = {
         ),
     },
     "whatif_truth": SCENARIO_KEYS
-    | {"cache_rate_percent": CACHE_RATE}
+    | common("cache_rate_percent")
     | IMPROVEMENTS
     | _WHATIF_TRUTH,
     "whatif_truth_summary": SCENARIO_KEYS | IMPROVEMENTS | _WHATIF_TRUTH_SUMMARY,

@@ -4,6 +4,7 @@ from tierscope.core.columns.column import (
     ANY_NUMBER,
     Columns,
     count,
+    ends,
     number,
     percent,
     seconds,
@@ -11,17 +12,12 @@ from tierscope.core.columns.column import (
     text,
 )
 from tierscope.core.columns.shared import (
-    CACHE_RATE,
     CLASS_TIMES,
-    EPOCH,
-    EVICTED_FILES,
-    FAILED_FILES,
-    N_REPETITIONS,
-    PLACED_FILES,
     RUN_KEYS,
     SCENARIO_KEYS,
     TIME_CUTS,
     WAITS,
+    common,
 )
 from tierscope.core.io_class import NET_READ
 
@@ -38,7 +34,7 @@ _LAW = (
 )
 
 _POLICY_EPOCHS: Columns = {
-    "epoch": EPOCH,
+    **common("epoch"),
     "execution_time_s": seconds("The largest execution time of a process."),
     "drain_time_s": seconds(
         "The longest time that a node waited for its copies after the epoch; part of "
@@ -53,9 +49,7 @@ _POLICY_EPOCHS: Columns = {
     "background_gfs_opens": count("Number of opens on the GFS for copies."),
     "background_gfs_reads": count("Number of read calls on the GFS for copies."),
     "background_bytes": size("Bytes that copies wrote to the LFS of all nodes."),
-    "placed_files": PLACED_FILES,
-    "evicted_files": EVICTED_FILES,
-    "failed_files": FAILED_FILES,
+    **common("placed_files", "evicted_files", "failed_files"),
 }
 
 _POLICY_TOTALS: Columns = {
@@ -93,8 +87,7 @@ _POLICY_TOTALS: Columns = {
 }
 
 _POLICY_SUMMARY: Columns = {
-    "cache_rate_percent": CACHE_RATE,
-    "n_repetitions": N_REPETITIONS,
+    **common("cache_rate_percent", "n_repetitions"),
     "n_epochs": count("Number of epochs of the runs."),
     "staging": _STAGING,
     "staging_time_s": seconds("Time of the staging, mean over the repetitions."),
@@ -128,10 +121,9 @@ TABLES: dict[str, Columns] = {
     "policy_summary": SCENARIO_KEYS | _POLICY_SUMMARY,
     "node_epochs": SCENARIO_KEYS
     | {
-        "cache_rate_percent": CACHE_RATE,
+        **common("cache_rate_percent"),
         "n_nodes": _N_NODES,
-        "epoch": EPOCH,
-        "n_repetitions": N_REPETITIONS,
+        **common("epoch", "n_repetitions"),
         "gfs_reads": count(
             "Number of reads on the GFS, those of copies included, summed over the "
             "repetitions."
@@ -143,26 +135,15 @@ TABLES: dict[str, Columns] = {
         "saved_percent": percent(
             "Part of the reference's reads that the policy saves.", ANY_NUMBER
         ),
-        "saved_low_percent": percent(
-            "Lower end of the 95 % confidence interval of `saved_percent`; missing if "
-            "there is one repetition.",
-            ANY_NUMBER,
-            may_be_missing=True,
-        ),
-        "saved_high_percent": percent(
-            "Upper end of the 95 % confidence interval of `saved_percent`; missing if "
-            "there is one repetition.",
-            ANY_NUMBER,
-            may_be_missing=True,
-        ),
+        **ends("saved_{}_percent", "`saved_percent`"),
         "law_percent": percent(f"{_LAW}."),
     },
     "node_savings": SCENARIO_KEYS
     | {
-        "cache_rate_percent": CACHE_RATE,
+        **common("cache_rate_percent"),
         "n_nodes": _N_NODES,
         "n_epochs": _N_EPOCHS,
-        "n_repetitions": N_REPETITIONS,
+        **common("n_repetitions"),
         **TIME_CUTS,
         "gfs_operations_cut_percent": percent(
             "By how much opens and reads on the GFS, those of copies included, are "

@@ -4,6 +4,7 @@ from tierscope.core.columns.column import (
     ANY_NUMBER,
     Columns,
     count,
+    ends,
     flag,
     number,
     percent,
@@ -19,21 +20,6 @@ TOGETHER = "together"  # stall that goes only if several classes cost nothing
 NOT_STORAGE = "computation and processor"  # what limits if no part of the stall does
 STATUSES = ("holds", "does not hold", "undecided", "not measurable here")
 
-SOURCE = text(
-    "Whether the numbers were measured on real tiers, measured on emulated devices, "
-    "simulated, or are of trained networks.",
-    words=("measured", "emulated", "simulated", "trained"),
-)
-SYSTEM = text("Name of the system, as its file is called without `.yaml`.")
-DATASET = text("Name of the dataset, as in `datasets.yaml`.")
-N_OSTS = count("Number of OSTs over which the GFS spreads the dataset's files.")
-CACHE_RATE = whole_percent(
-    "Part of the dataset that the LFS of a node may hold: of its files, with loader "
-    "`program` of its bytes; under policy `adhoc`, that all nodes together may hold."
-)
-REPETITION = count("Number of the repetition, counted from 0.")
-N_REPETITIONS = count("Number of repetitions that the row rests on.")
-EPOCH = count("Number of the epoch, counted from 0.")
 # In place of an epoch: in tables, and in paths of a program's logs the first of the
 # numbers that each stand for what follows an end of its loops.
 AFTER_TRAINING, AFTER = -1, 1 << 30
@@ -47,43 +33,66 @@ EPOCH_OR_AFTER = count(
 EPOCH_OF_COPY = count(
     f"Epoch in which the copy began, counted from 0{_AFTER_WORDS}", least=AFTER_TRAINING
 )
-RANK = count("MPI rank of the process.")
-NODE = count("Number of the node, counted from 0.")
-FILE_ID = count("Number of the file in its dataset.")
-TIER = text(
-    "Tier that was used; `net` is the LFS of another node.",
-    words=("gfs", "lfs", "net"),
-)
-IO_CLASS = text(
-    "I/O class: a tier and whether it is read or asked for metadata.",
-    words=map(str, ALL_CLASSES),
-)
-SLOWEST_RANK = count(
-    "Rank of the slowest process, of equally slow ones the lowest; -1 for a model, "
-    "which knows no ranks.",
-    least=-1,
-)
-PARAMETER = text("Tier and key of `devices` that was fitted.")
-PARAMETER_UNIT = text("Unit of the value: seconds, bytes a second or bytes.")
-METHOD = text(
-    "Whether the paper's rule or a model makes the estimate.", words=(RULE, MODEL)
-)
-STATUS = text("Whether the claim holds here.", words=STATUSES)
-CV = number(
-    "Standard deviation over the repetitions divided by their mean; missing if there "
-    "is one repetition.",
-    may_be_missing=True,
-)
+_COMMON: Columns = {
+    "source": text(
+        "Whether the numbers were measured on real tiers, measured on emulated "
+        "devices, simulated, or are of trained networks.",
+        words=("measured", "emulated", "simulated", "trained"),
+    ),
+    "system": text("Name of the system, as its file is called without `.yaml`."),
+    "dataset": text("Name of the dataset, as in `datasets.yaml`."),
+    "n_osts": count("Number of OSTs over which the GFS spreads the dataset's files."),
+    "cache_rate_percent": whole_percent(
+        "Part of the dataset that the LFS of a node may hold: of its files, with "
+        "loader `program` of its bytes; under policy `adhoc`, that all nodes together "
+        "may hold."
+    ),
+    "repetition": count("Number of the repetition, counted from 0."),
+    "n_repetitions": count("Number of repetitions that the row rests on."),
+    "epoch": count("Number of the epoch, counted from 0."),
+    "rank": count("MPI rank of the process."),
+    "node": count("Number of the node, counted from 0."),
+    "file_id": count("Number of the file in its dataset."),
+    "tier": text(
+        "Tier that was used; `net` is the LFS of another node.",
+        words=("gfs", "lfs", "net"),
+    ),
+    "io_class": text(
+        "I/O class: a tier and whether it is read or asked for metadata.",
+        words=map(str, ALL_CLASSES),
+    ),
+    "slowest_rank": count(
+        "Rank of the slowest process, of equally slow ones the lowest; -1 for a "
+        "model, which knows no ranks.",
+        least=-1,
+    ),
+    "parameter": text("Tier and key of `devices` that was fitted."),
+    "unit": text("Unit of the value: seconds, bytes a second or bytes."),
+    "method": text(
+        "Whether the paper's rule or a model makes the estimate.", words=(RULE, MODEL)
+    ),
+    "status": text("Whether the claim holds here.", words=STATUSES),
+    "cv": number(
+        "Standard deviation over the repetitions divided by their mean; missing if "
+        "there is one repetition.",
+        may_be_missing=True,
+    ),
+    "placed_files": count("Number of copies that came to the LFS of a node."),
+    "evicted_files": count("Number of files that were removed from the LFS of a node."),
+    "failed_files": count("Number of copies that failed."),
+}
 
-SCENARIO_KEYS: Columns = {
-    "source": SOURCE,
-    "system": SYSTEM,
-    "dataset": DATASET,
-    "n_osts": N_OSTS,
+
+def common(*names: str) -> Columns:
+    """Return columns that mean the same in many tables, by their names."""
+    return {name: _COMMON[name] for name in names}
+
+
+SCENARIO_KEYS = common("source", "system", "dataset", "n_osts") | {
     "policy": text("Policy that says which files are on the LFS."),
     "loader": text("Loader that reads the samples."),
 }
-POINT_KEYS: Columns = {"cache_rate_percent": CACHE_RATE, "repetition": REPETITION}
+POINT_KEYS = common("cache_rate_percent", "repetition")
 RUN_KEYS = SCENARIO_KEYS | POINT_KEYS
 
 IMPROVEMENTS: Columns = {
@@ -107,18 +116,7 @@ for _cut, _of in _CUTS.items():
         "over the repetitions.",
         ANY_NUMBER,
     )
-    for _end in ("low", "high"):
-        TIME_CUTS[f"{_cut}_{_end}_percent"] = percent(
-            f"{'Lower' if _end == 'low' else 'Upper'} end of the 95 % confidence "
-            f"interval of `{_cut}_percent`; missing if there is one repetition.",
-            ANY_NUMBER,
-            may_be_missing=True,
-        )
-
-# How copies to the LFS end.
-PLACED_FILES = count("Number of copies that came to the LFS of a node.")
-EVICTED_FILES = count("Number of files that were removed from the LFS of a node.")
-FAILED_FILES = count("Number of copies that failed.")
+    TIME_CUTS |= ends(f"{_cut}_{{}}_percent", f"`{_cut}_percent`")
 
 # What copies to the LFS take, during epochs or before them.
 COPIES: Columns = {
@@ -166,25 +164,25 @@ PAGE_CACHE: Columns = {
         may_be_missing=True,
     ),
     "gfs_server_bytes": number(
-        "Bytes that servers of the GFS sent to the machine in the epoch, in the row of "
-        "one of its processes and 0 in the others; missing if not counted.",
+        "Bytes that servers of the GFS sent to the machine in the epoch, in the row "
+        "of one of its processes and 0 in the others; missing if not counted.",
         unit="bytes",
         may_be_missing=True,
     ),
     "lfs_server_bytes": number(
-        "Bytes that servers of the LFS sent to the machine in the epoch, in the row of "
-        "one of its processes and 0 in the others; missing if not counted.",
+        "Bytes that servers of the LFS sent to the machine in the epoch, in the row "
+        "of one of its processes and 0 in the others; missing if not counted.",
         unit="bytes",
         may_be_missing=True,
     ),
     "gfs_resident_percent": percent(
-        "Part of a sample of the process's GFS files that was in the page cache before "
-        "the epoch; missing if no page could be looked at.",
+        "Part of a sample of the process's GFS files that was in the page cache "
+        "before the epoch; missing if no page could be looked at.",
         may_be_missing=True,
     ),
     "lfs_resident_percent": percent(
-        "Part of a sample of the process's LFS files that was in the page cache before "
-        "the epoch; missing if no page could be looked at.",
+        "Part of a sample of the process's LFS files that was in the page cache "
+        "before the epoch; missing if no page could be looked at.",
         may_be_missing=True,
     ),
     "names_dropped": flag(

@@ -3,16 +3,10 @@
 from tierscope.core.columns.column import Columns, count, flag, seconds, size, text
 from tierscope.core.columns.shared import (
     COPIES,
-    EPOCH,
     EPOCH_OF_COPY,
     EPOCH_OR_AFTER,
-    EVICTED_FILES,
-    FAILED_FILES,
-    NODE,
-    PLACED_FILES,
-    RANK,
     RUN_KEYS,
-    TIER,
+    common,
 )
 
 _BYTES_READ = size("Bytes that were read.")
@@ -23,7 +17,7 @@ _META_TIME = seconds(
 _FILE_ID = count("Number of the file in its dataset; 0 for the file of a database.")
 
 _OTHER_IO: Columns = {
-    "rank": RANK,
+    **common("rank"),
     "what": text(
         "Which files: those of the dataset that the program opened for writing or "
         "changed, others below the dataset's folder, or all others that were traced.",
@@ -38,7 +32,7 @@ _OTHER_IO: Columns = {
 }
 
 _OTHER_TIME: Columns = {
-    "rank": RANK,
+    **common("rank"),
     "epoch": EPOCH_OR_AFTER,
     "mount": text("Where the file system of the files is mounted."),
     "fs_type": text("Its type, such as `ext4`."),
@@ -65,7 +59,7 @@ _OTHER_TIME: Columns = {
 }
 
 _RUN_STAGE_IN: Columns = {
-    "node": NODE,
+    **common("node"),
     **COPIES,
     "stage_in_time_s": seconds(
         "Time of the stage-in from barrier to barrier, the same on all nodes."
@@ -73,9 +67,7 @@ _RUN_STAGE_IN: Columns = {
 }
 
 _RUN_PEERS: Columns = {
-    "rank": RANK,
-    "node": NODE,
-    "epoch": EPOCH,
+    **common("rank", "node", "epoch"),
     "peer_files": count("Number of files that the process read from other nodes."),
     "peer_bytes": size("Bytes of `peer_files`."),
     "net_read_time_s": seconds(
@@ -94,14 +86,13 @@ _RUN_PEERS: Columns = {
 }
 
 _RUN_BACKGROUND: Columns = {
-    "node": NODE,
+    **common("node"),
     "epoch": EPOCH_OF_COPY,
-    "placed_files": PLACED_FILES,
+    **common("placed_files"),
     "handed_over_files": count(
         "Number of `placed_files` whose bytes a reader had read and handed over."
     ),
-    "failed_files": FAILED_FILES,
-    "evicted_files": EVICTED_FILES,
+    **common("failed_files", "evicted_files"),
     **COPIES,
     "drain_time_s": seconds(
         "Time that the node waited for its copies after the epoch; part of no epoch."
@@ -110,9 +101,9 @@ _RUN_BACKGROUND: Columns = {
 
 TABLES: dict[str, Columns] = {
     "file_records": {
-        "rank": RANK,
+        **common("rank"),
         "epoch": EPOCH_OR_AFTER,
-        "tier": TIER,
+        **common("tier"),
         "file_id": _FILE_ID,
         "opens": count("Number of opens; a read from another node counts as one."),
         "reads": count("Number of read calls; one from another node counts as one."),
@@ -126,7 +117,7 @@ TABLES: dict[str, Columns] = {
     "background_records": {
         "rank": count("MPI rank of the process that made the calls."),
         "epoch": EPOCH_OF_COPY,
-        "tier": TIER,
+        **common("tier"),
         "file_id": _FILE_ID,
         "opens": count("Number of opens of the file."),
         "reads": count("Number of read calls."),

@@ -55,7 +55,7 @@ Folder = Annotated[
 
 
 class _Key(NamedTuple):
-    """A field: its type, and whether it has no default, or None as default."""
+    """A field: its type, `Any` if it is no key or a schema says it, and its default."""
 
     hint: Any
     has_no_default: bool
@@ -72,7 +72,8 @@ def section_schema(
     `others` has the schemas of fields that are not annotated, and of further keys.
     """
     known = {name: one for section in sections for name, one in _keys(section)}
-    keys = {name: _key(one, needed) for name, one in known.items()} | (others or {})
+    keys = {name: _schema(one.hint, needed, one.is_none) for name, one in known.items()}
+    keys |= others or {}
     keys = {name: key for name, key in keys.items() if key}
     without_default = {name for name, one in known.items() if one.has_no_default}
     required = [name for name in keys if needed == ALL or name in without_default]
@@ -88,36 +89,27 @@ def _keys(section: type) -> Iterator[tuple[str, _Key]]:
     """Yield the fields of a dataclass or a `TypedDict` by name."""
     if is_typeddict(section):
         for name, hint in section.__annotations__.items():
-            is_optional = get_origin(hint) is NotRequired
-            yield (
-                name,
-                _Key(
-                    get_args(hint)[0] if is_optional else hint,
-                    name in section.__required_keys__,
-                ),
-            )
+            hint = get_args(hint)[0] if get_origin(hint) is NotRequired else hint
+            yield name, _Key(hint, name in section.__required_keys__)
         return
     for one in fields(section):
+        hint = one.type if get_origin(one.type) is Annotated else Any
         has_no_default = one.default is MISSING and one.default_factory is MISSING
-        yield one.name, _Key(one.type, has_no_default, one.default is None)
-
-
-def _key(key: _Key, needed: str | None) -> dict[str, Any]:
-    """Return the schema of a field; empty if it is not annotated."""
-    is_key = get_origin(key.hint) is Annotated or is_typeddict(key.hint)
-    return _schema(key.hint, needed, key.is_none) if is_key else {}
+        yield one.name, _Key(hint, has_no_default, one.default is None)
 
 
 def _schema(
     hint: Any, needed: str | None, without_null: bool = False
 ) -> dict[str, Any]:
-    """Return the schema of a type."""
+    """Return the schema of a type; that of `Any` is empty."""
     kind, parts = get_origin(hint) or hint, get_args(hint)
     if kind is Annotated:
         schema = _schema(parts[0], needed, without_null)
         for note in parts[1:]:
             schema |= {"description": note} if isinstance(note, str) else dict(note)
         return schema
+    if kind is Any:
+        return {}
     if kind is Literal:
         return {"enum": list(parts)}
     if kind in (Union, UnionType):

@@ -620,10 +620,10 @@ class Settings(TypedDict):
         "`clairvoyant`) and of `adhoc`. Runs with other policies do not depend on "
         "them.",
     ]
-    datasets: Mapping[str, Any]
-    training: Mapping[str, Any]
-    loader: Mapping[str, Any]
-    lmdb: Mapping[str, Any]
+    datasets: Any
+    training: Any
+    loader: Any
+    lmdb: Any
     darshan: Darshan
     audit: Audit
     allow_mixed: Annotated[

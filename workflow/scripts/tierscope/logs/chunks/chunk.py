@@ -22,7 +22,7 @@ from tierscope.core.tables import empty_table
 from tierscope.core.words import as_utf8
 from tierscope.logs.chunks.folders import UNREAD, folder_written_whole
 from tierscope.logs.chunks.listing import ListedLog
-from tierscope.logs.chunks.store import ReadLogs, keep, take_kept
+from tierscope.logs.chunks.store import ReadLogs
 from tierscope.logs.chunks.users import Users, user_in
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs
 from tierscope.logs.jobs import OF_JOBS, Frames, Logs, tables_of_jobs
@@ -129,11 +129,11 @@ def read_chunk(
         nonlocal kept_s
         reading.add(path, answer)
         if time.monotonic() - kept_s >= _KEEP_S:
-            keep(reading, kept, chunk, logs, key)
+            reading.keep()
             kept_s = time.monotonic()
 
-    with ReadLogs(kept) as reading:
-        if not take_kept(reading, kept, chunk, logs, key):
+    with ReadLogs(kept, chunk, logs, key) as reading:
+        if not reading.take_kept():
             read_logs(
                 [log for log in logs if log.path not in reading],
                 settings.tiers,
@@ -143,7 +143,7 @@ def read_chunk(
                 timeout_s=settings.log_timeout_s,
                 progress=lambda done, total: progress("reading", done, total),
             )
-            keep(reading, kept, chunk, logs, key)
+            reading.keep()
         with folder_written_whole(output, reading.started_ns) as folder:
             _write_tables(reading, settings, folder, progress)
 

@@ -42,14 +42,27 @@ class _IsNewer(Exception):
 
 
 class ReadLogs:
-    """What was read of some logs; the summaries lie in a file without a name.
+    """What was read of a chunk's logs; the summaries lie in a file without a name.
 
     `refusals` has, by path, why logs that cannot be used, `codes` the digest
     of the code that has read a log, if that was before.
+
+    Parameters
+    ----------
+    folder : Path
+        In which is kept what was read of all chunks.
+    chunk : str
+        Name of the chunk.
+    logs : sequence of ListedLog
+    key : ReadingKey
+        What summaries depend on now.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, chunk: str, logs: Sequence[ListedLog], key: ReadingKey
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self.logs, self._key, self._kept = logs, key, kept_file(folder, chunk)
         self.started_ns = time.time_ns()
         self._file = tempfile.TemporaryFile(dir=folder)
         self._places: dict[str, tuple[int, int]] = {}
@@ -97,39 +110,64 @@ class ReadLogs:
         """Return the summary of a log."""
         return Summary.from_json(json.loads(self.text(path)))
 
+    def take_kept(self) -> bool:
+        """Take what was read before of logs that have not changed since.
+
+        Of a log that is gone, what an earlier version of the code has read is taken,
+        too. Returns whether all was in the chunk's file, which has nothing else.
+        """
+        wanted, has_more = set(map(_state, self.logs)), False
+        for row in _rows(self._kept):
+            log = os.fsdecode(row["log"])
+            is_taken = (
+                _state_of(row) in wanted
+                and log not in self
+                and row["settings"] == self._key.settings
+                and (row["code"] == self._key.code or is_gone(log))
+            )
+            if is_taken:
+                facts = json.loads(row["facts"])
+                read = ReadLog(row["digest"], facts, row["summary"])
+                self.add(log, read, code=row["code"])
+            has_more |= not is_taken
+        return not has_more and all(log.path in self for log in self.logs)
+
+    def keep(self) -> None:
+        """Keep what was read of the chunk's logs so far.
+
+        Of a log that cannot be read any more, what was read with other settings is
+        kept, as these may come again. What a process has kept that started later stays,
+        as in `folder_written_whole`.
+        """
+        read = map(self._row, (log for log in self.logs if log.path in self))
+        unread = {_state(log) for log in self.logs if log.path not in self}
+        rows = itertools.chain(read, _rows_of(unread, self._kept))
+        schema = _SCHEMA.with_metadata({_STARTED: str(self.started_ns)})
+        options = {"compression": "zstd", "write_page_checksum": True}
+        with suppress(_IsNewer), written_whole(self._kept) as temporary:
+            with pq.ParquetWriter(temporary, schema, **options) as writer:
+                while some := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+                    writer.write_table(pa.Table.from_pylist(some, schema))
+            if _started_ns(self._kept) > self.started_ns:
+                raise _IsNewer
+
+    def _row(self, log: ListedLog) -> dict:
+        """Return the row of a log."""
+        return {
+            "log": os.fsencode(log.path),
+            "size_bytes": log.size_bytes,
+            "mtime_ns": log.mtime_ns,
+            "settings": self._key.settings,
+            "code": self.codes.get(log.path, self._key.code),
+            "digest": self.digests[log.path],
+            "facts": json.dumps(self.facts[log.path]),
+            "summary": self.text(log.path),
+        }
+
 
 def kept_file(folder: Path, chunk: str) -> Path:
     """Return the file in which is kept what was read of a chunk."""
     return folder / f"{chunk}{_SUFFIX}"
-
-
-def take_kept(
-    reading: ReadLogs,
-    folder: Path,
-    chunk: str,
-    logs: Sequence[ListedLog],
-    key: ReadingKey,
-) -> bool:
-    """Take what was read before of logs that have not changed since.
-
-    Of a log that is gone, what an earlier version of the code has read is taken, too.
-    Returns whether all was in the chunk's file, which has nothing else.
-    """
-    wanted, has_more = set(map(_state, logs)), False
-    for row in _rows(kept_file(folder, chunk)):
-        log = os.fsdecode(row["log"])
-        is_taken = (
-            _state_of(row) in wanted
-            and log not in reading
-            and row["settings"] == key.settings
-            and (row["code"] == key.code or is_gone(log))
-        )
-        if is_taken:
-            facts = json.loads(row["facts"])
-            read = ReadLog(row["digest"], facts, row["summary"])
-            reading.add(log, read, code=row["code"])
-        has_more |= not is_taken
-    return not has_more and all(log.path in reading for log in logs)
 
 
 def _state(log: ListedLog) -> tuple[bytes, int, int]:
@@ -153,33 +191,6 @@ def _rows(path: Path) -> Iterator[dict]:
         return
 
 
-def keep(
-    reading: ReadLogs,
-    folder: Path,
-    chunk: str,
-    logs: Sequence[ListedLog],
-    key: ReadingKey,
-) -> None:
-    """Keep what was read of a chunk's logs so far.
-
-    Of a log that cannot be read any more, what was read with other settings is kept,
-    as these may come again. What a process has kept that started later stays, as in
-    `folder_written_whole`.
-    """
-    own = kept_file(folder, chunk)
-    read = (_row(log, reading, key) for log in logs if log.path in reading)
-    unread = {_state(log) for log in logs if log.path not in reading}
-    rows = itertools.chain(read, _rows_of(unread, own))
-    schema = _SCHEMA.with_metadata({_STARTED: str(reading.started_ns)})
-    options = {"compression": "zstd", "write_page_checksum": True}
-    with suppress(_IsNewer), written_whole(own) as temporary:
-        with pq.ParquetWriter(temporary, schema, **options) as writer:
-            while some := list(itertools.islice(rows, _ROWS_AT_ONCE)):
-                writer.write_table(pa.Table.from_pylist(some, schema))
-        if _started_ns(own) > reading.started_ns:
-            raise _IsNewer
-
-
 def _started_ns(path: Path) -> int:
     """Return when the process started that has written a file, 0 if there is none."""
     try:
@@ -196,20 +207,6 @@ def _rows_of(states: Collection, path: Path) -> Iterator[dict]:
         if state in states and (state, row["settings"]) not in seen:
             seen.add((state, row["settings"]))
             yield row
-
-
-def _row(log: ListedLog, reading: ReadLogs, key: ReadingKey) -> dict:
-    """Return the row of a log."""
-    return {
-        "log": os.fsencode(log.path),
-        "size_bytes": log.size_bytes,
-        "mtime_ns": log.mtime_ns,
-        "settings": key.settings,
-        "code": reading.codes.get(log.path, key.code),
-        "digest": reading.digests[log.path],
-        "facts": json.dumps(reading.facts[log.path]),
-        "summary": reading.text(log.path),
-    }
 
 
 def kept_summaries(

@@ -16,17 +16,11 @@ _NEARLY = 0.99  # of the most that the slowest can take: who takes that is named
 _SAME, _SAME_S = 1e-9, 1e-8  # bounds that differ by less are equal, in words
 
 
-def add_words(jobs: JoinedJobs, meta: FasterMeta) -> None:
+def add_words(jobs: JoinedJobs, meta: Sequence[FasterMeta]) -> None:
     """Add the bottleneck and a sentence to each row of table ``job_slowest``."""
     table, phases = jobs.columns["job_slowest"], jobs.phases
     names = ("n_slowest", "least_s", "most_s", "run_least_percent", "run_most_percent")
     columns = [table[name].tolist() for name in names]
-    saved = [
-        meta_words(*one)
-        for one in zip(
-            meta.tiers, meta.least_s.tolist(), meta.most_s.tolist(), strict=True
-        )
-    ]
     who = _largest_recorded(phases)
     class_s = (
         phases.slowest.class_least_s.tolist(),
@@ -56,7 +50,7 @@ def add_words(jobs: JoinedJobs, meta: FasterMeta) -> None:
         time = _time_words(*bounds, is_whole=not where)
         words = f"{name} spent {time} on I/O{where}, {share} on {label}."
         if not where and not is_lower:
-            words += saved[phases.job[phase]]
+            words += meta_words(*meta[phases.job[phase]])
         sentences.append(words)
     table |= {"bottleneck": labels, "sentence": sentences}
 

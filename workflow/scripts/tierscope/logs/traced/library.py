@@ -41,7 +41,10 @@ def tracer_library(native: Path = NATIVE) -> Path:
         library = _cache() / f"libtierscope_trace-{machine}-{digest}.so"
         if not library.is_file():
             _compile_into_cache([one for one in sources if one.suffix == ".c"], library)
-        _refuse_if_replaceable(library)
+        try:
+            check_way(library)  # no other user can have made it, or replace it
+        except FolderError as error:
+            raise ConfigError(f"XDG_CACHE_HOME: {error}") from error
     if SEPARATORS & set(str(library)):
         raise ConfigError(
             f"{library}: got a space or colon, expected none in the path of a library "
@@ -59,14 +62,6 @@ def _cache() -> Path:
     """Return the user's folder for what can be made again."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base).absolute() / "tierscope"
-
-
-def _refuse_if_replaceable(library: Path) -> None:
-    """Raise a ConfigError if another user can have made a library, or replace it."""
-    try:
-        check_way(library)
-    except FolderError as error:
-        raise ConfigError(f"XDG_CACHE_HOME: {error}") from error
 
 
 def _compile_into_cache(sources: list[Path], library: Path) -> None:

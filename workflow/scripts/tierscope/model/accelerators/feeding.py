@@ -13,8 +13,8 @@ from tierscope.core.scenario import Point
 from tierscope.data.accelerators import Plan
 from tierscope.data.steps import compute_times_ns
 from tierscope.model.accelerators.pace import Pace, pace_of, ready_times_ns
-from tierscope.model.simulator.events import NS_PER_S
 from tierscope.model.simulator.run import planned_reads, workload_of
+from tierscope.model.simulator.stations import NS_PER_S
 from tierscope.model.stalls import divide_stall
 from tierscope.storage.queueing_network import network_of
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierscope.model.simulator.epoch import SimulatedEpoch
-from tierscope.model.simulator.events import CLOSED, NS_PER_S, READ
+from tierscope.model.simulator.loop import CLOSED, LAST_BYTE
+from tierscope.model.simulator.stations import NS_PER_S
 from tierscope.storage.queueing_network import Workload
 
 
@@ -42,7 +43,7 @@ def ready_times_ns(
     All processes read equally many whole batches.
     """
     by_batch = workload.workers is not None
-    read_ns = epoch.instants_ns[:, CLOSED if by_batch else READ]
+    read_ns = epoch.instants_ns[:, CLOSED if by_batch else LAST_BYTE]
     batches = read_ns.reshape(n_ranks, -1, workload.batch_size)
     last_ns = batches.max(axis=2)
     return last_ns if by_batch else last_ns + round(sample_s * NS_PER_S)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tierscope.model.simulator.events import compiled
+from tierscope.model.simulator.compiling import compiled
 from tierscope.storage.queueing_network import ModelError
 
 _STEPS = (0.9, 0.3)  # of the fixed point; the second if the first does not converge

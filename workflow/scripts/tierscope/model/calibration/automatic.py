@@ -22,8 +22,6 @@ import pandas as pd
 from tierscope.core.description import RunDescription
 from tierscope.model.calibration.identifiability import (
     NOTHING_KNOWN,
-    Join,
-    LeaveOut,
     advice,
     derivatives,
     errors_alone,
@@ -149,32 +147,22 @@ class _Search:
         space = self._space(x)
         jacobian = derivatives(lambda z: objective.residuals(space, z), x)
         alone = errors_alone(jacobian, np.zeros(n), NOISE)
-        for i in np.flatnonzero(alone >= NOTHING_KNOWN):
-            self._leave_out(self.groups.index([i]))
+        self.left_out = dict.fromkeys(np.flatnonzero(alone >= NOTHING_KNOWN).tolist())
+        self.groups = [[i] for i in range(n) if i not in self.left_out]
         return objective.best_start(self.groups, x) if self.start is None else x
 
     def _simplify(self) -> bool:
         """Leave out and join what the minimum does not tell; return whether it did."""
         found, before = self.minimum, self.groups
         while step := advice(found.jacobian, found.noise, found.s):
-            self._follow(step)
+            taken = sorted(i for at in step for i in self.groups[at])
+            self.groups = [one for i, one in enumerate(self.groups) if i not in step]
+            if len(step) > 1:
+                self.groups = sorted([*self.groups, taken])
+            else:  # their values are settled later
+                self.left_out |= dict.fromkeys(taken)
             found = found.within(self._space(found.x))
         return self.groups != before
-
-    def _follow(self, step: LeaveOut | Join) -> None:
-        """Leave out or join groups."""
-        if isinstance(step, LeaveOut):
-            self._leave_out(step.which)
-            return
-        joined = sorted(self.groups[step.which] + self.groups[step.partner])
-        both = (step.which, step.partner)
-        others = [one for i, one in enumerate(self.groups) if i not in both]
-        self.groups = sorted([*others, joined])
-
-    def _leave_out(self, group: int) -> None:
-        """Leave out the parameters of a group; their values are settled later."""
-        self.left_out |= dict.fromkeys(self.groups[group])
-        self.groups = [one for i, one in enumerate(self.groups) if i != group]
 
     def _settle(self) -> np.ndarray:
         """Give each parameter that was left out its value, and say why."""

@@ -29,7 +29,6 @@ calibration stops (`Calibration.check`). Without a list the data choose
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,30 +51,13 @@ from tierscope.model.calibration.result import (
     PARAMETERS,
     Calibration,
 )
+from tierscope.model.calibration.starting_values import calibrated
 from tierscope.model.calibration.structures import (
     fit_structure,
     with_observed_servers,
     without_structures,
 )
 from tierscope.storage.queueing_network import ModelError
-
-
-def calibrated(
-    description: RunDescription, devices: Mapping[str, Any]
-) -> RunDescription:
-    """Return a scenario's description with other devices, for the models.
-
-    Parameters
-    ----------
-    description : RunDescription
-        As `Experiment.model_description` returns it.
-    devices : mapping
-        The section `devices`, such as `Calibration.devices` or the file written by
-        target `calibrate`.
-    """
-    system = description.system
-    changed = replace(system, devices={**system.devices, **devices})
-    return replace(description, system=changed)
 
 
 def read_described(

@@ -5,7 +5,6 @@ storage: a residual function is any function of the parameters.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,10 +16,13 @@ _DISTANCES = 4  # number of distances for the standard errors
 
 def derivatives(residuals: Callable, x: np.ndarray, step: float = _STEP) -> np.ndarray:
     """Return the derivatives of residuals, central: shape (n_terms, n_parameters)."""
-    columns = []
-    for shift in np.eye(len(x)) * step:
-        columns.append((residuals(x + shift) - residuals(x - shift)) / (2 * step))
-    return np.column_stack(columns)
+    shifts = np.eye(len(x)) * step
+    return np.column_stack([_half_change(residuals, x, s) / step for s in shifts])
+
+
+def _half_change(residuals: Callable, x: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """Return half of what residuals change from one side of a place to the other."""
+    return (residuals(x + shift) - residuals(x - shift)) / 2
 
 
 def broad_derivatives(
@@ -44,11 +46,9 @@ def broad_derivatives(
     inverse = np.linalg.inv(basis.T @ basis)
     columns, noise = [], []
     for one in np.eye(len(x)):
-        halves = [
-            (residuals(x + h * one) - residuals(x - h * one)) / 2 for h in distances
-        ]
-        coefficients, *_ = np.linalg.lstsq(basis, np.array(halves), rcond=None)
-        left = np.array(halves) - basis @ coefficients
+        halves = np.array([_half_change(residuals, x, h * one) for h in distances])
+        coefficients, *_ = np.linalg.lstsq(basis, halves, rcond=None)
+        left = halves - basis @ coefficients
         columns.append(coefficients[0])
         noise.append((left**2).sum() / (_DISTANCES - 2) * inverse[0, 0])
     return np.column_stack(columns), np.array(noise)
@@ -81,23 +81,11 @@ def errors_alone(jacobian: np.ndarray, noise: np.ndarray, s: float) -> np.ndarra
     return np.minimum(s / np.sqrt(np.maximum(information, 1e-300)), NOTHING_KNOWN)
 
 
-@dataclass(frozen=True)
-class LeaveOut:
-    """Advice: the data hardly depend on a parameter."""
+def advice(jacobian: np.ndarray, noise: np.ndarray, s: float) -> tuple[int, ...]:
+    """Return how to fit fewer parameters: which to leave out, or which two to join.
 
-    which: int
-
-
-@dataclass(frozen=True)
-class Join:
-    """Advice: the data depend on two parameters only together."""
-
-    which: int
-    partner: int
-
-
-def advice(jacobian: np.ndarray, noise: np.ndarray, s: float) -> LeaveOut | Join | None:
-    """Return how to fit fewer parameters, None if the data tell all of them.
+    A parameter is left out if the data hardly depend on it. Two are joined if the data
+    depend on them only together. There is none if the data tell all of them.
 
     Parameters
     ----------
@@ -117,14 +105,14 @@ def advice(jacobian: np.ndarray, noise: np.ndarray, s: float) -> LeaveOut | Join
         correlated.
     """
     if not jacobian.shape[1]:
-        return None
+        return ()
     alone = errors_alone(jacobian, noise, s)
     if alone.max() > LARGEST_ERROR:
-        return LeaveOut(int(np.argmax(alone)))
+        return (int(np.argmax(alone)),)
     errors, correlation = uncertainty(jacobian, noise, s)
     worst = int(np.argmax(errors))
     if errors[worst] <= LARGEST_ERROR:
-        return None
+        return ()
     others = np.abs(correlation[worst])
     others[worst] = -1.0
-    return Join(worst, int(np.argmax(others)))
+    return worst, int(np.argmax(others))

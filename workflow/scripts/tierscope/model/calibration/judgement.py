@@ -62,5 +62,4 @@ def _sources(
         return
     deviation, degrees = discrepancy(observations)
     moved = deviation * gain * observations.spread
-    covariance = moved @ moved.T
-    yield Source("structure", covariance, degrees, deviation)
+    yield Source("structure", moved @ moved.T, degrees, deviation)

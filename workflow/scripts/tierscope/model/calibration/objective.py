@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -304,9 +305,9 @@ class Objective:
         if others := [i for i in range(n) if i not in own]:
             self.say(f"{count_words(len(others), 'other parameter')}: their effect")
             space = Space.of(found.x, [[i] for i in others], self.signs)
-            jacobian[:, others], noise[others] = broad_derivatives(
-                lambda z: self.residuals(space, z), found.x[others]
-            )
+            residuals = partial(self.residuals, space)
+            of_others = broad_derivatives(residuals, found.x[others])
+            jacobian[:, others], noise[others] = of_others
         return jacobian, noise
 
     def _labels(self, x: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
@@ -319,8 +320,7 @@ class Objective:
                 is_class = column < len(CLASSES)
                 name = CLASSES[column] if is_class else SLOWEST
                 io_class = name if is_class else ""
-                rate, repetition = point.cache_rate_percent, point.repetition
-                rows.append((rate, repetition, epoch, name, n_osts, io_class))
+                rows.append((*astuple(point), epoch, name, n_osts, io_class))
                 own.append(shares[epoch, column])
         calls = {one.name: one for one in plan(ProbeDescription.of(self.description))}
         for n_osts, name, _, _, weight in self._probes(x):
@@ -346,12 +346,8 @@ class Objective:
 
     def minimise(self, space: Space, x: np.ndarray) -> Minimum:
         """Return the least sum of squares in some directions, from `x` on."""
-        z, converged = space.start(x), True
-        if len(z):
-            steps = _Steps(count_words(len(z), "parameter"), self.say)
-            z, converged = self._search(
-                lambda z: self.residuals(space, z), space, z, steps
-            )
+        steps = _Steps(count_words(len(space.start(x)), "parameter"), self.say)
+        z, converged = self._search(partial(self.residuals, space), space, x, steps)
         return self.minimum(space, z, converged)
 
     def least(
@@ -362,15 +358,13 @@ class Objective:
         The search begins at the better one of some starts, and is short.
         """
 
-        def residuals(z: np.ndarray) -> np.ndarray:
-            return self.residuals(space, z)
-
         def left(z: np.ndarray) -> float:
-            return float((residuals(z) ** 2).sum())
+            return float((self.residuals(space, z) ** 2).sum())
 
         steps = _Steps("another structure", self.say)
         self.say(f"{steps.what}: the best of {count_words(len(starts), 'start')}")
-        best = min((space.start(one) for one in starts), key=left)
+        best = min(starts, key=lambda x: left(space.start(x)))
+        residuals = partial(self.residuals, space)
         found, _ = self._search(residuals, space, best, steps, _FEW_EVALUATIONS)
         return left(found), space.at(found)
 
@@ -412,12 +406,12 @@ class Objective:
 
     def _fit_probes(self, space: Space, x: np.ndarray) -> np.ndarray:
         """Return the parameters with which the probes alone are met best, if any."""
-        z = space.start(x)
-        if len(z) and self.measured_probes:
-            steps = _Steps("probes alone", unsaid)
-            z, _ = self._search(
-                lambda z: self.probe_residuals(space.at(z)), space, z, steps
-            )
+        if not self.measured_probes:
+            return space.at(space.start(x))
+        steps = _Steps("probes alone", unsaid)
+        z, _ = self._search(
+            lambda z: self.probe_residuals(space.at(z)), space, x, steps
+        )
         return space.at(z)
 
     def minimum(self, space: Space, z: np.ndarray, converged: bool = True) -> Minimum:
@@ -426,7 +420,7 @@ class Objective:
         terms = self.residuals(space, z)
         n_free = len(terms) - len(z)
         s = np.sqrt((terms**2).sum() / n_free) if n_free > 0 else 0.0
-        jacobian, noise = broad_derivatives(lambda z: self.residuals(space, z), z)
+        jacobian, noise = broad_derivatives(partial(self.residuals, space), z)
         return Minimum(
             space.at(z), space, terms, max(s, NOISE), jacobian, noise, converged
         )
@@ -435,15 +429,17 @@ class Objective:
         self,
         residuals: Callable,
         space: Space,
-        start: np.ndarray,
+        x: np.ndarray,
         steps: _Steps,
         most_evaluations: int = _MOST_EVALUATIONS,
     ) -> tuple[np.ndarray, bool]:
-        """Return a minimum of a sum of squares, and whether it was reached."""
+        """Return a minimum of a sum of squares from `x`, and whether it was reached."""
         lower, upper = space.bounds(*self.bounds)
+        if not len(lower):
+            return space.start(x), True
         found = least_squares(
             residuals,
-            np.clip(start, lower + 1e-6, upper - 1e-6),
+            np.clip(space.start(x), lower + 1e-6, upper - 1e-6),
             jac=lambda z: derivatives(residuals, z),
             bounds=(lower, upper),
             xtol=_TOLERANCE,

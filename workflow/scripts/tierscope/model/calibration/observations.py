@@ -92,17 +92,9 @@ def class_of_probe(probe: Probe) -> str:
 
 
 # Factors of the median distance to the median of few values.
-_OF_FEW = {
-    1: 1.0,
-    2: 1.196,
-    3: 1.495,
-    4: 1.363,
-    5: 1.206,
-    6: 1.200,
-    7: 1.140,
-    8: 1.129,
-    9: 1.107,
-}
+_OF_FEW = dict(
+    enumerate((1.0, 1.196, 1.495, 1.363, 1.206, 1.200, 1.140, 1.129, 1.107), 1)
+)
 
 
 @dataclass(frozen=True)
@@ -132,14 +124,13 @@ def measured_probes(
     """
     if probes is None or probes.empty:
         return {}
-    wanted = {one.name: one for one in plan(ProbeDescription.of(description))}
+    expected = {
+        one.name: (one.n_clients, one.n_operations, one.n_bytes)
+        for one in plan(ProbeDescription.of(description))
+    }
     found = {}
     for (dataset, n_osts), part in probes.groupby(["dataset", "n_osts"]):
         calls = part.groupby("probe")[["n_clients", "operations", "bytes"]].first()
-        expected = {
-            name: (one.n_clients, one.n_operations, one.n_bytes)
-            for name, one in wanted.items()
-        }
         made = {name: tuple(row) for name, row in calls.iterrows()}
         if dataset != description.dataset.name or made != expected:
             raise ModelError(
@@ -235,5 +226,5 @@ def _probe_time(times_s: np.ndarray) -> ProbeTime:
     distances = np.abs(logarithms - np.median(logarithms))
     n = len(times_s)
     deviation = 1.4826 * np.median(distances) * _OF_FEW.get(n, n / (n - 0.8))
-    error = np.sqrt(np.pi / 2 / len(times_s)) * deviation
+    error = np.sqrt(np.pi / 2 / n) * deviation
     return ProbeTime(float(np.median(times_s)), float(error))

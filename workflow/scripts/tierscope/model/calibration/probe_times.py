@@ -15,12 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from tierscope.core.description import ProbeDescription
-from tierscope.model.simulator.epoch import (
-    SimulatedEpoch,
-    layouts_of,
-    simulate_epoch,
-)
-from tierscope.model.simulator.events import NS_PER_S
+from tierscope.model.simulator.epoch import SimulatedEpoch, simulate_epoch
+from tierscope.model.simulator.stations import NS_PER_S, layouts_of
 from tierscope.storage.probes import REPEATS, Probe, plan, probe_files
 from tierscope.storage.queueing_network import (
     MODULO,
@@ -150,12 +146,10 @@ def _stations_of(tier: TierModel, operation: str) -> TierModel:
         return replace(
             tier, open_s=0.0, close_s=0.0, open_latency_s=0.0, close_latency_s=0.0
         )
-    service_s = {"open": tier.open_s, "close": tier.close_s}[operation]
-    latency_s = {"open": tier.open_latency_s, "close": tier.close_latency_s}[operation]
     return TierModel(
         group_size=tier.group_size,
         n_metadata_servers=tier.n_metadata_servers,
-        open_s=service_s,
-        open_latency_s=latency_s,
+        open_s=getattr(tier, f"{operation}_s"),
+        open_latency_s=getattr(tier, f"{operation}_latency_s"),
         metadata_service=tier.metadata_service,
     )

@@ -21,6 +21,16 @@ IN_SERIES = ("gfs.ost_bandwidth_bytes_per_s", "gfs.link_bytes_per_s")
 _SUMMED = ("gfs.open_s", "gfs.close_s")
 _TIED = 0.9  # correlation of parameters that the data determine only jointly
 _WIDTH = 88  # of sentences
+_ADVICE = {
+    "gfs.link_bytes_per_s": "these OSTs do not fill the link; add probes on more OSTs "
+    "(probed_n_osts) or do not fit it",
+    "gfs.ost_bandwidth_bytes_per_s": "these OSTs do not limit the reads; add probes on "
+    "fewer OSTs (probed_n_osts) or do not fit it",
+}
+_USUAL_ADVICE = (
+    "it affects these data too little, or they scatter too much; add the probes "
+    "(probed_n_osts) or points, measure again, or do not fit it"
+)
 _AT_BOUND = 0.05  # relative distance to a bound below which a value is stuck
 
 
@@ -307,17 +317,4 @@ def _advice(worst: str, names: Sequence[str]) -> str:
             f"only the sum of {' and '.join(_SUMMED)} affects these data; add the "
             "probes (probed_n_osts) or fit only one of them"
         )
-    if worst == "gfs.link_bytes_per_s":
-        return (
-            "these OSTs do not fill the link; add probes on more OSTs (probed_n_osts) "
-            "or do not fit it"
-        )
-    if worst == "gfs.ost_bandwidth_bytes_per_s":
-        return (
-            "these OSTs do not limit the reads; add probes on fewer OSTs "
-            "(probed_n_osts) or do not fit it"
-        )
-    return (
-        "it affects these data too little, or they scatter too much; add the probes "
-        "(probed_n_osts) or points, measure again, or do not fit it"
-    )
+    return _ADVICE.get(worst, _USUAL_ADVICE)

@@ -8,6 +8,7 @@ were latency. The search corrects these values.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -31,17 +32,33 @@ _REFERENCE = {
 }
 
 
+def calibrated(
+    description: RunDescription, devices: Mapping[str, Any]
+) -> RunDescription:
+    """Return a scenario's description with other devices, for the models.
+
+    Parameters
+    ----------
+    description : RunDescription
+        As `Experiment.model_description` returns it.
+    devices : mapping
+        The section `devices` or parts of it, such as `Calibration.devices` or the file
+        written by target `calibrate`.
+    """
+    system = description.system
+    changed = replace(system, devices={**system.devices, **devices})
+    return replace(description, system=changed)
+
+
 def with_values(
     description: RunDescription, values: Mapping[str, float]
 ) -> RunDescription:
     """Return a scenario's description with other values of keys ``tier.key``."""
-    system = description.system
-    devices = system.devices
-    changed = {**devices, "gfs": dict(devices["gfs"]), "lfs": dict(devices["lfs"])}
+    changed = {tier: {**description.system.devices[tier]} for tier in ("gfs", "lfs")}
     for name, value in values.items():
         tier, key = name.split(".")
         changed[tier][key] = float(value)
-    return replace(description, system=replace(system, devices=changed))
+    return calibrated(description, changed)
 
 
 def starting_values(

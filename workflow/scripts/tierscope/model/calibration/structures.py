@@ -42,7 +42,7 @@ from tierscope.model.calibration.result import (
     Calibration,
     Parameter,
 )
-from tierscope.model.calibration.starting_values import with_values
+from tierscope.model.calibration.starting_values import calibrated, with_values
 from tierscope.storage.queueing_network import MODULO, RANDOM, ModelError
 
 CHANCE = 0.01  # probability of taking a structure that is not there
@@ -164,10 +164,8 @@ def _structures_of(description: RunDescription) -> list[_Structure]:
 
 def _placed(description: RunDescription, placement: str) -> RunDescription:
     """Return a description whose devices say where files lie."""
-    system = description.system
-    gfs = {**system.devices["gfs"], "placement": placement}
-    system = replace(system, devices={**system.devices, "gfs": gfs})
-    return replace(description, system=system, servers=None)
+    gfs = {**description.system.devices["gfs"], "placement": placement}
+    return replace(calibrated(description, {"gfs": gfs}), servers=None)
 
 
 def _limited(description: RunDescription) -> RunDescription:
@@ -196,10 +194,8 @@ def _left(
     say: Callable[[str], None],
 ) -> tuple[float, dict[str, float]]:
     """Return the sum of squares with a structure, and the parameters that give it."""
-    values = {
-        one.name: value
-        for one, value in zip(found.parameters, found.values, strict=True)
-    }
+    names = [one.name for one in found.parameters]
+    values = dict(zip(names, found.values, strict=True))
     # Other parameters keep theirs, so this takes a fraction of a whole calibration.
     told = _told_of_gfs(found)
     added = [FURTHER_PARAMETERS[name] for name in structure.parameters]

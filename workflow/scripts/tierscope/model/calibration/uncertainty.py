@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -63,13 +63,13 @@ class RelativeErrors(NamedTuple):
         return values / factor, values * factor
 
     @classmethod
-    def of_sources(
-        cls, variances: Sequence[np.ndarray], degrees: Sequence[float]
-    ) -> "RelativeErrors":
-        """Return the errors from independent sources (Welch and Satterthwaite)."""
-        total = reduce(add, variances, 0)
-        parts = (v**2 / n for v, n in zip(variances, degrees, strict=True))
-        rest = reduce(add, parts, 0)
+    def of_sources(cls, sources: Sequence[tuple[np.ndarray, float]]) -> Self:
+        """Return the errors from independent sources (Welch and Satterthwaite).
+
+        Of each source the relative variance and its degrees of freedom.
+        """
+        total = reduce(add, (variance for variance, _ in sources), 0)
+        rest = reduce(add, (variance**2 / n for variance, n in sources), 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             free = np.where(rest > 0, total**2 / rest, _MANY)
         return cls(np.sqrt(total), np.clip(free, 1.0, _MANY))
@@ -144,17 +144,13 @@ class Uncertainty:
         own = reduce(
             add, (_class_slope(base_s, value, i) ** 2 for i in range(len(CLASSES)))
         )
-        variances, degrees = [], []
+        variances = []
         for source in self.sources:
             shape = (source.covariance, slopes)
             variance = np.einsum("ij,i...,j...->...", *shape, slopes)
             variance = np.maximum(variance, 0) + source.deviation**2 * own
-            variances.append(variance)
-            degrees.append(source.degrees)
-        for variance, free in more:
-            variances.append(variance)
-            degrees.append(free)
-        return RelativeErrors.of_sources(variances, degrees)
+            variances.append((variance, source.degrees))
+        return RelativeErrors.of_sources([*variances, *more])
 
     def _slope(
         self, description: RunDescription, times: Callable, value: Callable, name: str

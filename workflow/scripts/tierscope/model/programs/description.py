@@ -69,19 +69,12 @@ class ModelledProgram:
     def read(cls, path: str | Path) -> Self:
         """Return what a file of `as_json` holds."""
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        return cls(
-            RunDescription.from_json(content["description"]),
-            tuple(content["rest_s"]),
-            content["words"],
-        )
+        description = RunDescription.from_json(content["description"])
+        return cls(description, tuple(content["rest_s"]), content["words"])
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of a file, ready for JSON."""
-        return {
-            "description": self.description.as_json(),
-            "rest_s": self.rest_s,
-            "words": self.words,
-        }
+        return vars(self) | {"description": self.description.as_json()}
 
     def whole_epochs(self, predicted: pd.DataFrame) -> pd.DataFrame:
         """Return predictions with the rest of each epoch, and with its warm-up.

@@ -25,6 +25,7 @@ _OF_LOADERS = {
     PYTORCH: ("batch_size", "workers", "prefetch_factor", "style", "in_steps"),
     TENSORFLOW: ("batch_size", "readers", "prefetch_batches"),
 }
+_READERS_WITHOUT_WORKERS = {PYTORCH: "no worker", TENSORFLOW: "one reader"}
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,10 @@ class ProgramFacts:
     @property
     def words(self) -> str:
         """Return the facts in words."""
-        depth = self.prefetch_factor
-        if self.loader == TENSORFLOW:
-            readers, depth = "one reader", self.prefetch_batches
-        elif self.workers:
+        depth = self.prefetch_factor or self.prefetch_batches  # one has no number
+        readers = _READERS_WITHOUT_WORKERS[self.loader]
+        if self.workers:
             readers = f"{count_words(self.workers, 'worker')} a rank"
-        else:
-            readers = "no worker"
         ahead = f", {count_words(depth, 'batch', 'batches')} ahead" if depth else ""
         ranks = count_words(self.n_ranks, "rank")
         return (
@@ -206,10 +204,13 @@ def _as_loader(seen: SeenRun) -> ProgramFacts:
     }
     if not facts["batch_size"]:
         refuse(seen, "no batch size", "batches of one size")
-    if framework == PYTORCH and facts["style"] != "map":
+    if facts.get("style", "map") != "map":
         refuse(seen, "an IterableDataset", "one of map style, a sample a file")
-    if framework == TENSORFLOW:
-        _check_pipeline(seen, facts)
+    if (n_calls := facts.get("readers", 1)) != 1:
+        got = "AUTOTUNE" if n_calls == _AUTOTUNE else str(n_calls)
+        refuse(seen, f"a pipeline with {got} parallel calls", "one that reads alone")
+    if facts.get("prefetch_batches") == _AUTOTUNE:
+        refuse(seen, "prefetch(AUTOTUNE)", "a number of batches: prefetch(2)")
     return ProgramFacts(
         framework,
         facts["batch_size"],
@@ -229,16 +230,6 @@ def _the_only(seen: SeenRun, name: str, values: Iterable[Any]) -> Any:
         words = " and ".join(map(str, values))
         refuse(seen, f"loaders with {name} {words}", "the same in all epochs")
     return values[0]
-
-
-def _check_pipeline(seen: SeenRun, facts: dict[str, Any]) -> None:
-    """Refuse a pipeline of `tf.data` that reads in parallel, or tunes itself."""
-    if facts["readers"] != 1:
-        n_calls = facts["readers"]
-        got = "AUTOTUNE" if n_calls == _AUTOTUNE else str(n_calls)
-        refuse(seen, f"a pipeline with {got} parallel calls", "one that reads alone")
-    if facts["prefetch_batches"] == _AUTOTUNE:
-        refuse(seen, "prefetch(AUTOTUNE)", "a number of batches: prefetch(2)")
 
 
 def _check_batches(first: SeenRun, runs: Sequence[SeenRun]) -> None:

@@ -16,18 +16,9 @@ from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.lmdb.pages import META_BYTES
 from tierscope.data.lmdb.reads import cut, is_joined, touched_pages
 from tierscope.data.record_order import RecordOrder
-from tierscope.model.simulator.lmdb_readers import (
-    CLOSE,
-    OPEN,
-    PASS,
-    PAUSE,
-    REQUEST,
-    STEP,
-    TIERS,
-    WAIT,
-    Programs,
-    object_servers,
-)
+from tierscope.model.simulator.loop import CLOSE, OPEN, PASS, PAUSE, READ, STEP, WAIT
+from tierscope.model.simulator.programs import TIERS, Programs
+from tierscope.model.simulator.stations import layouts_of, requests_of, to_ns
 from tierscope.storage.queueing_network import Network
 
 # Default stripe size of `lfs setstripe -c`, by which the file is striped.
@@ -250,15 +241,15 @@ class DatabaseEpoch:
         """Return the largest number of fetches of any reader."""
         return int(-(-self.records_of_rank.max() // self._n_places))
 
-    def programs(self, network: Network) -> Programs:
-        """Return the readers' programs on a network's stations."""
+    def programs(self, network: Network, batch_s: float) -> Programs:
+        """Return the readers' programs on a network; computing a batch takes a time."""
         builder = _Builder(len(self.readers), self.n_fetches)
-        self._add_requests(builder, network)
+        requests = self._add_requests(builder, network)
         for tier in range(len(TIERS)):
             users = np.flatnonzero(self.uses[:, tier])
             builder.add(users, _OPENING, tier, _BEFORE, OPEN, tier)
             builder.add(users, _CLOSING, tier, _BEFORE, CLOSE, tier)
-        self._add_pauses(builder)
+        self._add_pauses(builder, int(to_ns(float(batch_s))))
         gates = np.zeros(0, np.int64)
         if "dm" in self._on:
             gates = np.ones(1, np.int64)
@@ -268,12 +259,15 @@ class DatabaseEpoch:
             builder.add(np.flatnonzero(others), _WALK, 0, _AFTER, WAIT)
         if "stag" in self._on:
             gates = self._add_turns(builder, gates)
-        return builder.programs(self.readers, gates)
+        return builder.programs(self.readers, gates, requests)
 
-    def _add_requests(self, builder: "_Builder", network: Network) -> None:
-        """Cut the calls into requests and add these in the order of the calls."""
-        calls, parts = self.calls, []
-        ranks = self.readers[calls.reader]
+    def _add_requests(self, builder: "_Builder", network: Network) -> np.ndarray:
+        """Cut the calls into requests and add these in the order of the calls.
+
+        Return what the requests of each size take on each tier.
+        """
+        calls, parts, kinds = self.calls, [], []
+        ranks, layouts = self.readers[calls.reader], layouts_of(network)
         for tier, model in enumerate((network.gfs, network.lfs)):
             chosen = np.flatnonzero(calls.tier == tier)
             starts, sizes = calls.offset[chosen], calls.n_bytes[chosen]
@@ -286,9 +280,12 @@ class DatabaseEpoch:
                 stripes = starts // STRIPE_BYTES
             piece, _, sizes = cut(starts, sizes, model.request_bytes)
             call, stripes = chosen[call[piece]], stripes[piece]
-            servers = object_servers(network, tier, ranks[call], stripes)
-            parts.append((call, servers, sizes))
-        call, servers, sizes = map(np.concatenate, zip(*parts, strict=True))
+            servers = layouts[tier].object_servers(ranks[call], stripes)
+            seen = np.flatnonzero(np.bincount(sizes))
+            first = sum(map(len, kinds))
+            kinds.append(requests_of(model, seen))
+            parts.append((call, servers, first + np.searchsorted(seen, sizes)))
+        call, servers, requests = map(np.concatenate, zip(*parts, strict=True))
         order = np.argsort(call, kind="stable")
         call = call[order]
         builder.add(
@@ -296,20 +293,24 @@ class DatabaseEpoch:
             calls.stage[call],
             calls.fetch[call],
             _READS,
-            REQUEST,
+            READ,
             calls.tier[call],
             servers[order],
-            sizes[order],
+            requests[order],
         )
+        every = np.concatenate(kinds)
+        every["is_last"] = 1
+        return every
 
-    def _add_pauses(self, builder: "_Builder") -> None:
+    def _add_pauses(self, builder: "_Builder", batch_ns: int) -> None:
         """Add the compute time after each fetch, of the process with most batches."""
         most = self.records_of_rank.reshape(-1, self._group_size).max(axis=1)
         for fetch in range(self.n_fetches):
             left = np.clip(most - fetch * self._n_places, 0, self._n_places)
             batches = -(-left // self._batch_size)
             users = np.flatnonzero(batches)
-            builder.add(users, _FETCHES, fetch, _PAUSE, PAUSE, amount=batches[users])
+            pauses_ns = batch_ns * batches[users]
+            builder.add(users, _FETCHES, fetch, _PAUSE, PAUSE, amount=pauses_ns)
 
     def _add_turns(self, builder: "_Builder", gates: np.ndarray) -> np.ndarray:
         """Add the readers' turns of every fetch; return the gates with new ones."""
@@ -358,11 +359,13 @@ class _Builder:
         self._keys.append(key)
         self._steps.append(steps)
 
-    def programs(self, ranks: np.ndarray, gates: np.ndarray) -> Programs:
+    def programs(
+        self, ranks: np.ndarray, gates: np.ndarray, requests: np.ndarray
+    ) -> Programs:
         """Return the programs of some processes."""
         keys, steps = np.concatenate(self._keys), np.concatenate(self._steps)
         order = np.argsort(keys, kind="stable")
         reader = keys // (16 * self._n_fetches)
         n_steps = np.bincount(reader, minlength=self._n_readers)
         first = np.concatenate([[0], np.cumsum(n_steps)])
-        return Programs(steps[order], first, ranks, gates)
+        return Programs(steps[order], first, ranks, gates, requests)

@@ -23,7 +23,7 @@ from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.record_order import first_records, order_of
 from tierscope.data.tfrecord import FRAMING_BYTES
 from tierscope.model.simulator.database_calls import STRIPE_BYTES, DatabaseEpoch
-from tierscope.model.simulator.lmdb_readers import (
+from tierscope.model.simulator.programs import (
     TIERS,
     SimulatedPrograms,
     simulate_programs,
@@ -92,8 +92,7 @@ def _epochs(
         reads = DatabaseEpoch(description.lmdb, order, provenance, on_lfs, epoch)
         done = simulate_programs(
             network,
-            reads.programs(network),
-            training.compute_time.mean_s,
+            reads.programs(network, training.compute_time.mean_s),
             stream(SERVICES, *seeds, epoch),
             slowness,
         )

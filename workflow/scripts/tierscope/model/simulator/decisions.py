@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from tierscope.model.simulator.events import NS_PER_S
 from tierscope.model.simulator.placed_epoch import PlacedStorage
-from tierscope.model.simulator.placed_events import FROM_GFS, FROM_LFS
+from tierscope.model.simulator.reader_steps import FROM_GFS, FROM_LFS
+from tierscope.model.simulator.stations import NS_PER_S
 from tierscope.policies.copy_limits import HELD_BYTES
 from tierscope.policies.decisions import ROW, Decisions, columns_of
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place

@@ -14,13 +14,12 @@ import numpy as np
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.model.simulator.database_run import describe_database
-from tierscope.model.simulator.events import (
+from tierscope.model.simulator.loop import (
     CLOSED,
     CLOSING,
-    NS_PER_S,
-    OPEN,
+    LAST_BYTE,
     OPENED,
-    READ,
+    OPENING,
 )
 from tierscope.model.simulator.run import (
     SimulatedReads,
@@ -28,6 +27,7 @@ from tierscope.model.simulator.run import (
     n_read_calls,
     workload_of,
 )
+from tierscope.model.simulator.stations import NS_PER_S
 from tierscope.storage.tier import epoch_alias
 from tierscope.trace.log_writer import LoggedJob, write_log
 from tierscope.trace.posix_records import POSIX_RECORD
@@ -86,8 +86,8 @@ def _fill_records(
     records["POSIX_MAX_BYTE_READ"] = workload.file_size_bytes - 1
     instants_s = reads.epoch.instants_s
     for call, begin, end in (
-        ("OPEN", OPENED, OPEN),
-        ("READ", OPEN, READ),
+        ("OPEN", OPENING, OPENED),
+        ("READ", OPENED, LAST_BYTE),
         ("CLOSE", CLOSING, CLOSED),
     ):
         begun_s, ended_s = instants_s[:, begin], instants_s[:, end]

@@ -5,63 +5,64 @@ same draws, same instants where nothing is copied. The state stays from epoch to
 so copies may go on when an epoch has ended.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from tierscope.model.simulator.epoch import (
-    Layout,
     SimulatedEpoch,
     check_n_files,
     check_times,
-    layouts_of,
-    loading_of,
-    metadata_servers_and_links,
-    request_times,
-    server_factors,
-    stations_of,
+    ends_of_ranks,
+    ranks_of,
+    rules_of,
 )
-from tierscope.model.simulator.events import (
-    AT_COPIED,
-    AT_START,
-    CUSTOMER_BITS,
-    EVENT,
-    KEY_BITS,
-    MOST_RANKS,
-    NEVER,
-    NS_PER_S,
-    Servers,
-    empty_heap,
-    to_ns,
-)
-from tierscope.model.simulator.placed_events import (
-    BEGINS,
+from tierscope.model.simulator.heap import MOST_CUSTOMERS, NEVER
+from tierscope.model.simulator.loop import (
+    ASK,
     COPIED,
-    CUSTOMER,
-    CUSTOMERS,
-    ENDED,
-    HEAP_SIZE,
-    KEY,
-    LINK,
-    METADATA_SERVER,
+    COPY_STEPS,
+    CUSTOMER_ASKED,
+    DONE,
+    IS_ON_LFS,
+    N_COMING,
     N_EVENTS,
     N_ORDERS,
     N_RUNNING,
-    NODE,
+    N_THREADS,
+    NOBODY,
     NOW_NS,
-    OBJECT_SERVER,
-    RANKS_DONE,
-    READ,
+    ORDER,
+    READ_ASKED,
     STOP_NS,
     STOPPED,
-    Machine,
+    TELL,
+    THREADS,
+    Simulation,
+    begun,
+    stops,
+)
+from tierscope.model.simulator.reader_steps import (
+    FROM_LFS,
+    FROM_PEER,
+    READ_COPY,
+    READ_GFS,
+    READ_LFS,
+    STAGED,
     Nodes,
-    PlacedEpochState,
-    PlacedReads,
-    State,
-    run_placed,
+    Reads,
+    write_steps,
+)
+from tierscope.model.simulator.stations import (
+    NS_PER_S,
+    SERVER,
+    idle_servers,
+    layouts_of,
+    machine_of,
+    requests_of_reads,
+    to_ns,
 )
 from tierscope.policies.copy_limits import READ_BYTES
 from tierscope.storage.queueing_network import (
@@ -71,6 +72,9 @@ from tierscope.storage.queueing_network import (
     TierModel,
     Workload,
 )
+
+# Columns of the times of copies.
+GFS_META, GFS_READ, LFS_META, LFS_WRITE = range(4)
 
 
 class Decider(Protocol):
@@ -163,50 +167,59 @@ class PlacedStorage:
         _check_customers(n_ranks, n_nodes, n_customers)
         self.n_ranks, self.n_copiers, self.n_nodes = n_ranks, n_copiers, n_nodes
         self.workload, self.per_node = workload, n_ranks // n_nodes
-        tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
         if network.gfs.placement != MODULO:
             raise ModelError(
                 f"gfs.placement: got {network.gfs.placement} with a policy that copies "
                 f"files, expected {MODULO}."
             )
-        self._slowness = server_factors(layouts, slowness)
-        check_times(tiers, workload, self._slowness, network.sample_s)
-        self._network = network
-        self._machine = Machine(
-            _homes(layouts, n_ranks, n_nodes, n_copiers),
-            stations_of(tiers),
-            np.array([tier.n_object_servers for tier in tiers]),
-            *request_times(_rows(tiers, workload)),
+        idle, tiers = idle_servers(network, slowness), (network.gfs, network.lfs)
+        slowest = float(idle["slowness"].max())
+        check_times(tiers, workload, slowest, network.sample_s)
+        self._network, self._n_epochs, self._peers = network, n_epochs, peers
+        requests, first_request = requests_of_reads(_kinds_of_reads(network, workload))
+        self._machine = machine_of(network, requests)
+        # Behind the servers of the tiers are the links of the nodes, out and in.
+        self._n_servers = len(idle)
+        self._servers = np.append(idle, np.zeros(2 * n_nodes, SERVER))
+        transfer_ns = _transfer_ns(network, workload) if peers else 0
+        self._nodes = Nodes(
+            n_nodes, self.per_node, n_copiers, len(idle), transfer_ns, first_request
         )
-        self._nodes = _idle_nodes(network, workload, peers, n_nodes, n_customers)
-        self._state = State(
-            heap=empty_heap(n_customers),
-            customers=np.zeros(n_customers, CUSTOMERS),
-            orders=np.zeros((n_customers, 4), np.int64),
-            control=np.zeros(6, np.int64),
-            clock=np.zeros(2, np.int64),
-            copy_ns=np.zeros((n_nodes, n_epochs, 4), np.int64),
-        )
-        self._state.customers["station"][n_ranks:] = AT_COPIED
-        self._free_ns, self._full_ns = np.zeros((2, len(self._slowness)), np.int64)
+        first_ranks = np.arange(n_nodes) * self.per_node
+        self._layouts = layouts_of(network)
+        self._first_servers = [
+            layout.object_servers(first_ranks, 0).tolist() for layout in self._layouts
+        ]
+        self._times_ns = np.zeros((n_ranks + n_nodes * n_epochs, 2, 2), np.int64)
+        self._threads = np.zeros(n_ranks, THREADS)
+        self._threads["first"] = NOBODY
+        self._orders = np.zeros(n_customers, ORDER)
+        self._n_orders, self._copied = 0, {}
+        self._before: Simulation | None = None
 
     @property
     def copy_s(self) -> np.ndarray:
         """Return the time of the copies' calls by the epoch in which they were begun.
 
-        Seconds, shape (n_nodes, n_epochs, 4): GFS_META, GFS_READ, LFS_META, LFS_WRITE
-        of `tierscope.model.simulator.placed_events`.
+        Seconds, shape (n_nodes, n_epochs, 4): GFS_META, GFS_READ, LFS_META, LFS_WRITE.
         """
-        return self._state.copy_ns / NS_PER_S
+        copies_ns = self._times_ns[self.n_ranks :]
+        return copies_ns.reshape(self.n_nodes, self._n_epochs, 4) / NS_PER_S
 
     def order_copy(
         self, node: int, copier: int, file_id: int, epoch: int, from_gfs: bool
     ) -> None:
         """Let an idle copier of a node begin a copy, now."""
-        number = self._state.control[N_ORDERS]
         customer = self.n_ranks + node * self.n_copiers + copier
-        self._state.orders[number] = customer, file_id, epoch, from_gfs
-        self._state.control[N_ORDERS] = number + 1
+        servers = [
+            first[node] + file_id % layout.tier.n_object_servers
+            for first, layout in zip(self._first_servers, self._layouts, strict=True)
+        ]
+        account = self.n_ranks + node * self._n_epochs + epoch
+        order = customer, 0 if from_gfs else COPY_STEPS // 2, *servers, account
+        self._orders[self._n_orders] = order
+        self._n_orders += 1
+        self._copied[customer] = node, copier, file_id
 
     def run_epoch(
         self,
@@ -235,102 +248,106 @@ class PlacedStorage:
             Returns at the end of the epoch whether all copies are awaited then; those
             that are not go on in the next epoch.
         """
-        self._begin_epoch(first_read)
-        instants_ns = np.zeros((len(files), 5), np.int64)
-        peer_lfs_ns = np.zeros((self.n_ranks, 2), np.int64)
-        busy_ns = np.zeros_like(self._free_ns)
-        epoch = PlacedEpochState(
-            PlacedReads(files, place, instants_ns, peer_lfs_ns),
-            self._machine,
-            self._nodes,
-            self._state,
-            loading_of(self._network, self.workload),
-            Servers(self._slowness, self._free_ns, busy_ns, self._full_ns),
-        )
-        self._run(epoch, generator, decider, at_end)
+        epoch = self._begun(self._reads(files, first_read, place))
+        end_ns, finished_ns = 0, np.zeros(0, np.int64)
+        control, is_awaited = epoch.control, False
+        for reason in stops(epoch, generator):
+            if reason == DONE:  # the copies go on until then
+                finished_ns = ends_of_ranks(epoch.customers, self.n_ranks, 1)
+                end_ns = control[STOP_NS] = int(finished_ns.max())
+                control[N_RUNNING] = NOBODY
+            elif reason != STOPPED:
+                self._answer(reason, control, files, place, decider)
+            elif not is_awaited and (is_awaited := at_end()):
+                control[STOP_NS] = NEVER
+            else:
+                break
+        self._end_epoch(epoch, max(end_ns, int(control[NOW_NS])))
         return PlacedEpoch(
-            instants_ns,
-            epoch.loading.finished_ns,
-            busy_ns,
-            int(epoch.state.control[N_EVENTS]),
+            epoch.instants_ns,
+            finished_ns,
+            self._servers["busy_ns"][: self._n_servers].copy(),
+            int(control[N_EVENTS]),
             None,
-            self._full_ns.copy(),
+            self._servers["full_ns"][: self._n_servers].copy(),
             place,
-            peer_lfs_ns,
+            epoch.times_ns[: self.n_ranks, 1, ::-1].copy(),
         )
 
-    def _run(
+    def _reads(
+        self, files: np.ndarray, first_read: np.ndarray, place: np.ndarray
+    ) -> Reads:
+        """Return what the ranks read, and which servers they may ask."""
+        on_lfs, at_peer = place == FROM_LFS, place == FROM_PEER
+        reader = ranks_of(first_read)
+        if self._peers is not None:
+            owner = self._peers.owners[files[at_peer]]
+            reader[at_peer] = owner * self.per_node
+        gfs, lfs = (layout.object_servers(reader, files) for layout in self._layouts)
+        kind = np.where(place == STAGED, READ_COPY, READ_GFS)
+        kind[on_lfs | at_peer] = READ_LFS
+        return Reads(
+            first_read,
+            place,
+            np.where(on_lfs | at_peer, lfs, gfs),
+            self._nodes.requests[kind],
+            np.where(at_peer, reader, lfs),
+        )
+
+    def _begun(self, reads: Reads) -> Simulation:
+        """Return an epoch in which the ranks start, and copies of before go on."""
+        rules = rules_of(self._network, self.workload, np.diff(reads.first_read))
+        written = write_steps(reads, rules, self._nodes)
+        instants_ns = np.zeros((len(reads.place), 5), np.int64)
+        self._servers["busy_ns"], self._times_ns[: self.n_ranks] = 0, 0
+        epoch = begun(self._machine, self._servers, written, instants_ns)
+        epoch = epoch._replace(
+            times_ns=self._times_ns, threads=self._threads, orders=self._orders
+        )
+        steps, customers, control = epoch.steps, epoch.customers, epoch.control
+        if self._peers is not None:
+            control[N_THREADS] = self._peers.server_threads
+        if (reads.place == STAGED).any():  # a run of its own
+            nodes = np.arange(self.n_ranks) // self.per_node
+            accounts = self.n_ranks + nodes * self._n_epochs
+            customers["account"][: self.n_ranks] = accounts
+        copiers = slice(self.n_ranks, self.n_ranks + self.n_nodes * self.n_copiers)
+        if (before := self._before) is not None:
+            n_coming = control[N_COMING] = before.control[N_COMING]
+            epoch.heap[:n_coming] = before.heap[:n_coming]
+            customers[copiers] = before.customers[copiers]
+            n_steps = COPY_STEPS * self.n_nodes * self.n_copiers
+            steps[:n_steps] = before.steps[:n_steps]
+        control[N_RUNNING] = 2 * self.n_ranks
+        control[N_ORDERS], self._n_orders = self._n_orders, 0
+        return epoch
+
+    def _answer(
         self,
-        epoch: PlacedEpochState,
-        generator: np.random.Generator,
-        decider: Decider | None,
-        at_end: Callable[[], bool],
-    ) -> None:
-        """Let the ranks read, then the copies go on that are awaited, if any are."""
-        events, clock = run_placed(epoch, generator), epoch.state.clock
-        if epoch.state.control[N_RUNNING]:
-            self._run_until(RANKS_DONE, events, epoch.reads, decider)
-        end_ns = int(epoch.loading.finished_ns.max())
-        clock[STOP_NS] = end_ns
-        self._run_until(STOPPED, events, epoch.reads, decider)
-        if at_end():
-            clock[STOP_NS] = NEVER
-            self._run_until(STOPPED, events, epoch.reads, decider)
-            end_ns = max(end_ns, int(clock[NOW_NS]))
-        self._end_epoch(end_ns)
-
-    def _run_until(
-        self,
-        wanted: int,
-        events: Iterator[int],
-        reads: PlacedReads,
+        reason: int,
+        control: np.ndarray,
+        files: np.ndarray,
+        place: np.ndarray,
         decider: Decider | None,
     ) -> None:
-        """Go on until the loop stops for this reason, and answer what it asks."""
-        control, clock = self._state.control, self._state.clock
-        files, place = reads.files, reads.place
-        for reason in events:
-            if reason == BEGINS:
-                read = control[READ]
-                rank = int(control[CUSTOMER])
-                place[read] = decider.begins(rank, int(files[read]))
-            elif reason == ENDED:
-                if decider is not None:
-                    read, rank = control[READ], int(control[CUSTOMER])
-                    decider.ended(rank, int(files[read]), int(place[read]))
-            elif reason == COPIED:
-                customer = int(control[CUSTOMER])
-                node, copier = divmod(customer - self.n_ranks, self.n_copiers)
-                file_id = int(self._state.customers[customer]["file"])
-                decider.copied(node, copier, file_id, int(clock[NOW_NS]))
-            if reason == wanted:
-                return
+        """Answer what the loop asks, and let copies begin that are ordered then."""
+        customer, read = int(control[CUSTOMER_ASKED]), control[READ_ASKED]
+        if reason == ASK:
+            place[read] = decider.begins(customer, int(files[read]))
+            control[IS_ON_LFS] = place[read] == FROM_LFS
+        elif reason == TELL:
+            decider.ended(customer, int(files[read]), int(place[read]))
+        elif reason == COPIED:
+            decider.copied(*self._copied[customer], int(control[NOW_NS]))
+        control[N_ORDERS], self._n_orders = self._n_orders, 0
 
-    def _begin_epoch(self, first_read: np.ndarray) -> None:
-        """Let all ranks start at time 0, in their order, before copies go on."""
-        n_ranks, control = self.n_ranks, self._state.control
-        heap, customers = self._state.heap, self._state.customers[:n_ranks]
-        customers["read"], customers["end"] = first_read[:-1], first_read[1:]
-        customers["left_in_batch"] = self.workload.batch_size
-        customers["batch"], customers["station"] = 0, AT_START
-        customers["epoch"] = 0  # of its copies: stage-in only, a run of its own
-        ranks = np.flatnonzero(np.diff(first_read))
-        starts = np.zeros(len(ranks), EVENT)
-        starts["tag"] = AT_START << KEY_BITS | self._machine.homes[ranks, KEY]
-        under_way = heap[: control[HEAP_SIZE]]
-        events = np.sort(np.concatenate([under_way, starts]), order=["time_ns", "tag"])
-        heap[: len(events)] = events
-        control[HEAP_SIZE], control[N_RUNNING] = len(events), len(ranks)
-        control[N_EVENTS] = 0
-        self._state.clock[:] = 0, NEVER
-
-    def _end_epoch(self, end_ns: int) -> None:
+    def _end_epoch(self, epoch: Simulation, end_ns: int) -> None:
         """Count times from when the next epoch begins."""
-        self._state.heap["time_ns"][: self._state.control[HEAP_SIZE]] -= end_ns
-        for free_ns in (self._free_ns, self._full_ns, self._nodes.free_ns):
-            np.maximum(free_ns - end_ns, 0, out=free_ns)
-        for name in ("opened_ns", "open_ns", "read_ns", "closing_ns"):
-            self._state.customers[name] -= end_ns
+        epoch.heap["time_ns"][: epoch.control[N_COMING]] -= end_ns
+        epoch.customers["begun_ns"] -= end_ns
+        for name in ("free_ns", "full_ns"):
+            self._servers[name] = np.maximum(self._servers[name] - end_ns, 0)
+        self._before = epoch
 
 
 def _check_customers(n_ranks: int, n_nodes: int, n_customers: int) -> None:
@@ -339,33 +356,11 @@ def _check_customers(n_ranks: int, n_nodes: int, n_customers: int) -> None:
         raise ModelError(
             f"n_nodes: got {n_nodes}, expected a divisor of {n_ranks} ranks."
         )
-    if n_customers > MOST_RANKS:
+    if n_customers > MOST_CUSTOMERS:
         raise ModelError(
             f"customers: got {n_customers} ranks and copiers, expected at most "
-            f"{MOST_RANKS}."
+            f"{MOST_CUSTOMERS}."
         )
-
-
-def _homes(
-    layouts: Sequence[Layout], n_ranks: int, n_nodes: int, n_copiers: int
-) -> np.ndarray:
-    """Return the servers and the node of each rank, then of each node's copiers.
-
-    Shape (n_customers, 8), columns as in `tierscope.model.simulator.placed_events`.
-    Copiers are threads of their node's first rank: their events come after its own.
-    """
-    per_node = n_ranks // n_nodes
-    first_ranks = np.repeat(np.arange(n_nodes) * per_node, n_copiers)
-    ranks = np.concatenate([np.arange(n_ranks), first_ranks])
-    homes = np.zeros((len(ranks), 8), np.int64)
-    metadata_servers, links = metadata_servers_and_links(layouts, ranks)
-    homes[:, METADATA_SERVER : METADATA_SERVER + 2] = metadata_servers
-    homes[:, LINK : LINK + 2] = links
-    for tier, layout in enumerate(layouts):
-        homes[:, OBJECT_SERVER + tier] = layout.object_servers(ranks, 0)
-    homes[:, NODE] = ranks // per_node
-    homes[:, KEY] = ranks << CUSTOMER_BITS | np.arange(len(ranks))
-    return homes
 
 
 def copies_reads(file_size_bytes: int) -> Workload:
@@ -373,42 +368,18 @@ def copies_reads(file_size_bytes: int) -> Workload:
     return Workload(1, file_size_bytes, buffer_bytes=READ_BYTES)
 
 
-def _rows(
-    tiers: tuple[TierModel, TierModel], workload: Workload
+def _kinds_of_reads(
+    network: Network, workload: Workload
 ) -> list[tuple[TierModel, Workload]]:
     """Return reads from GFS and LFS, a copy's read and its write, which is one call."""
-    gfs, lfs = tiers
     copy_read = copies_reads(workload.file_size_bytes)
     copy_write = Workload(1, workload.file_size_bytes)
-    return [(gfs, workload), (lfs, workload), (gfs, copy_read), (lfs, copy_write)]
+    loads = (workload, workload, copy_read, copy_write)
+    return list(zip((network.gfs, network.lfs) * 2, loads, strict=True))
 
 
-def _idle_nodes(
-    network: Network,
-    workload: Workload,
-    peers: Peers | None,
-    n_nodes: int,
-    n_customers: int,
-) -> Nodes:
-    """Return nodes that have read nothing from each other yet."""
-    latency_ns = transfer_ns = n_threads = 0
-    owners = np.zeros(0, np.int64)
-    if peers is not None:
-        if network.peers is None:
-            raise ModelError("network: got none between nodes, expected its numbers.")
-        transfer_s = workload.file_size_bytes / network.peers.bandwidth_bytes_per_s
-        times_ns = to_ns(np.array([network.peers.latency_s, transfer_s], float))
-        latency_ns, transfer_ns = times_ns.tolist()
-        n_threads, owners = peers.server_threads, peers.owners
-    threads = np.zeros((3, n_nodes), np.int64)
-    threads[1:] = -1  # nobody waits
-    return Nodes(
-        latency_ns,
-        transfer_ns,
-        n_threads,
-        network.n_ranks // n_nodes,
-        owners,
-        np.zeros((2, n_nodes), np.int64),
-        threads,
-        np.full(n_customers, -1),
-    )
+def _transfer_ns(network: Network, workload: Workload) -> int:
+    """Return the time of a file on a link between nodes."""
+    if network.peers is None:
+        raise ModelError("network: got none between nodes, expected its numbers.")
+    return int(to_ns(workload.file_size_bytes / network.peers.bandwidth_bytes_per_s))

@@ -15,16 +15,19 @@ from tierscope.core.scenario import Point
 from tierscope.data.shuffle import epoch_order, process_share
 from tierscope.model.simulator.decisions import COUNTS, Placement
 from tierscope.model.simulator.epoch import first_reads, ranks_of_reads
-from tierscope.model.simulator.events import NS_PER_S
-from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage, copies_reads
-from tierscope.model.simulator.placed_events import (
-    FROM_GFS,
-    FROM_LFS,
-    FROM_PEER,
+from tierscope.model.simulator.placed_epoch import (
     GFS_META,
     GFS_READ,
     LFS_META,
     LFS_WRITE,
+    Peers,
+    PlacedStorage,
+    copies_reads,
+)
+from tierscope.model.simulator.reader_steps import (
+    FROM_GFS,
+    FROM_LFS,
+    FROM_PEER,
     STAGED,
     UNDECIDED,
 )
@@ -38,6 +41,7 @@ from tierscope.model.simulator.run import (
     stream,
     workload_of,
 )
+from tierscope.model.simulator.stations import NS_PER_S
 from tierscope.policies import NodePolicy, node_policy
 from tierscope.storage.queueing_network import ModelError, Network, Workload, network_of
 

@@ -24,7 +24,7 @@ from tierscope.model.simulator.epoch import (
     ranks_of_reads,
     simulate_epoch,
 )
-from tierscope.model.simulator.events import NS_PER_S
+from tierscope.model.simulator.stations import NS_PER_S
 from tierscope.policies import held_files, strata
 from tierscope.storage.machine_facts import package_versions
 from tierscope.storage.queueing_network import Network, Workload, network_of

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[4] / "workflow" / "scripts" / "tierscope"
-EVENTS = "from tierscope.model.simulator.events import compiled\n\n\n"
-CALLED = EVENTS + "@compiled\ndef number():\n    return {number}\n"
+COMPILED = "from tierscope.model.simulator.compiling import compiled\n\n\n"
+CALLED = COMPILED + "@compiled\ndef number():\n    return {number}\n"
 CALLING = (
-    EVENTS
+    COMPILED
     + "from tierscope.model.simulator.called import number\n\n\n"
     + "@compiled\ndef answer():\n    return number()\n"
 )
@@ -26,7 +26,7 @@ def loops(tmp_path):
     shutil.copytree(PACKAGE / "core", tmp_path / "tierscope" / "core")
     for part in ("", "model", "model/simulator"):
         shutil.copy(PACKAGE / part / "__init__.py", tmp_path / "tierscope" / part)
-    shutil.copy(PACKAGE / "model" / "simulator" / "events.py", folder)
+    shutil.copy(PACKAGE / "model" / "simulator" / "compiling.py", folder)
     (folder / "called.py").write_text(CALLED.format(number=1))
     (folder / "calling.py").write_text(CALLING)
     return folder
