@@ -73,7 +73,7 @@ def test_report_shows_hostile_names_and_runs_nothing(browser, tmp_path):
             io_time_of(system=ALL),
             experiment=ALL,
             description=ALL,
-            provenance=Origin(ALL),
+            origin=Origin(ALL),
         )
     )
     browser.get(path.as_uri())

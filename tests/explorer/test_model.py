@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from explorer.test_page import EXACT, best_of, io_times, shown, sliders
 from tierscope.analysis.whatif import (
+    Goal,
     best_point,
     mean_over_repetitions,
     select_improvements,
-    sufficient_combinations,
 )
 from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
@@ -80,7 +80,7 @@ def test_the_map_by_the_model_holds_its_sufficient_combinations(
     cells = cells.sort_values(["x_percent", "y_percent"])
     goal_s = 0.6 * best_of(shown(io_time), {})[1]
     names = [f"{io_class}_improvement_percent" for io_class in axes]
-    expected = sufficient_combinations(by_model, goal_s).sort_values(names)
+    expected = Goal("io_time", goal_s).sufficient(by_model).sort_values(names)
     assert cells["sufficient"].tolist() == expected["sufficient"].tolist()
     least = expected["min_cache_rate_percent"].fillna(101).astype(int)
     assert cells["min_cache_rate_percent"].tolist() == least.tolist()

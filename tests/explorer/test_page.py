@@ -9,12 +9,12 @@ from sessions import HANG_S
 from tierscope.analysis.breakdown import break_down, select_epoch, select_scenario
 from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.whatif import (
+    Goal,
     best_point,
-    break_down_improved,
     estimate,
+    estimated_breakdown,
     improvement_grid,
     mean_over_repetitions,
-    sufficient_combinations,
 )
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
@@ -65,13 +65,19 @@ def test_the_lines_are_the_estimates(explorer, io_time, improvement, scenario, e
     np.testing.assert_allclose(points["improved.value"], improved, **EXACT)
 
 
+def breakdown_after(rows, improvement):
+    """Return the seconds by class of the then slowest process of each run."""
+    estimates = estimate(rows, [improvement], rows["epoch"])
+    return estimated_breakdown(estimates, [improvement])
+
+
 @pytest.mark.parametrize("improvement", SETTINGS)
 def test_the_bars_are_the_breakdown_of_the_then_slowest_process(
     explorer, io_time, improvement
 ):
     explorer.set(**sliders(improvement))
     bars = explorer.table("bars", ["cache_rate_percent", "io_class", "time_s"])
-    expected = break_down_improved(shown(io_time), [improvement])
+    expected = breakdown_after(shown(io_time), improvement)
     by = ["cache_rate_percent", "io_class"]
     expected = expected.groupby(by)["time_s"].mean()
     labels = {io_class.label: str(io_class) for io_class in IOClass}
@@ -132,7 +138,7 @@ def test_no_cheapest_improvement_is_named_where_storage_does_not_limit(
 
 def test_the_texts_answer_what_limits_and_what_an_improvement_brings(explorer, io_time):
     explorer.set(cache_rate_percent=40, lfs_read_improvement_percent=50)
-    breakdown = break_down_improved(shown(io_time), [{}])
+    breakdown = breakdown_after(shown(io_time), {})
     at_40 = breakdown[breakdown["cache_rate_percent"] == 40]
     classes_s = at_40.groupby("io_class")["time_s"].mean()
     limit, share = classes_s.idxmax(), classes_s.max() / classes_s.sum()
@@ -165,7 +171,7 @@ def test_the_map_holds_the_sufficient_combinations(explorer, io_time, pair, othe
     table = shown(io_time)
     grid = [others | cell for cell in improvement_grid(pair, 200, 10)]
     goal_s = 0.6 * best_of(table, {})[1]
-    expected = sufficient_combinations(estimate(table, grid, [1]), goal_s)
+    expected = Goal("io_time", goal_s).sufficient(estimate(table, grid, [1]))
     names = [f"{io_class}_improvement_percent" for io_class in pair]
     expected = expected.sort_values(names)
     assert cells["sufficient"].tolist() == expected["sufficient"].tolist()

@@ -8,7 +8,6 @@ from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.utilisation import (
     UtilisationGoal,
     mean_utilisation,
-    sufficient_utilisation,
 )
 from tierscope.analysis.whatif import cheapest_sufficient, select_improvements
 from tierscope.core.columns import CLASSES
@@ -54,7 +53,7 @@ def test_map_is_that_of_the_estimates(page, estimates, axes, percent):
     page.set(x_class=axes[0], y_class=axes[1], goal_percent=percent)
     cells = page.table("cells", ["x_percent", "y_percent", "min_cache_rate_percent"])
     cells.columns = [*(f"{one}_improvement_percent" for one in axes), "least"]
-    expected = sufficient_utilisation(estimates, UtilisationGoal(percent))
+    expected = UtilisationGoal(percent).sufficient(estimates)
     assert 0 < expected["sufficient"].sum() < len(expected)
     least = expected.set_index(NAMES)["min_cache_rate_percent"].fillna(101).astype(int)
     shown = cells.set_index(NAMES)["least"]

@@ -180,10 +180,11 @@ def test_mount_is_used_if_it_is_live(tmp_path, mount):
 
 
 HANG_IN_STAGE_IN = (  # of the last process
-    "            descriptor = os.open(name, _NEW_FILE",
+    "            write_all(descriptor, content)",
     "            if name == '0000030.tfrecord':\n"
-    "                os.mkfifo(path)\n"
-    "                os.open(path, os.O_WRONLY)\n",
+    "                os.unlink(self.folder / name)\n"
+    "                os.mkfifo(self.folder / name)\n"
+    "                os.open(self.folder / name, os.O_WRONLY)\n",
 )
 HANG_IN_READ = (
     "                content, _, _ = read_timed(str(path)",

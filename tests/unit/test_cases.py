@@ -120,10 +120,7 @@ LEFT = {
 }
 LEFT_IN_RULES = 18
 MANY_ARGUMENTS = {
-    "tierscope/claims/paper.py:score_claims": 10,
     "tierscope/model/simulator/epoch.py:simulate_epoch": 9,
-    "tierscope/pages/report/page.py:report_context": 28,
-    "tierscope/pages/report/summary.py:summary_table": 9,
 }
 
 

@@ -17,7 +17,7 @@ rule build_report:
         * ("policies" in COMPARISONS.possible),
         background=RUNS.summed("background"),
         storage_time=STORAGE_TIME,
-        stalls=MODELS.stalls_of_training,
+        class_stalls=MODELS.stalls_of_training,
         limits="<tables>/limits.parquet",
         runs=RUNS.of_launches(RUNS.if_measured(RUNS.files("run.json"))),
         audits=RUNS.if_measured(RUNS.files("audit.json")),

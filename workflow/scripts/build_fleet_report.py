@@ -1,7 +1,5 @@
 """Build the page of all jobs of an analysis of Darshan logs."""
 
-from pathlib import Path
-
 from tierscope.analysis.logs.asking import JobTables
 from tierscope.analysis.logs.questions import jobs_with_pages, over_time
 from tierscope.core.files import log_to, write_text
@@ -19,12 +17,7 @@ if __name__ == "__main__":
     if over_time(tables):
         titles["fleet_over_time"] = "Hours of I/O by class"
     pictures = [
-        Picture(
-            name,
-            title,
-            Path(given[f"{name}_figure"]).read_bytes(),
-            Path(given[f"{name}_caption"]).read_text(encoding="utf-8"),
-        )
+        Picture.of_files(name, title, given[f"{name}_figure"], given[f"{name}_caption"])
         for name, title in titles.items()
     ]
     context = fleet_page(

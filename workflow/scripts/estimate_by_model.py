@@ -1,10 +1,7 @@
 """Estimate the I/O time of an epoch after improving some I/O classes, by the model."""
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
-
 from tierscope.analysis.breakdown import select_scenario
-from tierscope.analysis.whatif import best_point, combinations_of, map_percents
+from tierscope.analysis.whatif import best_point, map_percents, wanted_improvements
 from tierscope.core.files import log_to
 from tierscope.core.output.streams import end
 from tierscope.core.tables import read_table, write_table
@@ -14,25 +11,15 @@ from tierscope.model.improve import estimate_by_model
 from tierscope.storage.queueing_network import ModelError
 
 
-def wanted_improvements(
-    improvements: Iterable[Mapping[str, int]],
-    pairs: Iterable[Sequence[str]],
-    grid: Mapping[str, int],
-) -> list[Mapping[str, int]]:
-    """Return the single improvements and every point of each pair's grid."""
-    percents = map_percents(**grid)
-    maps = [combinations_of(pair, percents) for pair in pairs]
-    return [*improvements, *itertools.chain.from_iterable(maps)]
-
-
 def main() -> None:
     """Estimate, write the table, and print the best point after each improvement."""
     params, files = snakemake.params, snakemake.input
     description = read_described(params.description, files.devices, files.manifest)
     io_time = read_table(snakemake.input.io_time, "io_time")
+    percents = map_percents(**params.grid)
     estimates = estimate_by_model(
         select_scenario(io_time, params.scenario),
-        wanted_improvements(params.improvements, params.pairs, params.grid),
+        wanted_improvements(params.improvements, params.pairs, percents),
         params.epoch,
         description,
         params.model,

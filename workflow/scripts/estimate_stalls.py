@@ -6,7 +6,7 @@ from itertools import groupby
 import pandas as pd
 from tierscope.analysis.training.stalls import largest_stalls
 from tierscope.core.files import log_to
-from tierscope.core.output.streams import end
+from tierscope.core.output.streams import ending_on
 from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
 from tierscope.model.calibration.fit import read_described
@@ -46,7 +46,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
-    try:
+    with ending_on(ModelError):
         main()
-    except ModelError as error:
-        end(f"tierscope: {error}")

@@ -7,7 +7,7 @@ import pandas as pd
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.core.files import log_to
 from tierscope.core.machine import Tier, TierError
-from tierscope.core.output.streams import end
+from tierscope.core.output.streams import ending_on
 from tierscope.core.scenario import Dataset
 from tierscope.core.tables import write_table
 from tierscope.data.tfrecord import (
@@ -85,7 +85,7 @@ if __name__ == "__main__":
     log_to(snakemake.log[0])
     note_job(snakemake.resources.get("batch_jobs"))
     terminate_by_exception()
-    try:
+    with ending_on(DatasetError, FolderError, LeaseError, Terminated, TierError):
         manifest = generate(
             Dataset(**snakemake.params.dataset),
             Tier(**snakemake.params.tier),
@@ -93,6 +93,4 @@ if __name__ == "__main__":
             snakemake.params.n_object_servers,
             snakemake.threads,
         )
-    except (DatasetError, FolderError, LeaseError, Terminated, TierError) as error:
-        end(f"tierscope: {error}")
     write_table(manifest, snakemake.output.manifest, "manifest")

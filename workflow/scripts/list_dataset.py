@@ -7,7 +7,7 @@ import pandas as pd
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.core.files import log_to
 from tierscope.core.machine import TierError
-from tierscope.core.output.streams import end
+from tierscope.core.output.streams import ending_on
 from tierscope.core.tables import write_table
 from tierscope.core.words import count_words, printable, size_words
 from tierscope.data.listing import Listing, list_files
@@ -73,7 +73,7 @@ def list_dataset(path: str, output: Path) -> Listing:
 if __name__ == "__main__":
     log_to(snakemake.log[0])
     terminate_by_exception()
-    try:
+    with ending_on(DatasetError, TierError, Terminated):
         given = snakemake.params
         listing = list_dataset(given.path, Path(snakemake.output.manifest))
         name = snakemake.wildcards.dataset
@@ -84,5 +84,3 @@ if __name__ == "__main__":
             print(line)
         if root := snakemake.resources.get("ideal_root"):
             check_memory(Path(root), int(listing.size_bytes.sum()))
-    except (DatasetError, TierError, Terminated) as error:
-        end(f"tierscope: {error}")

@@ -17,7 +17,7 @@ from tierscope.analysis.prediction import (
 from tierscope.core.columns import POINT
 from tierscope.core.description import RunDescription
 from tierscope.core.files import log_to, write_text
-from tierscope.core.output.streams import end
+from tierscope.core.output.streams import ending_on
 from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import as_fitted
@@ -164,7 +164,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
-    try:
+    with ending_on(ModelError):
         main()
-    except ModelError as error:
-        end(f"tierscope: {error}")

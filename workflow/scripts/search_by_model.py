@@ -4,7 +4,7 @@ from tierscope.analysis.breakdown import select_scenario, shown_epoch
 from tierscope.analysis.search import Search
 from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.core.files import log_to
-from tierscope.core.output.streams import end
+from tierscope.core.output.streams import ending_on
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import read_described
 from tierscope.model.goal_search import search_by_model
@@ -38,7 +38,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
-    try:
+    with ending_on(ModelError):
         main()
-    except ModelError as error:
-        end(f"tierscope: {error}")

@@ -3,7 +3,7 @@
 import pandas as pd
 from tierscope.core.columns import TABLES
 from tierscope.core.files import log_to
-from tierscope.core.output.streams import end, say_step
+from tierscope.core.output.streams import ending_on, say_step
 from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
 from tierscope.data.accelerators import Plan
@@ -63,7 +63,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
-    try:
+    with ending_on(ModelError):
         main()
-    except ModelError as error:
-        end(f"tierscope: {error}")

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT
 from tierscope.core.files import log_to
-from tierscope.core.output.streams import end
+from tierscope.core.output.streams import ending_on
 from tierscope.core.tables import write_table
 from tierscope.data.labelled_samples import PARTS, sample_paths
 from tierscope.data.shuffle import epoch_order
@@ -95,7 +95,7 @@ if __name__ == "__main__":
     log_to(snakemake.log[0])
     os.environ |= TENSORFLOW_ENVIRONMENT
     study = snakemake.params.study
-    try:
+    with ending_on(DatasetError):
         accuracy = train_network(
             snakemake.wildcards.network,
             study,
@@ -110,6 +110,4 @@ if __name__ == "__main__":
             seed=snakemake.params.seed,
             say=print,
         )
-    except DatasetError as error:
-        end(f"tierscope: {error}")
     write_table(accuracy, snakemake.output.accuracy, "accuracy")

@@ -43,6 +43,7 @@ function byModel({ answers }, { pair, cell }) {
 // The subjects of a page: each computes and says in its own way what all have.
 const SWEEP = {
   sign: 1, // less is better
+  hasRates: true, // it has a point for each cache rate
   methods: {
     today: (point) => byRule(point, { factors: [1, 1, 1, 1] }),
     improved: byRule,
@@ -100,6 +101,7 @@ const UTILISATION = {
 };
 const JOB = {
   ...SWEEP,
+  hasRates: false,
   views: ["bars", "map"],
   barsTitle: "a  I/O time of the slowest process by class",
   mapTitle: "b  Improvements that meet ",

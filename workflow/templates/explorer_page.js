@@ -101,7 +101,7 @@ const valueAxis = ({ subject, top }) => ({
 
 function goalMarks(answer, view) {
   const at = view.y(answer.goal);
-  const isLeft = answer.subject !== JOB && (answer.best.improved ?? answer.best.model ?? answer.best.today).cache_rate_percent > 50;
+  const isLeft = answer.subject.hasRates && (answer.best.improved ?? answer.best.model ?? answer.best.today).cache_rate_percent > 50;
   const place = isLeft ? [LEFT + 4, "start"] : [view.right - 4, "end"];
   return [
     line(LEFT, at, view.right, at, { stroke: GOAL, "stroke-width": 1.5, "stroke-dasharray": "7 4" }),
@@ -145,18 +145,18 @@ function drawLines(answer, width) {
 }
 
 function drawBars(answer, width) {
-  const isJob = answer.subject === JOB;
+  const { hasRates } = answer.subject;
   const middles = new Map(answer.bars.map(({ name, left, right }) => [name, (left + right) / 2]));
   const names = { low: -1, high: 1, title: "", ticks: [...middles].map(([label, value]) => ({ value, label })) };
   const legend = data.classes.map(({ label, colour }) => ({ name: label, symbol: { fill: colour, height: 12 } }));
   const title = answer.subject.barsTitle + answer.bySomething;
-  const view = frame({ title, legend, width, height: isJob ? 300 : 220, x: isJob ? names : rateAxis(), y: valueAxis(answer) });
+  const view = frame({ title, legend, width, height: hasRates ? 220 : 300, x: hasRates ? rateAxis() : names, y: valueAxis(answer) });
   for (const { words: text, colour, cache_rate_percent, left, right, bottom_s, end_s } of answer.bars) {
     const [x, y] = [view.x(left), view.y(end_s)];
     const place = { x, y, width: view.x(right) - x, height: view.y(bottom_s) - y, fill: colour };
-    view.group.append(mark("rect", text, isJob ? null : { cache_rate_percent }, place));
+    view.group.append(mark("rect", text, hasRates ? { cache_rate_percent } : null, place));
   }
-  view.group.append(...(isJob ? goalMarks(answer, view) : [lookedAtMark(answer, view)]));
+  view.group.append(...(hasRates ? [lookedAtMark(answer, view)] : goalMarks(answer, view)));
   return view;
 }
 
@@ -169,8 +169,9 @@ function colourOf(rate, [low, high]) {
 }
 
 function drawMap(answer, width) {
-  const isJob = answer.subject === JOB;
-  const { grid, grid_edges: edges } = data;
+  const { hasRates } = answer.subject;
+  const { grid_edges: edges } = data;
+  const limits = answer.colourLimits;
   const axis = (place) => ({ low: edges[0], high: edges.at(-1), title: `${answer.labels[place]} improvement (% more throughput)` });
   const notes = [
     answer.subject.notMet + (data.recommended[answer.state.scenario] ? " Star: cheapest." : ""),
@@ -183,12 +184,12 @@ function drawMap(answer, width) {
   for (const cell of answer.cells) {
     const [x, y] = [view.x(edges[cell.column]), view.y(edges[cell.row + 1])];
     const size = { width: view.x(edges[cell.column + 1]) - x, height: view.y(edges[cell.row]) - y };
-    const met = isJob ? MET : colourOf(Math.min(cell.min_cache_rate_percent, answer.colourLimits[1]), answer.colourLimits);
+    const met = hasRates ? colourOf(Math.min(cell.min_cache_rate_percent, limits[1]), limits) : MET;
     const look = { fill: cell.sufficient ? met : NOT_MET, stroke: "white", "stroke-width": 0.5 };
     view.group.append(mark("rect", cell.words, { [yName]: cell.y_percent, [xName]: cell.x_percent }, { x, y, ...size, ...look }));
   }
   const ignored = { "pointer-events": "none" };
-  for (const { x_percent, y_percent, min_cache_rate_percent: rate } of isJob ? [] : answer.rates)
+  for (const { x_percent, y_percent, min_cache_rate_percent: rate } of hasRates ? answer.rates : [])
     view.group.append(words(view.x(x_percent), view.y(y_percent) + 4, `${rate} %`, { "text-anchor": "middle", "font-weight": "bold", ...halo, ...ignored }));
   if (answer.cheapest) {
     const { x_percent, y_percent } = answer.cheapest;
@@ -196,7 +197,7 @@ function drawMap(answer, width) {
   }
   const [cx, cy] = answer.axes.map((axis) => answer.percents[axis]);
   view.group.append(svgNode("circle", { cx: view.x(cx), cy: view.y(cy), r: 7, fill: "none", stroke: "black", "stroke-width": 3, ...ignored }));
-  return isJob ? view : withColours(view, answer.colourLimits, width);
+  return hasRates ? withColours(view, limits, width) : view;
 }
 
 // A map with the colours of cache rates below it.

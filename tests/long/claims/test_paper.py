@@ -16,7 +16,12 @@ from snakemake.utils import update_config
 from tierscope.analysis.breakdown import break_down
 from tierscope.analysis.scorecard import scorecard_title, unmeasurable_groups
 from tierscope.analysis.whatif import make_goal
-from tierscope.claims.paper import needed_sweep, read_claims, score_claims
+from tierscope.claims.paper import (
+    needed_sweep,
+    read_claims,
+    score_claims,
+    tables_of_scenarios,
+)
 from tierscope.claims.paper_formulas import claims_that_hold, goal_s
 from tierscope.claims.tables import ScenarioTables
 from tierscope.core.tables import check_table
@@ -129,13 +134,23 @@ def executions(io_time, more_s=2.0):
     return check_table(times.drop(columns="time_s"), "epochs")
 
 
-def score(io_time, breakdown=None, epochs=None, paper=PAPER, **changed):
+def score(
+    io_time,
+    breakdown=None,
+    epochs=None,
+    paper=PAPER,
+    *,
+    epoch=1,
+    loader="posix",
+    model="fugaku",
+    computes=False,
+):
     """Return the table of claims, indexed by the claim."""
-    arguments = {"epoch": 1, "policy": "pinning", "loader": "posix", "model": "fugaku"}
-    arguments["dataset_titles"] = TITLES
     breakdown = break_down(io_time) if breakdown is None else breakdown
     epochs = executions(io_time) if epochs is None else epochs
-    claims = score_claims(paper, io_time, breakdown, epochs, **arguments | changed)
+    wanted = {"policy": "pinning", "loader": loader}
+    scenarios = tables_of_scenarios(io_time, breakdown, epochs, epoch, wanted, TITLES)
+    claims = score_claims(paper, scenarios, model, computes=computes)
     return check_table(claims, "claims").set_index("claim", drop=False)
 
 

@@ -105,7 +105,7 @@ before = [rule.name for rule in workflow.rules if rule.is_checkpoint]
 ASKED.plan_this_job_only()
 after = [rule.name for rule in workflow.rules if rule.is_checkpoint]
 note("plan_this_job_only", [before, after])
-ASKED.complete_rules(Path(workflow.basedir), "environment.yml")
+ASKED.complete_rules(Path(workflow.basedir).resolve(), "environment.yml")
 here = workflow._localrules
 found = [[one.name, one.name in here, one.conda_env] for one in workflow.rules]
 note("complete_rules", found)
@@ -278,7 +278,7 @@ class Empty:
 
 
 ARGUMENTS = {
-    "complete_rules": (Path("rules"), "environment.yml"),
+    "complete_rules": (Path("rules").resolve(), "environment.yml"),
     "place": ("results/mine",),
     "mark_unfinished": (SnakemakeJob(frozenset(), Empty()),),
 }

@@ -3,25 +3,24 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from estimate_improvements import wanted_improvements
 from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.analysis.breakdown import break_down, slowest_process
 from tierscope.analysis.slowest.improved import improve
-from tierscope.analysis.slowest.times import upper_envelope
 from tierscope.analysis.whatif import (
     Goal,
     best_point,
-    break_down_improved,
     cheapest_sufficient,
     estimate,
     estimated_breakdown,
+    grid_percents,
     improvement_grid,
     make_goal,
     map_percents,
     mean_difference_s,
     mean_over_repetitions,
     select_improvements,
+    wanted_improvements,
 )
 from tierscope.core.columns import IMPROVEMENTS
 from tierscope.core.io_class import IOClass
@@ -192,38 +191,16 @@ def test_an_epoch_that_was_not_measured_is_named():
         estimate(io_time_of([[1, 1, 1, 1]]), [{}], epochs=[4])
 
 
-def test_upper_envelope_keeps_what_can_become_the_slowest():
-    times_s = np.array([[1, 1, 0, 0], [2, 1, 0, 0], [0, 3, 0, 0], [2, 1, 0, 0]])
-    assert upper_envelope(times_s.astype(float)).tolist() == [1, 2]
-
-
-def test_upper_envelope_keeps_a_lower_rank_that_could_tie_by_rounding():
-    times_s = np.array([[1.0, 0, 0, 0], [1.0, 1e-17, 0, 0]])
-    assert upper_envelope(times_s).tolist() == [0, 1]
-    assert upper_envelope(times_s[::-1]).tolist() == [0]
-    # Of what a higher rank is no less slow by rounding, it is left out only by more.
-    times_s = np.array([[1.0, 0, 0, 0], [1.0 + 1e-12, 0, 0, 0]])
-    assert upper_envelope(times_s).tolist() == [0, 1]
-    times_s = np.array([[1.0, 0, 0, 0], [1.0 + 1e-6, 0, 0, 0]])
-    assert upper_envelope(times_s).tolist() == [1]
-
-
 def test_breakdown_after_an_improvement_is_that_of_the_new_slowest_process():
     io_time = io_time_of([[0, 6, 1, 0], [0, 1, 5, 0]])
-    improved = break_down_improved(io_time, [{}, {"gfs_meta": 100}])
+    improvements = [{}, {"gfs_meta": 100}]
+    estimates = estimate(io_time, improvements, epochs=[0])
+    improved = estimated_breakdown(estimates, improvements)
     measured = improved[improved["gfs_meta_improvement_percent"] == 0]
-    assert measured.drop(columns=IMPROVEMENTS).equals(break_down(io_time))
+    assert measured["time_s"].tolist() == break_down(io_time)["time_s"].tolist()
     after = improved[improved["gfs_meta_improvement_percent"] == 100]
     assert after["slowest_rank"].tolist() == [1] * 4
     assert after["time_s"].tolist() == [0.0, 0.5, 5.0, 0.0]
-
-
-def test_an_improvement_given_twice_is_broken_down_once():
-    """Sums over the rows of an improvement would count it twice."""
-    io_time = io_time_of([[0, 6, 1, 0], [0, 1, 5, 0]])
-    once = break_down_improved(io_time, [{}, {"gfs_meta": 100}])
-    twice = [{}, {"gfs_meta": 100}, {"lfs_read": 0}, {"gfs_meta": 100}]
-    assert break_down_improved(io_time, twice).equals(once)
 
 
 def test_grid_holds_every_combination_of_the_classes():
@@ -247,9 +224,8 @@ def test_grid_without_a_step_is_rejected():
 
 
 def test_wanted_improvements_begin_with_none():
-    grid = {"max_improvement_percent": 10, "step_percent": 10}
     pairs = [["gfs_meta"], ["lfs_read"]]
-    assert wanted_improvements([{"lfs_read": 50}], pairs, grid) == [
+    assert wanted_improvements([{"lfs_read": 50}], pairs, grid_percents(10, 10)) == [
         {},
         {"lfs_read": 50},
         {"gfs_meta": 0},
@@ -435,7 +411,9 @@ def test_estimates_hold_the_classes_of_the_then_slowest_process(knee, improvemen
     estimates = estimate(knee, [{}, improvement, {"gfs_read": 9}], epochs=[0])
     rows = estimated_breakdown(estimates, [improvement])
     keys = ["cache_rate_percent", "repetition", "io_class"]
-    expected = break_down_improved(knee, [improvement]).set_index(keys)["time_s"]
+    percent = knee["io_class"].map(improvement).fillna(0).astype(int)
+    faster = knee.assign(time_s=improve(knee["time_s"], percent))
+    expected = break_down(faster).set_index(keys)["time_s"]
     assert rows.set_index(keys)["time_s"].sort_index().equals(expected.sort_index())
     assert set(rows["method"]) == {"rule"}
 

@@ -20,7 +20,6 @@ from tierscope.analysis.search import Search, cheapest_combination, search_combi
 from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.whatif import (
     Goal,
-    break_down_improved,
     estimate,
     estimated_breakdown,
     improvement_grid,
@@ -199,8 +198,7 @@ def draw_sufficient_by_both(io_time):
 
 def draw_cheapest(io_time, goal=GOAL):
     row, cheapest = search(io_time, goal)
-    improvements = [{}, {"lfs_read": 100, "gfs_meta": 100}]
-    after = break_down_improved(select_epoch(io_time, 1), improvements)
+    after = improved(io_time, [{"lfs_read": 100, "gfs_meta": 100}])
     return plot_cheapest_combination(
         after, row, cheapest, spread_of(io_time), **ARGUMENTS
     )
@@ -677,11 +675,12 @@ def test_a_goal_of_execution_time_says_how_it_is_compared():
 def test_the_cheapest_combination_is_drawn_before_and_after():
     """GFS-META +100 % meets 4.5 s at 50 %: 1 + 3 / 2 + 2 s."""
     row, cheapest = search(io_time_of(), GOAL)
-    improved = break_down_improved(
-        select_epoch(io_time_of(), 1), [{}, {"gfs_meta": 100}]
-    )
     figure = plot_cheapest_combination(
-        improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
+        improved(io_time_of(), [{"gfs_meta": 100}]),
+        row,
+        cheapest,
+        spread_of(io_time_of()),
+        **ARGUMENTS,
     )
     before, after = figure.axes
     assert before.get_title() == "before\nbest at 50 %: 6.00 s"
@@ -707,11 +706,12 @@ def test_the_cheapest_combination_is_drawn_before_and_after():
 def test_combinations_as_cheap_as_the_cheapest_are_counted(n_others, words):
     row, cheapest = search(io_time_of(), GOAL)
     cheapest["n_as_cheap"] = n_others
-    improved = break_down_improved(
-        select_epoch(io_time_of(), 1), [{}, {"gfs_meta": 100}]
-    )
     figure = plot_cheapest_combination(
-        improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
+        improved(io_time_of(), [{"gfs_meta": 100}]),
+        row,
+        cheapest,
+        spread_of(io_time_of()),
+        **ARGUMENTS,
     )
     assert f"Cheapest improvement: {words}" in notes_of(figure)
 
@@ -725,9 +725,8 @@ def test_a_map_counts_the_combinations_as_cheap_as_its_cheapest():
 
 def test_a_goal_that_is_met_already_is_said_to_need_no_improvement():
     row, cheapest = search(io_time_of(), Goal("io_time", 6.0))
-    improved = break_down_improved(select_epoch(io_time_of(), 1), [{}])
     figure = plot_cheapest_combination(
-        improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
+        improved(io_time_of(), []), row, cheapest, spread_of(io_time_of()), **ARGUMENTS
     )
     assert figure.axes[1].get_title().splitlines() == [
         "goal is met without improvement",

@@ -81,3 +81,11 @@ def test_a_picture_is_an_address_that_holds_it():
 def test_a_mistake_in_a_caption_is_an_error():
     with pytest.raises(docutils.utils.SystemMessage):
         caption_html("`unclosed")
+
+
+def test_a_picture_is_made_of_its_files(tmp_path):
+    svg, caption = tmp_path / "a.svg", tmp_path / "a.rst"
+    svg.write_bytes(b"<svg/>")
+    caption.write_text("**Look** at 5 \N{MICRO SIGN}s.", encoding="utf-8")
+    picture = Picture.of_files("a", "A", svg, caption)
+    assert picture == Picture("a", "A", b"<svg/>", "**Look** at 5 \N{MICRO SIGN}s.")

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from pages import embedded
 from tierscope.analysis.breakdown import break_down
+from tierscope.analysis.slowest.improved import improve
+from tierscope.analysis.slowest.times import upper_envelope
 from tierscope.analysis.training.limit import decide_limits
 from tierscope.analysis.utilisation import UtilisationGoal
 from tierscope.analysis.whatif import (
     Goal,
     estimate,
-    improve,
     improvement_grid,
-    upper_envelope,
 )
 from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS, TOGETHER
 from tierscope.core.io_class import IOClass, total_s

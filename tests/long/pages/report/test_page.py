@@ -1,7 +1,7 @@
 """The report's words and tables from small frames, and its page."""
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from tierscope.pages.report.facts import (
     differences_table,
     setting_words,
 )
-from tierscope.pages.report.page import report_context
+from tierscope.pages.report.page import About, report_context
 from tierscope.pages.report.runs import runs_table
 
 WORKFLOW = Path(__file__).parents[4] / "workflow"
@@ -177,16 +177,20 @@ def context_of(io_time, runs=None, epoch=0, **changes):
     epochs["execution_time_s"] += 1
     goals, combinations = search_of(io_time)
     breakdown = break_down(io_time)
-    arguments = {
+    about = {
         "experiment": "first",
         "description": "A cluster",
-        "provenance": Origin("measured, system cluster"),
+        "origin": Origin("measured, system cluster"),
         "epoch": epoch,
         "dataset_titles": {"small": "128 KiB files"},
         "paper": "A paper",
+    }
+    arguments = {
         "runs": runs_of(io_time) if runs is None else runs,
         "pictures": [Picture("fig1", "Figure 1", SVG, "**Look.**\n\n- There.")],
         "captions": {"scorecard": "Claims.", "explorer": "Sliders."},
+    }
+    tables = {
         "breakdown": breakdown,
         "limits": decide_limits(breakdown, None, None, epoch, may_hide=False),
         "spread": spread_over_repetitions(epoch_times(epochs, io_time), 10),
@@ -194,7 +198,15 @@ def context_of(io_time, runs=None, epoch=0, **changes):
         "combinations": combinations,
         "claims": claims_of(io_time["source"].iloc[0]),
     }
-    return report_context(**arguments | changes)
+    of_about = {one.name for one in fields(About)}
+    about |= {name: changes[name] for name in changes if name in of_about}
+    tables |= {name: changes[name] for name in changes if name in TABLES}
+    arguments |= {
+        name: changes[name]
+        for name in changes
+        if name not in of_about and name not in TABLES
+    }
+    return report_context(About(**about), tables, **arguments)
 
 
 @pytest.mark.parametrize(("n_workers", "is_said"), [(2, True), (1, False)])
@@ -786,7 +798,7 @@ def test_names_and_descriptions_are_escaped():
         io_time_of(system="<b>"),
         experiment="<b>",
         description="Tom & Jerry's <script>",
-        provenance=Origin('"quoted" & <i>'),
+        origin=Origin('"quoted" & <i>'),
     )
     assert "<script" not in page
     assert "<b>" not in page

@@ -51,7 +51,9 @@ def limits(storage_time=None, stalls=STALLS, may_hide=True):
 
 
 def summary(limits, goals=NONE, combinations=NONE):
-    table = summary_table(BREAKDOWN, SPREAD, goals, combinations, limits, TITLES, 1)
+    tables = {"breakdown": BREAKDOWN, "spread": SPREAD, "goals": goals}
+    tables |= {"combinations": combinations, "limits": limits}
+    table = summary_table(tables, TITLES, 1)
     (row,) = table.replace("\N{NO-BREAK SPACE}", " ", regex=True).to_dict("records")
     return row
 

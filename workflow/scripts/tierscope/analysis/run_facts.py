@@ -138,8 +138,12 @@ def _facts(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     affinities = _joined(" and ".join(one["affinity"]) for one in machines)
     yield MACHINE, "affinity", affinities
     for tier in ("gfs", "lfs"):
-        mounts = _joined(_mount_words(one["mounts"][tier]) for one in machines)
-        yield MACHINE, f"mount of the {tier.upper()}", mounts
+        mounts = (one["mounts"][tier] for one in machines)
+        words = _joined(
+            f"{one['type']} {one.get('source', '')} {one.get('options', '')}".strip()
+            for one in mounts
+        )
+        yield MACHINE, f"mount of the {tier.upper()}", words
     for name, version in content.get("versions", {}).items():
         yield SOFTWARE, name, str(version)
 
@@ -149,13 +153,6 @@ def _digests(libraries: Mapping[str, str] | None) -> str:
     if not libraries:
         return UNKNOWN
     return " and ".join(sorted(digest[:_DIGITS] for digest in libraries.values()))
-
-
-def _mount_words(mount: Mapping[str, str]) -> str:
-    """Return type, options and source of a mounted file system."""
-    return (
-        f"{mount['type']} {mount.get('source', '')} {mount.get('options', '')}".strip()
-    )
 
 
 def _joined(words: Iterable[str]) -> str:

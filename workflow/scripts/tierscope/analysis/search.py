@@ -21,6 +21,7 @@ from tierscope.analysis.whatif import (
     Goal,
     costs,
     estimate,
+    grid_percents,
     mean_over_repetitions,
     times_of_runs,
 )
@@ -121,8 +122,8 @@ def search_combinations(
         there. Costs are rounded to twelve digits, so that the order of summation does
         not matter.
     """
-    end, step = search.max_improvement_percent + 1, search.step_percent
-    sufficient = find_sufficient(io_time, goal, range(0, end, step))
+    percents = grid_percents(search.max_improvement_percent, search.step_percent)
+    sufficient = find_sufficient(io_time, goal, percents)
     minimal = pd.DataFrame(sufficient.minimal(), columns=IMPROVEMENTS)
     today = slowest_process(io_time)
     epoch = [today["epoch"].iloc[0]]

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import (
-    break_down,
     group_numbers,
     process_times,
     select_epoch,
@@ -26,7 +25,7 @@ from tierscope.analysis.breakdown import (
     without_peers,
 )
 from tierscope.analysis.slowest.improved import improve, slowest_rows
-from tierscope.analysis.slowest.times import ProcessTimes, upper_envelope  # noqa: F401
+from tierscope.analysis.slowest.times import ProcessTimes
 from tierscope.core.columns import (
     CLASS_TIMES,
     CLASSES,
@@ -115,19 +114,16 @@ class Goal:
 def improvement_grid(
     classes: Sequence[str], max_improvement_percent: int, step_percent: int
 ) -> list[dict[str, int]]:
-    """Return every combination of improvements of some classes.
+    """Return every combination of improvements of some classes (`grid_percents`)."""
+    percents = grid_percents(max_improvement_percent, step_percent)
+    return combinations_of(classes, percents)
 
-    Parameters
-    ----------
-    classes : sequence of str
-        The I/O classes to improve.
-    max_improvement_percent, step_percent : int
-        Largest improvement and step in percent; each class takes 0, one step,
-        two steps, ... up to the largest.
-    """
+
+def grid_percents(max_improvement_percent: int, step_percent: int) -> range:
+    """Return the improvements of a class: 0, one step, two ... up to the largest."""
     if step_percent < 1:
         raise ValueError(f"step in percent: got {step_percent}, expected 1 or more.")
-    return combinations_of(classes, range(0, max_improvement_percent + 1, step_percent))
+    return range(0, max_improvement_percent + 1, step_percent)
 
 
 def combinations_of(
@@ -139,6 +135,16 @@ def combinations_of(
         dict(zip(map(str, classes), combination, strict=True))
         for combination in combinations
     ]
+
+
+def wanted_improvements(
+    improvements: Iterable[Mapping[str, int]],
+    pairs: Iterable[Sequence[str]],
+    percents: Sequence[int],
+) -> list[Mapping[str, int]]:
+    """Return no improvement, the single ones, and the map of each pair of classes."""
+    maps = (combinations_of(pair, percents) for pair in pairs)
+    return [{}, *improvements, *itertools.chain.from_iterable(maps)]
 
 
 def map_step_percent(
@@ -238,37 +244,6 @@ def times_of_runs(io_time: pd.DataFrame) -> tuple[pd.DataFrame, ProcessTimes]:
     run_epoch = group_numbers(processes, RUN_EPOCH)
     first = np.unique(run_epoch, return_index=True)[1]
     return processes, ProcessTimes.exact(times_s, first)
-
-
-def break_down_improved(
-    io_time: pd.DataFrame, improvements: Iterable[Mapping[str, int]]
-) -> pd.DataFrame:
-    """Break down the I/O time of the process that is slowest after an improvement.
-
-    Parameters
-    ----------
-    io_time : DataFrame, shape (n_processes * 4, 14)
-        Table ``io_time`` of any number of runs and epochs.
-    improvements : iterable of mappings of str to int
-        Improvements in percent by I/O class; ``{}`` is the measured breakdown. One
-        that is given twice is broken down once.
-
-    Returns
-    -------
-    DataFrame, shape (n_improvements * n_runs * n_epochs * 4, 17)
-        Table ``breakdown`` with the improvement of each class in percent, as in
-        table ``estimates``; improvements in the order in which they are given.
-    """
-    code = pd.Index(CLASSES).get_indexer(io_time["io_class"])
-    parts = []
-    for percents in dict.fromkeys(
-        map(tuple, improvement_percents(improvements).tolist())
-    ):
-        time_s = improve(io_time["time_s"], np.array(percents)[code])
-        improved = break_down(io_time.assign(time_s=time_s))
-        columns = dict(zip(IMPROVEMENTS, percents, strict=True))
-        parts.append(improved.assign(**columns))
-    return pd.concat(parts, ignore_index=True)
 
 
 def estimated_breakdown(

@@ -21,17 +21,11 @@ ESTIMATORS = ("measured", "rule", "model")
 # Two runs of a pair differ by system only; predictions have these keys as well.
 _PAIR_KEYS = ["cache_rate_percent", "repetition", "epoch"]
 _POINT = [*SCENARIO, "cache_rate_percent", *IMPROVEMENTS]
-_TIMES = ("base", *ESTIMATORS)
-_NAMES = {
-    "base_s": "base_io_time_s",
-    "measured_s": "improved_io_time_s",
-    "rule_s": "rule_io_time_s",
-    "model_s": "model_io_time_s",
-    "measured_cut": "measured_cut_percent",
-    "rule_cut": "rule_cut_percent",
-    "model_cut": "model_cut_percent",
-    "rule_error": "rule_error_points",
-    "model_error": "model_error_points",
+_TIMES = {
+    "base": "base_io_time_s",
+    "measured": "improved_io_time_s",
+    "rule": "rule_io_time_s",
+    "model": "model_io_time_s",
 }
 _WITH_INTERVALS = {
     "measured_cut": "percent",
@@ -87,20 +81,18 @@ def compare(
     """
     pairs = pair_runs(io_time, improvements, predictions)
     for estimator in ESTIMATORS:
-        pairs[f"{estimator}_cut"] = 100 * (
-            1 - pairs[f"{estimator}_s"] / pairs["base_s"]
-        )
-        pairs[f"{estimator}_error"] = pairs[f"{estimator}_cut"] - pairs["measured_cut"]
+        cut = 100 * (1 - pairs[_TIMES[estimator]] / pairs["base_io_time_s"])
+        pairs[f"{estimator}_cut_percent"] = cut
+        pairs[f"{estimator}_error_points"] = cut - pairs["measured_cut_percent"]
     by = [*_POINT, "repetition"]
     runs = pairs.groupby(by, sort=False).mean(numeric_only=True).reset_index()
-    for name in _TIMES:
-        runs[f"{name}_among_best"] = _among_best(runs, f"{name}_s")
+    for name, time in _TIMES.items():
+        runs[f"{name}_among_best"] = _among_best(runs, time)
     points = runs.groupby(_POINT, sort=False)
     table = points.mean(numeric_only=True)
     table.insert(0, "n_repetitions", points.size())
-    table = table.rename(columns=_NAMES)
     for column, unit in _WITH_INTERVALS.items():
-        found = mean_intervals(runs, _POINT, column).reindex(table.index)
+        found = mean_intervals(runs, _POINT, f"{column}_{unit}").reindex(table.index)
         for end in ("low", "high"):
             table[f"{column}_{end}_{unit}"] = found[end]
     flags = dict.fromkeys((f"{name}_among_best" for name in _TIMES), bool)
@@ -129,9 +121,8 @@ def pair_runs(
     -------
     DataFrame, shape (n_improvements * n_runs * n_epochs, 17)
         Scenario (with the original system), cache rate, repetition, epoch, improvements
-        in percent, and I/O time of the slowest process in seconds: ``base_s`` on the
-        original devices, ``measured_s`` on faster ones, ``rule_s`` and ``model_s`` as
-        promised.
+        in percent, and I/O time of the slowest process in seconds, as in the table: on
+        the original devices, on faster ones, and as promised by rule and model.
     """
     base = [system for system, improvement in improvements.items() if not improvement]
     if len(base) != 1:
@@ -153,10 +144,10 @@ def pair_runs(
         model_s = {name: _times_of(predicted, name, keys) for name in (base[0], system)}
         base_s = _times_of(slowest, base[0], keys)
         part = rows[[*SCENARIO, *_PAIR_KEYS, *IMPROVEMENTS]].assign(
-            base_s=base_s,
-            measured_s=_times_of(slowest, system, keys),
-            rule_s=rows["io_time_s"],
-            model_s=base_s * model_s[system] / model_s[base[0]],
+            base_io_time_s=base_s,
+            improved_io_time_s=_times_of(slowest, system, keys),
+            rule_io_time_s=rows["io_time_s"],
+            model_io_time_s=base_s * model_s[system] / model_s[base[0]],
         )
         parts.append(part)
     return pd.concat(parts, ignore_index=True)
@@ -243,9 +234,8 @@ def _summary_of(points: pd.DataFrame) -> dict[str, str | float]:
         summary[f"{name}_best_set_percent"] = rates_words(among, points.index)
     before_s = points["base_io_time_s"]
     summary["base_best_cache_rate_percent"] = before_s.idxmin()
-    columns = ("improved_io_time_s", "rule_io_time_s", "model_io_time_s")
-    for estimator, column in zip(ESTIMATORS, columns, strict=True):
-        after_s = points[column]
+    for estimator in ESTIMATORS:
+        after_s = points[_TIMES[estimator]]
         summary[f"{estimator}_best_cache_rate_percent"] = after_s.idxmin()
         cut = 100 * (1 - after_s.min() / before_s.min())
         summary[f"{estimator}_best_cut_percent"] = cut

@@ -105,17 +105,58 @@ def _check_formula(claim: Mapping[str, Any], where: str) -> None:
     check_arguments(name, formula, n_tables, given, where, of)
 
 
-def score_claims(
-    paper: Mapping[str, Any],
+def tables_of_scenarios(
     io_time: pd.DataFrame,
     breakdown: pd.DataFrame,
     epochs: pd.DataFrame,
-    *,
     epoch: int,
-    policy: str,
-    loader: str,
-    model: str,
+    wanted: Mapping[str, str],
     dataset_titles: Mapping[str, str] | None = None,
+) -> list[ScenarioTables]:
+    """Return the tables of each scenario, of which the claims are checked.
+
+    Parameters
+    ----------
+    io_time, breakdown, epochs : DataFrame
+        These tables, of one source and system; `epochs` may lack runs.
+    epoch : int
+        The epoch that represents the paper's second, counted from 0.
+    wanted : mapping of str to str
+        ``policy`` and ``loader``: only runs with these count.
+    dataset_titles : mapping of str to str, optional
+        What to call each dataset, as for `tierscope.core.words.scenario_titles`.
+
+    Raises
+    ------
+    ValueError
+        If the tables hold no run of the policy and loader, several sources or systems,
+        or not the epoch.
+    """
+    present = io_time[SCENARIO].drop_duplicates()
+    present = present[(present[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+    origins = present[["source", "system"]].drop_duplicates().to_dict("records")
+    if len(origins) != 1:
+        raise ValueError(f"claims: got runs of {origins} with {wanted}, expected one.")
+    found = []
+    for titled in scenario_titles(present, dataset_titles).to_dict("records"):
+        keys = {name: titled[name] for name in SCENARIO}
+        found.append(
+            ScenarioTables(
+                io_time=select_scenario(io_time, keys),
+                breakdown=select_epoch(select_scenario(breakdown, keys), epoch),
+                epochs=epochs[(epochs[SCENARIO] == pd.Series(keys)).all(axis=1)],
+                epoch=epoch,
+                title=titled["title"],
+            )
+        )
+    return found
+
+
+def score_claims(
+    paper: Mapping[str, Any],
+    scenarios: Sequence[ScenarioTables],
+    model: str,
+    *,
     computes: bool = False,
 ) -> pd.DataFrame:
     """Check every claim of a paper against an experiment.
@@ -124,16 +165,10 @@ def score_claims(
     ----------
     paper : mapping
         What `read_claims` returns.
-    io_time, breakdown, epochs : DataFrame
-        These tables, of one source and system; `epochs` may lack runs.
-    epoch : int
-        The epoch that represents the paper's second, counted from 0.
-    policy, loader : str
-        Only runs with these count.
+    scenarios : sequence of ScenarioTables
+        What `tables_of_scenarios` returns.
     model : str
         The system whose devices were emulated or simulated; not used if measured.
-    dataset_titles : mapping of str to str, optional
-        What to call each dataset, as for `tierscope.core.words.scenario_titles`.
     computes : bool, optional
         Whether the training computes, so that I/O time may be hidden.
 
@@ -141,23 +176,8 @@ def score_claims(
     -------
     DataFrame, shape (n_claims, 20)
         Table ``claims``, in the order of the paper's claims.
-
-    Raises
-    ------
-    ValueError
-        If the tables hold no run of the policy and loader, several sources or systems,
-        or not the epoch.
     """
-    wanted = {"policy": policy, "loader": loader}
-    present = io_time[SCENARIO].drop_duplicates()
-    present = present[(present[list(wanted)] == pd.Series(wanted)).all(axis=1)]
-    origins = present[["source", "system"]].drop_duplicates().to_dict("records")
-    if len(origins) != 1:
-        raise ValueError(f"claims: got runs of {origins} with {wanted}, expected one.")
-    scenarios = [
-        _tables_of(keys, io_time, breakdown, epochs, epoch)
-        for keys in scenario_titles(present, dataset_titles).to_dict("records")
-    ]
+    origin = {name: scenarios[0].key(name) for name in ("source", "system")}
     results: dict[str, str] = {}
     table = []
     for claim in paper["claims"]:
@@ -169,7 +189,7 @@ def score_claims(
             measured = _measure(claim, used, results)
             measured, sure = _with_interval(claim, used, measured)
             status = judge(claim["accept"], measured.value, measured.ends)
-            if sure == NO_INTERVAL and origins[0]["source"] == "measured":
+            if sure == NO_INTERVAL and origin["source"] == "measured":
                 status, reason = (
                     UNDECIDED,
                     "on real storage, one launch decides nothing",
@@ -180,12 +200,12 @@ def score_claims(
                     details=f"{measured.details}, within tolerance"
                 )
             if status == FAILS:
-                reason = _why_missed(claim, paper["fitted"], origins[0], model, used)
+                reason = _why_missed(claim, paper["fitted"], origin, model, used)
         except NotMeasurable as missing:
             status, reason = UNMEASURABLE, str(missing)
         results[claim["id"]] = status
         table.append(
-            origins[0]
+            origin
             | {name: claim[name] for name in ("section", "title", "statement")}
             | {
                 "claim": claim["id"],
@@ -201,30 +221,10 @@ def score_claims(
                 "interval": sure,
                 "status": status,
                 "reason": reason,
-                "fitted": _fitted(claim["id"], paper["fitted"], origins[0], model),
+                "fitted": _fitted(claim["id"], paper["fitted"], origin, model),
             }
         )
     return pd.DataFrame(table)[list(TABLES["claims"])]
-
-
-def _tables_of(
-    keys: Mapping[str, Any],
-    io_time: pd.DataFrame,
-    breakdown: pd.DataFrame,
-    epochs: pd.DataFrame,
-    epoch: int,
-) -> ScenarioTables:
-    """Return the tables of one scenario, a row of `scenario_titles`."""
-    title = keys["title"]
-    keys = {name: keys[name] for name in SCENARIO}
-    execution = epochs[(epochs[SCENARIO] == pd.Series(keys)).all(axis=1)]
-    return ScenarioTables(
-        io_time=select_scenario(io_time, keys),
-        breakdown=select_epoch(select_scenario(breakdown, keys), epoch),
-        epochs=execution,
-        epoch=epoch,
-        title=title,
-    )
 
 
 def _scenarios_of(

@@ -149,14 +149,14 @@ class SnakemakeInternals:
         "which rules run here and not as batch jobs, and the environment of conda",
     )
     def complete_rules(self, folder: Path, environment: str) -> None:
-        """Give the rules in a folder what all have in common.
+        """Give the rules in a folder, without links, what all have in common.
 
         They run in one environment, a path seen from their files, unless they name
         another. A rule that says how long it may take (`runtime`) can be submitted; all
         others run here.
         """
         for rule in self._workflow.rules:
-            if folder not in Path(rule.snakefile).parents:
+            if folder not in Path(rule.snakefile).resolve().parents:  # it may be a link
                 continue  # of a workflow that imports ours
             if not rule.norun:
                 rule.conda_env = rule.conda_env or environment

@@ -1,7 +1,8 @@
 """Parts that the figures of a breakdown before and after an improvement share."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Self
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -9,11 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
-from tierscope.analysis.breakdown import sums_of_classes
+from tierscope.analysis.breakdown import io_time_spread, sums_of_classes
 from tierscope.analysis.intervals import BestRates, best_rates
 from tierscope.analysis.training.limit import advice_on
 from tierscope.analysis.utilisation import best_utilised, goal_of, mean_utilisation
-from tierscope.core.columns import IMPROVEMENTS
+from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     in_seconds,
@@ -22,6 +23,7 @@ from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     GOAL_LINE,
     SLOWEST_LABEL,
+    class_handles,
     draw_error_bars,
     draw_legend,
     draw_mean,
@@ -29,6 +31,7 @@ from tierscope.figures.style import (
     named_in_sweep,
     new_figure,
     set_cache_rate_axis,
+    source_notes,
     spread_handles,
     stack_classes,
     styled,
@@ -69,6 +72,59 @@ LEAST_RATE = {
 }
 _HOLLOW = _BEST | {"color": "#222222", "markerfacecolor": "white"}
 _HOLLOW |= {"markeredgecolor": "#222222", "markeredgewidth": 1.6}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The scenario and epoch that a figure shows, of those of a sweep.
+
+    `table` has their rows, `spread` their rows of table ``spread``, and `scenarios` the
+    scenario with its title.
+    """
+
+    table: pd.DataFrame
+    spread: pd.DataFrame
+    scenarios: pd.DataFrame
+    provenance: Origin
+
+    @classmethod
+    def of(
+        cls,
+        table: pd.DataFrame,
+        spread: pd.DataFrame,
+        provenance: Origin,
+        dataset_titles: Mapping[str, str] | None,
+    ) -> Self:
+        """Return what a table shows, and its part of table ``spread`` of a sweep."""
+        scenarios = named_in_sweep(table, spread, dataset_titles)
+        of_epoch = io_time_spread(spread, int(table["epoch"].iloc[0]))
+        own = of_epoch.merge(scenarios[SCENARIO], on=SCENARIO)
+        return cls(table, own, scenarios, provenance)
+
+    @property
+    def scenario(self) -> str:
+        """The title of the scenario."""
+        return self.scenarios["title"].iloc[0]
+
+    @property
+    def epoch(self) -> str:
+        """The epoch in words."""
+        return self.provenance.epoch_words(int(self.table["epoch"].iloc[0]))
+
+    @property
+    def notes(self) -> list[str]:
+        """The first notes below the figure: source, repetitions and flags."""
+        return source_notes(self.provenance, self.spread, self.scenarios)
+
+    def titled(self, title: str) -> str:
+        """Return a title that names sources other than measurement."""
+        return titled(title, self.table, self.provenance)
+
+    def draw_legend(self, figure: Figure, handles: Sequence[Line2D]) -> None:
+        """Draw the legend of panels of breakdowns, marks of their own first."""
+        band = not has_one_rate(self.table)
+        of_spread = spread_handles(self.spread, self.provenance, bars=True, band=band)
+        draw_legend(figure, [*handles, *class_handles(), *of_spread])
 
 
 def draw_if_advised(draw: Callable[[Given], Figure], given: Given) -> Figure:
@@ -133,15 +189,16 @@ def mark_other_slowest(ax: Axes, before: pd.DataFrame, after: pd.DataFrame) -> b
     return len(rates) > 0
 
 
-def set_axes(axes: Sequence[Axes], improved: pd.DataFrame, provenance: Origin) -> None:
+def set_axes(axes: Sequence[Axes], shown: Shown) -> None:
     """Set the axes of panels with the same y range."""
+    improved = shown.table
     # Wide intervals of few repetitions may leave the panel.
     highest_s = min(
         max(ax.dataLim.y1 for ax in axes),
         _ROOM * sums_of_classes(improved)["io_time_s"].max(),
     )
     for ax in axes:
-        set_cache_rate_axis(ax, improved["cache_rate_percent"], provenance)
+        set_cache_rate_axis(ax, improved["cache_rate_percent"], shown.provenance)
         ax.set_ylabel(SLOWEST_LABEL if ax.get_subplotspec().is_first_col() else "")
     axes[0].set_ylim(top=1.08 * highest_s or 1)
 
@@ -186,31 +243,29 @@ def moved_words(before: BestRates, after: BestRates) -> str:
 
 
 def draw_utilisation(
-    ax: Axes, estimates: pd.DataFrame, percents: Mapping[str, int], goal: pd.Series
-) -> str:
+    ax: Axes, shown: Shown, percents: Mapping[str, int], goal: pd.Series, words: str
+) -> None:
     """Draw the AU over the cache rate before and after an improvement, and its goal.
 
-    A triangle stands at the least cache rate that then meets the goal.
+    A triangle stands at the least cache rate that then meets the goal. The title has
+    `words`, and how the best point moves.
 
     Parameters
     ----------
     ax : Axes
         Where to draw.
-    estimates : DataFrame
-        One scenario's and epoch's rows of table ``estimates`` by the model.
+    shown : Shown
+        Its table is ``estimates`` by the model.
     percents : mapping of str to int
         The improvement: the columns `IMPROVEMENTS`.
     goal : Series
         The row of table ``goals``, a goal of utilisation.
-
-    Returns
-    -------
-    str
-        How the best point moves, in two lines.
+    words : str
+        The first lines of the title.
     """
     best = []
     for improved, line in ((None, _BEFORE), (percents, _AFTER)):
-        rows = joined(estimates, improved)
+        rows = joined(shown.table, improved)
         draw_mean(ax, rows, "utilisation_percent", **line)
         best.append(best_utilised(mean_utilisation(rows)).iloc[0])
     ax.axhline(goal["goal_percent"], **GOAL_LINE)
@@ -222,8 +277,8 @@ def draw_utilisation(
         ax.plot(rate, at, **LEAST_RATE, transform=above, zorder=4)
     before, after = best
     rates = [f"{one['cache_rate_percent']} %" for one in best]
-    return (
-        f"best at {' → '.join(dict.fromkeys(rates))}:\n"
+    ax.set_title(
+        f"{words}\nbest at {' → '.join(dict.fromkeys(rates))}:\n"
         f"AU {before['utilisation_percent']:.1f} → {after['utilisation_percent']:.1f} %"
     )
 
@@ -259,15 +314,11 @@ def no_improvement(
     return figure
 
 
-def set_utilisation_axes(
-    axes: Sequence[Axes],
-    estimates: pd.DataFrame,
-    spread: pd.DataFrame,
-    provenance: Origin,
-) -> None:
+def set_utilisation_axes(axes: Sequence[Axes], shown: Shown) -> None:
     """Set the axes of panels of AU, and explain their lines beside them."""
+    rates = shown.table["cache_rate_percent"]
     for ax in axes:
-        set_cache_rate_axis(ax, estimates["cache_rate_percent"], provenance)
+        set_cache_rate_axis(ax, rates, shown.provenance)
         ax.set_ylim(0, 106)
         is_first = ax.get_subplotspec().is_first_col()
         ax.set_ylabel("Accelerator utilisation (%)" if is_first else "")
@@ -279,9 +330,9 @@ def set_utilisation_axes(
     }
     handles = [Line2D([], [], **line, label=label) for label, line in lines.items()]
     handles += spread_handles(
-        spread.assign(flagged=False),
-        replace(provenance, drifted=()),
-        bars=has_one_rate(estimates),
+        shown.spread.assign(flagged=False),
+        replace(shown.provenance, drifted=()),
+        bars=has_one_rate(shown.table),
         band=True,
     )
     draw_legend(axes[0].figure, handles)

@@ -7,10 +7,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
-from tierscope.analysis.breakdown import io_time_spread
 from tierscope.analysis.search import cheapest_combination
-from tierscope.analysis.whatif import break_down_improved
-from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO
+from tierscope.analysis.whatif import estimate, estimated_breakdown
+from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import RULE_NOTE, Origin, utilisation_note
 from tierscope.core.words import (
@@ -26,6 +25,7 @@ from tierscope.figures.before_after import (
     BEST_BEFORE,
     LEAST_RATE,
     PANEL_OF_TWO,
+    Shown,
     best_words,
     draw_bars,
     draw_if_advised,
@@ -41,16 +41,9 @@ from tierscope.figures.before_after import (
 from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
     GOAL_LINE,
-    class_handles,
-    draw_legend,
-    has_one_rate,
     mark_flagged,
-    named_in_sweep,
     new_figure,
-    source_notes,
-    spread_handles,
     styled,
-    titled,
     wrapped,
 )
 
@@ -92,7 +85,9 @@ def _draw(given: Given) -> Figure:
         words = given.words | {"model": given.settings.searching_model}
         return plot_cheapest_utilisation(estimates, goal, cheapest, spread, **words)
     percents = shown_improvements(cheapest, given.settings.max_improvement_percent)
-    improved = break_down_improved(given.shown("io_time"), percents)
+    io_time = given.shown("io_time")
+    estimates = estimate(io_time, percents, io_time["epoch"])
+    improved = estimated_breakdown(estimates, percents)
     return plot_cheapest_combination(improved, goal, cheapest, spread, **given.words)
 
 
@@ -123,7 +118,7 @@ def plot_cheapest_combination(
     improved : DataFrame
         One scenario's and epoch's breakdown without any improvement and after the
         cheapest combination, as made by
-        `tierscope.analysis.whatif.break_down_improved`; if no combination meets the
+        `tierscope.analysis.whatif.estimated_breakdown`; if no combination meets the
         goal, after the largest improvements of the grid.
     goal : Series
         The row of table ``goals`` of that scenario and epoch.
@@ -142,22 +137,17 @@ def plot_cheapest_combination(
         and shows the largest improvements of the grid. If no I/O time meets the goal,
         there is no goal line.
     """
-    scenarios = named_in_sweep(improved, spread, dataset_titles)
-    spread, percents, title, notes = _head(
-        improved, goal, cheapest, spread, scenarios, provenance
-    )
-    found = cheapest is not None
+    shown = Shown.of(improved, spread, provenance, dataset_titles)
+    percents, title, notes = _head(shown, goal, cheapest)
     notes += [*goal_notes(goal), RULE_NOTE]
-    figure, axes = new_figure(
-        2, titled(title, improved, provenance), notes, row_height=4.8, share_y=True
-    )
+    figure, axes = new_figure(2, title, notes, row_height=4.8, share_y=True)
     before, after = joined(improved), joined(improved, percents)
     best_before = draw_bars(axes[0], before, BEST_BEFORE)
     best_after = draw_bars(axes[1], after, BEST_AFTER)
     draw_line(axes[1], before)
     has_others = mark_other_slowest(axes[1], before, after)
     for ax in axes:
-        mark_flagged(ax, spread, provenance)
+        mark_flagged(ax, shown.spread, provenance)
         if not is_out_of_reach(goal):
             ax.axhline(goal["goal_s"] - goal["difference_s"], **GOAL_LINE)
     axes[0].set_title(f"before\n{best_words(best_before)}")
@@ -168,7 +158,7 @@ def plot_cheapest_combination(
         wrapped(f"after {improvement_words(percents)}", PANEL_OF_TWO),
         moved_words(best_before, best_after),
     ]
-    if found:
+    if cheapest is not None:
         above = offset_copy(axes[1].transData, figure, y=12, units="points")
         at = cheapest["min_cache_rate_percent"], cheapest["io_time_s"]
         axes[1].plot(*at, **LEAST_RATE, transform=above)
@@ -180,17 +170,8 @@ def plot_cheapest_combination(
     else:
         lines[0] = wrapped(f"even {lines[0]}", PANEL_OF_TWO)
     axes[1].set_title("\n".join(lines))
-    set_axes(axes, improved, provenance)
-    draw_legend(
-        figure,
-        [
-            *handles,
-            *class_handles(),
-            *spread_handles(
-                spread, provenance, bars=True, band=not has_one_rate(improved)
-            ),
-        ],
-    )
+    set_axes(axes, shown)
+    shown.draw_legend(figure, handles)
     return figure
 
 
@@ -223,43 +204,32 @@ def plot_cheapest_utilisation(
     Figure
         What `tierscope.figures.before_after.draw_utilisation` draws.
     """
-    scenarios = named_in_sweep(estimates, spread, dataset_titles)
-    spread, percents, title, notes = _head(
-        estimates, goal, cheapest, spread, scenarios, provenance
-    )
-    found = cheapest is not None
+    shown = Shown.of(estimates, spread, provenance, dataset_titles)
+    percents, title, notes = _head(shown, goal, cheapest)
     notes.append(f"Searched in steps of {goal['grid_step_percent']:g} % of each class.")
     notes += [*goal_notes(goal), utilisation_note(model)]
-    figure, axes = new_figure(
-        1, titled(title, estimates, provenance), notes, row_height=4.8
-    )
-    words = f"{'after' if found else 'even after'} {improvement_words(percents)}"
+    figure, axes = new_figure(1, title, notes, row_height=4.8)
+    after = "even after" if cheapest is None else "after"
+    words = f"{after} {improvement_words(percents)}"
     if not any(percents.values()):
         words = "goal is met without improvement"
-    best = draw_utilisation(axes[0], estimates, percents, goal)
-    axes[0].set_title(f"{wrapped(words, PANEL_OF_TWO)}\n{best}")
-    set_utilisation_axes(axes, estimates, spread, provenance)
+    draw_utilisation(axes[0], shown, percents, goal, wrapped(words, PANEL_OF_TWO))
+    set_utilisation_axes(axes, shown)
     return figure
 
 
 def _head(
-    table: pd.DataFrame,
-    goal: pd.Series,
-    cheapest: pd.Series | None,
-    spread: pd.DataFrame,
-    scenarios: pd.DataFrame,
-    provenance: Origin,
-) -> tuple[pd.DataFrame, dict[str, int], str, list[str]]:
-    """Return the scenario's spread, the improvements, the title and the first notes."""
-    epoch, percents = int(table["epoch"].iloc[0]), table[IMPROVEMENTS].max().to_dict()
-    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
-    notes = source_notes(provenance, spread, scenarios)
+    shown: Shown, goal: pd.Series, cheapest: pd.Series | None
+) -> tuple[dict[str, int], str, list[str]]:
+    """Return the improvements, the title and the first notes."""
+    percents, notes = shown.table[IMPROVEMENTS].max().to_dict(), shown.notes
     what = "No improvements of the grid"
     if cheapest is not None:
         what = "Cheapest improvements that"
         notes.append(_cheapest_note(cheapest, percents))
-    subject = f"{scenarios['title'].iloc[0]}, {provenance.epoch_words(epoch)}"
-    return spread, percents, f"{what} meet {goal_words(goal)}: {subject}", notes
+    subject = f"{shown.scenario}, {shown.epoch}"
+    title = shown.titled(f"{what} meet {goal_words(goal)}: {subject}")
+    return percents, title, notes
 
 
 def _cheapest_note(cheapest: pd.Series, percents: Mapping[str, int]) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from tierscope.analysis.breakdown import io_time_spread
 from tierscope.analysis.whatif import estimated_breakdown, improvement_percents
-from tierscope.core.columns import IMPROVEMENTS, SCENARIO
+from tierscope.core.columns import IMPROVEMENTS
 from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import (
     METHOD_WORDS,
@@ -21,6 +20,7 @@ from tierscope.figures.before_after import (
     BEST_AFTER,
     PANEL_OF_THREE,
     PANEL_OF_TWO,
+    Shown,
     draw_bars,
     draw_line,
     draw_utilisation,
@@ -35,16 +35,9 @@ from tierscope.figures.before_after import (
 )
 from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
-    class_handles,
-    draw_legend,
-    has_one_rate,
     mark_flagged,
-    named_in_sweep,
     new_figure,
-    source_notes,
-    spread_handles,
     styled,
-    titled,
     wrapped,
 )
 
@@ -107,22 +100,17 @@ def plot_improvement(
         repetitions all are means; error bars and the band are their intervals, and
         rings mark a measured spread above the limit.
     """
-    epoch = int(improved["epoch"].iloc[0])
-    scenarios = named_in_sweep(improved, spread, dataset_titles)
-    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
+    shown = Shown.of(improved, spread, provenance, dataset_titles)
     changed = improved[IMPROVEMENTS].drop_duplicates()
     changed = changed[(changed > 0).any(axis=1)].to_dict("records")
     methods = list(improved["method"].unique())
     wanted = list(itertools.product(changed, methods))
-    words = provenance.epoch_words(epoch)
-    title = f"Estimated I/O time of the {words} after an improvement"
-    title = titled(f"{title}: {scenarios['title'].iloc[0]}", improved, provenance)
-    notes = source_notes(provenance, spread, scenarios)
+    title = f"Estimated I/O time of the {shown.epoch} after an improvement"
     n_columns = len(methods) if len(methods) > 1 else None
     figure, axes = new_figure(
         len(wanted),
-        title,
-        [*notes, *method_notes(methods, model), *error_notes(improved)],
+        shown.titled(f"{title}: {shown.scenario}"),
+        [*shown.notes, *method_notes(methods, model), *error_notes(improved)],
         row_height=3.8,
         share_y=True,
         n_columns=n_columns,
@@ -135,24 +123,15 @@ def plot_improvement(
         best_before = draw_line(ax, before)
         best += [best_before, best_after]
         has_others |= mark_other_slowest(ax, before, after)
-        mark_flagged(ax, spread, provenance)
+        mark_flagged(ax, shown.spread, provenance)
         words = improvement_words(percents)
         if n_columns:
             words = wrapped(f"{words}, {METHOD_WORDS[method]}", PANEL_OF_TWO)
         else:
             words = wrapped(words, PANEL_OF_THREE)
         ax.set_title(f"{words}\n{moved_words(best_before, best_after)}")
-    set_axes(axes, improved, provenance)
-    draw_legend(
-        figure,
-        [
-            *mark_handles(has_others, *best),
-            *class_handles(),
-            *spread_handles(
-                spread, provenance, bars=True, band=not has_one_rate(improved)
-            ),
-        ],
-    )
+    set_axes(axes, shown)
+    shown.draw_legend(figure, mark_handles(has_others, *best))
     return figure
 
 
@@ -185,25 +164,20 @@ def plot_improved_utilisation(
     Figure
         What `tierscope.figures.before_after.draw_utilisation` draws.
     """
-    epoch = int(estimates["epoch"].iloc[0])
-    scenarios = named_in_sweep(estimates, spread, dataset_titles)
-    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
+    shown = Shown.of(estimates, spread, provenance, dataset_titles)
     percents = improvement_percents(improvements).tolist()
     changed = [dict(zip(IMPROVEMENTS, row, strict=True)) for row in percents]
-    words = provenance.epoch_words(epoch)
-    title = f"Accelerator utilisation of the {words} after an improvement"
-    title = f"{title}, and {goal_words(goal)}: {scenarios['title'].iloc[0]}"
-    notes = source_notes(provenance, spread, scenarios)
+    title = f"Accelerator utilisation of the {shown.epoch} after an improvement"
     figure, axes = new_figure(
         len(changed),
-        titled(title, estimates, provenance),
-        [*notes, *goal_notes(goal), utilisation_note(model)],
+        shown.titled(f"{title}, and {goal_words(goal)}: {shown.scenario}"),
+        [*shown.notes, *goal_notes(goal), utilisation_note(model)],
         row_height=3.8,
         share_y=True,
     )
     width = PANEL_OF_THREE if len(changed) > 2 else PANEL_OF_TWO
     for ax, percents in zip(axes, changed, strict=True):
-        best = draw_utilisation(ax, estimates, percents, goal)
-        ax.set_title(f"{wrapped(improvement_words(percents), width)}\n{best}")
-    set_utilisation_axes(axes, estimates, spread, provenance)
+        words = wrapped(improvement_words(percents), width)
+        draw_utilisation(ax, shown, percents, goal, words)
+    set_utilisation_axes(axes, shown)
     return figure

@@ -12,14 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
-from tierscope.analysis.breakdown import io_time_spread
 from tierscope.analysis.utilisation import goal_of
 from tierscope.analysis.whatif import (
     cheapest_sufficient,
     improvement_grid,
     select_improvements,
 )
-from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
 from tierscope.core.output.declared import Declared
 from tierscope.core.provenance import (
@@ -35,15 +33,12 @@ from tierscope.core.words import (
     is_utilisation,
     ties_words,
 )
-from tierscope.figures.before_after import draw_if_advised
+from tierscope.figures.before_after import Shown, draw_if_advised
 from tierscope.figures.cheapest_combination import ONLY_THE_MEAN
 from tierscope.figures.given_runs import Given
 from tierscope.figures.style import (
-    named_in_sweep,
     shades,
-    source_notes,
     styled,
-    titled,
     wrapped,
     write_around,
 )
@@ -152,24 +147,15 @@ def plot_sufficient_combinations(
         combination. A star marks the cheapest. If none meets the goal, a text says so.
     """
     columns = [f"{io_class}_improvement_percent" for io_class in classes]
-    scenarios = named_in_sweep(combinations, spread, dataset_titles)
-    epoch = int(combinations["epoch"].iloc[0])
+    shown = Shown.of(combinations, spread, provenance, dataset_titles)
     methods = list(combinations["method"].unique())
-    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     figure = Figure(figsize=((8, 13.6)[len(methods) - 1], 6.6), layout="constrained")
-    title = (
-        f"Improvements that meet {goal_words(goal)}: {scenarios['title'].iloc[0]}, "
-        f"{provenance.epoch_words(epoch)}"
-    )
+    title = f"Improvements that meet {goal_words(goal)}: {shown.scenario}"
     notes_of_methods = method_notes(methods, model)
     if is_utilisation(goal):
         notes_of_methods = [utilisation_note(model)]
-    notes = [
-        *source_notes(provenance, spread, scenarios),
-        *goal_notes(goal),
-        *notes_of_methods,
-    ]
-    write_around(figure, titled(title, combinations, provenance), notes)
+    notes = [*shown.notes, *goal_notes(goal), *notes_of_methods]
+    write_around(figure, shown.titled(f"{title}, {shown.epoch}"), notes)
     axes = figure.subplots(1, len(methods), squeeze=False, sharey=True).ravel()
     rates = combinations["min_cache_rate_percent"].dropna().astype(int)
     colours = _colours(sorted(rates.unique()))

@@ -43,12 +43,16 @@ class Settings:
             values["tiers"] = prefixes_of(self.tiers)
         return values | {"logs": list(self.logs)}
 
+    @property
+    def wanted(self) -> dict[str, str]:
+        """Return what jobs that are kept must have, by key of the filter."""
+        return {key: str(one) for key, one in self.filter.items() if one is not None}
+
     def filter_words(self) -> str:
         """Return which jobs are kept, nothing if all are."""
-        wanted = {key: one for key, one in self.filter.items() if one is not None}
         if self.anonymous:
-            return f"filtered by {' and '.join(wanted)}" if wanted else ""
-        return ", ".join(f"{key} {one} only" for key, one in wanted.items())
+            return f"filtered by {' and '.join(self.wanted)}" if self.wanted else ""
+        return ", ".join(f"{key} {one} only" for key, one in self.wanted.items())
 
     def provenance(self, name: str) -> str:
         """Return where the numbers of an analysis of this name come from, in words."""

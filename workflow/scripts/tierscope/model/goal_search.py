@@ -14,7 +14,7 @@ class have been simulated, too, and do not meet it.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -35,12 +35,12 @@ from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.model.improve import (
     estimate_by_model,
+    evaluation,
     improved_network,
     improved_utilisation,
     measured_training,
-    utilisation_of,
 )
-from tierscope.model.simulator.run import PlannedReads, planned_reads, workload_of
+from tierscope.model.predict import SIMULATION
 from tierscope.storage.queueing_network import ModelError
 
 _MOST_READS = 150_000_000  # that are simulated, about: half a minute of a processor
@@ -70,7 +70,6 @@ def searched_percents(
     return map_percents(max_improvement_percent, step_percent, n_steps)
 
 
-@dataclass
 class SimulatedUtilisation:
     """The AU of the runs at one cache rate with faster devices.
 
@@ -78,36 +77,36 @@ class SimulatedUtilisation:
     ----------
     description : RunDescription
         Settings of the scenario, with the devices for the model.
-    planned : sequence of PlannedReads
-        The reads of each run.
-    measured, before : ndarray, shape (n_runs, n_ranks)
-        AU of each process without improvement in percent, measured and by the model.
-    n_simulations : int
-        Simulations so far.
+    points : list of Point
+        The runs.
+    epochs : DataFrame
+        Table ``epochs`` with at least these runs.
+    epoch : int
+        The epoch, counted from 0.
     """
 
-    description: RunDescription
-    planned: Sequence[PlannedReads]
-    measured: np.ndarray
-    before: np.ndarray = field(init=False)
-    n_simulations: int = 0
-
-    def __post_init__(self) -> None:
-        """Simulate the runs as they are."""
-        self.before = self._simulated([0] * len(CLASSES))
+    def __init__(
+        self,
+        description: RunDescription,
+        points: list[Point],
+        epochs: pd.DataFrame,
+        epoch: int,
+    ) -> None:
+        self.n_simulations, self._description = 0, description
+        self._evaluate = evaluation(description, points, epoch, SIMULATION)
+        _, self._measured = measured_training(epochs, points, epoch)
+        self._before = self._simulated([0] * len(CLASSES))
 
     def mean_percent(self, percents: Sequence[int]) -> float:
         """Return the mean AU of the runs with improvements of the classes."""
         after = self._simulated(percents)
-        return float(improved_utilisation(self.measured, self.before, after).mean())
+        return float(improved_utilisation(self._measured, self._before, after).mean())
 
     def _simulated(self, percents: Sequence[int]) -> np.ndarray:
         """Return the model's AU of each process: shape (n_runs, n_ranks)."""
-        network = improved_network(self.description, percents)
-        workload = workload_of(self.description)
-        self.n_simulations += len(self.planned)
-        reads = (one.simulate(network, workload) for one in self.planned)
-        return np.stack([utilisation_of(one) for one in reads])
+        self.n_simulations += len(self._measured)
+        network = improved_network(self._description, percents)
+        return self._evaluate(network).utilisation_percent
 
 
 class Edge(Combinations):
@@ -285,13 +284,11 @@ def find_sufficient(
     edges : list of Edge
         What was asked at each cache rate.
     """
-    points = sorted(points_of(select_epoch(epochs, epoch)), key=_rate_of)
+    rate_of = attrgetter("cache_rate_percent")
+    points = sorted(points_of(select_epoch(epochs, epoch)), key=rate_of)
     least, edges = {}, []
-    for rate, some in itertools.groupby(points, key=_rate_of):
-        some = list(some)
-        _, measured = measured_training(epochs, some, epoch)
-        planned = [next(planned_reads(description, one, [epoch])) for one in some]
-        runs = SimulatedUtilisation(description, planned, measured)
+    for rate, some in itertools.groupby(points, key=rate_of):
+        runs = SimulatedUtilisation(description, list(some), epochs, epoch)
         edges.append(Edge(runs, goal, percents))
         least[rate] = edges[-1].least()
     found = Sufficient(tuple(least), tuple(percents), np.stack(list(least.values())))
@@ -335,8 +332,3 @@ def _lowered(place: tuple[int, ...], edges: Sequence[Edge]) -> tuple[int, ...]:
         if smaller[axis] >= 0 and any(edge.is_met_itself(smaller) for edge in edges):
             return _lowered(smaller, edges)
     return place
-
-
-def _rate_of(point: Point) -> int:
-    """Return the cache rate of a point."""
-    return point.cache_rate_percent

@@ -41,7 +41,6 @@ from tierscope.model.calibration.uncertainty import RelativeErrors, Uncertainty
 from tierscope.model.predict import ORDER_STATISTICS, SIMULATION, predict_times
 from tierscope.model.predicted_intervals import improved_errors
 from tierscope.model.simulator.run import (
-    SimulatedReads,
     class_times,
     planned_reads,
     slowest_class_times,
@@ -109,7 +108,7 @@ def estimate_by_model(
     percents = np.unique(improvement_percents([{}, *improvements]), axis=0)
     measured = slowest_process(select_epoch(io_time, epoch))
     points = points_of(measured)
-    evaluate = _evaluation(description, points, epoch, model)
+    evaluate = evaluation(description, points, epoch, model)
     answers = [
         evaluate(improved_network(description, row)) for row in percents.tolist()
     ]
@@ -250,7 +249,7 @@ def improved_network(description: RunDescription, percents: Sequence[int]) -> Ne
     return network_of(system, description.scenario.n_osts)
 
 
-def _evaluation(
+def evaluation(
     description: RunDescription, points: list[Point], epoch: int, model: str
 ) -> Callable[[Network], _Answer]:
     """Return what gives the model's answer for a network."""
@@ -258,12 +257,14 @@ def _evaluation(
     if model == SIMULATION:
         planned = [next(planned_reads(description, one, [epoch])) for one in points]
 
+        percent = "utilisation_percent"
+
         def simulated(network: Network) -> _Answer:
             reads = [one.simulate(network, workload) for one in planned]
             return _Answer(
                 np.stack([slowest_class_times(class_times(one)) for one in reads]),
                 np.array([one.epoch.execution_time_s for one in reads]),
-                np.stack([utilisation_of(one) for one in reads]),
+                np.stack([one.epoch.steps.columns()[percent] for one in reads]),
             )
 
         return simulated
@@ -274,11 +275,6 @@ def _evaluation(
     raise ModelError(
         f"model.whatif: got {model!r}, expected {SIMULATION} or {ORDER_STATISTICS}."
     )
-
-
-def utilisation_of(reads: SimulatedReads) -> np.ndarray:
-    """Return the AU of each process in a simulated epoch in percent: (n_ranks,)."""
-    return reads.epoch.steps.columns()["utilisation_percent"]
 
 
 def _predicted_times_s(

@@ -8,7 +8,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jinja2
 from docutils.core import publish_parts
@@ -43,6 +43,14 @@ class Picture:
     title: str
     svg: bytes
     caption: str
+
+    @classmethod
+    def of_files(
+        cls, name: str, title: str, svg: Path | str, caption: Path | str
+    ) -> Self:
+        """Return the figure whose SVG and caption these files hold."""
+        words = Path(caption).read_text(encoding="utf-8")
+        return cls(name, title, Path(svg).read_bytes(), words)
 
     @property
     def uri(self) -> str:

@@ -36,6 +36,13 @@ def _sum(column: str) -> str:
     return f"CASE WHEN count({column}) = count(*) THEN fsum({column}) END"
 
 
+# How many jobs, users and programs there are, and what they cost together.
+_OF_JOBS = f"""count(*) AS n_jobs, count(DISTINCT "user") AS n_users,
+    count(DISTINCT exe) AS n_programs,
+    count(*) FILTER (WHERE outlier <> '') AS n_outliers,
+    fsum(io_hours) AS least_hours, {_sum("most_hours")} AS most_hours"""
+
+
 def totals(tables: JobTables) -> dict[str, Any]:
     """Return how many jobs, users and programs there are, and what they cost together.
 
@@ -43,13 +50,9 @@ def totals(tables: JobTables) -> dict[str, Any]:
     column of this name.
     """
     return tables.ask_one(f"""
-        SELECT count(*) AS n_jobs, count(DISTINCT "user") AS n_users,
-            count(DISTINCT exe) AS n_programs,
-            count(*) FILTER (WHERE outlier <> '') AS n_outliers,
-            count(*) FILTER (WHERE io_hours > 0) AS n_costly,
+        SELECT {_OF_JOBS}, count(*) FILTER (WHERE io_hours > 0) AS n_costly,
             coalesce(list(DISTINCT hours_of ORDER BY hours_of), []) AS kinds,
             coalesce(list(DISTINCT times_are ORDER BY times_are), []) AS times_are,
-            fsum(io_hours) AS least_hours, {_sum("most_hours")} AS most_hours,
             fsum(meta_saved_least_hours) AS saved_least_hours,
             {_sum("meta_saved_most_hours")} AS saved_most_hours
         FROM {_COSTS}
@@ -90,11 +93,7 @@ def costs_by(tables: JobTables, column: str, n: int) -> pd.DataFrame:
         The most rows.
     """
     rows = f"""
-        SELECT "{column}" AS name, count(*) AS n_jobs,
-            count(DISTINCT "user") AS n_users, count(DISTINCT exe) AS n_programs,
-            count(*) FILTER (WHERE outlier <> '') AS n_outliers,
-            fsum(io_hours) AS least_hours,
-            {_sum("most_hours")} AS most_hours
+        SELECT "{column}" AS name, {_OF_JOBS}
         FROM {_COSTS} GROUP BY name ORDER BY least_hours DESC, name LIMIT ?
     """
     return tables.ask(rows, n)

@@ -135,18 +135,6 @@ class Sufficient:
         positions = np.column_stack([*np.nonzero(minimal), least[minimal]])
         return np.array(self.percents, dtype=np.int64)[positions]
 
-    def min_cache_rate_percent(self, percents: np.ndarray) -> np.ndarray:
-        """Return the least cache rate with which combinations meet the goal.
-
-        Parameters
-        ----------
-        percents : ndarray of int, shape (n, 4)
-            Sufficient combinations of the grid: improvements in percent by class.
-        """
-        a, b, c, d = np.searchsorted(self.percents, percents.T)
-        met = self.least[:, a, b, c] <= d
-        return np.array(self.cache_rates_percent)[met.argmax(axis=0)]
-
 
 def least_sufficient(
     times: ProcessTimes, goal: Goal, percents: np.ndarray

@@ -5,7 +5,6 @@ other files. Table ``other_time`` has it, by file system.
 """
 
 import re
-from collections.abc import Sequence
 
 import pandas as pd
 
@@ -14,6 +13,7 @@ from tierscope.core.columns import RUN_EPOCH
 from tierscope.core.words import in_seconds
 
 _PLACE = ["mount", "fs_type", "holds"]
+_CALLS = ("write", "fsync", "read", "other")  # in the order that a reader expects
 _CALL_WORDS = {"other": "metadata"}
 _TIERS = {"gfs": "the GFS", "lfs": "the LFS", "gfs and lfs": "GFS and LFS"}
 # What `other_words` names of a mount besides its type.
@@ -57,15 +57,10 @@ def other_words(rows: pd.DataFrame, n_repetitions: int = 1) -> str:
         mount, fs_type, holds = place
         *first, last = (
             f"{_CALL_WORDS.get(call, call)} {in_seconds(time_s)}"
-            for call, time_s in _in_order(shown_s[place])
+            for call in _CALLS
+            if (time_s := shown_s[place].get(call)) is not None
         )
         calls = f"{', '.join(first)} and {last}" if first else last
         tiers = f"; holds {_TIERS[holds]}" if holds in _TIERS else ""
         words.append(f"{calls} on {mount} ({fs_type}{tiers})")
     return "; ".join(words)
-
-
-def _in_order(calls_s: pd.Series) -> Sequence[tuple[str, float]]:
-    """Return the times of calls in the order in which a reader expects them."""
-    order = ("write", "fsync", "read", "other")
-    return [(call, calls_s[call]) for call in order if call in calls_s]

@@ -4,6 +4,7 @@ from tierscope.core.columns.column import (
     Columns,
     count,
     flag,
+    if_known,
     number,
     percent,
     points,
@@ -43,22 +44,23 @@ _ACCELERATORS: Columns = {
         "Accelerator utilisation (AU) of the epoch as DLIO defines it, without the "
         "first step: mean over processes and repetitions."
     ),
-    "utilisation_low_percent": percent(f"Least AU {_BAND}", may_be_missing=True),
-    "utilisation_high_percent": percent(f"Largest AU {_BAND}", may_be_missing=True),
+    "utilisation_low_percent": if_known.percent(f"Least AU {_BAND}"),
+    "utilisation_high_percent": if_known.percent(f"Largest AU {_BAND}"),
     "samples_per_second": number(
         "Samples a second of all accelerators, without the first step.", "1/s"
     ),
-    "samples_per_second_low": number(
-        f"Least samples a second {_BAND}", "1/s", may_be_missing=True
+    "samples_per_second_low": if_known.number(
+        f"Least samples a second {_BAND}",
+        "1/s",
     ),
-    "samples_per_second_high": number(
-        f"Largest samples a second {_BAND}", "1/s", may_be_missing=True
+    "samples_per_second_high": if_known.number(
+        f"Largest samples a second {_BAND}",
+        "1/s",
     ),
     "throughput": number("Bytes a second of all accelerators, likewise.", "bytes/s"),
-    "lfs_rate_percent": percent(
+    "lfs_rate_percent": if_known.percent(
         "Largest cache rate that the LFS of a node has room for, as each node holds "
-        "all pinned files; missing if its room is not known.",
-        may_be_missing=True,
+        "all pinned files; missing if its room is not known."
     ),
     "fits_lfs": flag(
         "Whether the LFS has room for this cache rate, or its room is not known."

@@ -7,6 +7,7 @@ from tierscope.core.columns.column import (
     count,
     ends,
     flag,
+    if_known,
     number,
     percent,
     points,
@@ -35,20 +36,17 @@ _GOAL_OF = text(
     "Whether the goal is one of I/O time, execution time, or accelerator utilisation.",
     words=("io_time", "execution_time", "utilisation"),
 )
-_GOAL = seconds(
+_GOAL = if_known.seconds(
     "The largest time of an epoch that meets the goal; missing for a goal of "
-    "utilisation.",
-    may_be_missing=True,
+    "utilisation."
 )
-_LEAST_UTILISATION = percent(
+_LEAST_UTILISATION = if_known.percent(
     "The least accelerator utilisation (AU) that meets the goal; missing for other "
-    "goals.",
-    may_be_missing=True,
+    "goals."
 )
-_BEST_UTILISATION = percent(
+_BEST_UTILISATION = if_known.percent(
     "AU at `best_cache_rate_percent`, mean over processes and repetitions; missing "
-    "unless the goal is one of utilisation.",
-    may_be_missing=True,
+    "unless the goal is one of utilisation."
 )
 
 _IO_TIME: Columns = {
@@ -70,9 +68,8 @@ _VERDICTS: Columns = {
         "cache`), in between (`mixed`), or `unknown`.",
         words=("device", "mixed", "page cache", "unknown"),
     ),
-    "device_percent": percent(
-        "Part of `bytes` that came from the device; missing if unknown.",
-        may_be_missing=True,
+    "device_percent": if_known.percent(
+        "Part of `bytes` that came from the device; missing if unknown."
     ),
     "told_by": text(
         "What tells the verdict: a counter of block devices or servers, a sample of "
@@ -117,9 +114,8 @@ _SPREAD: Columns = {
     ),
     **common("n_repetitions"),
     "mean_s": seconds("Mean of the quantity over the repetitions."),
-    "sd_s": seconds(
-        "Standard deviation over the repetitions; missing if there is one.",
-        may_be_missing=True,
+    "sd_s": if_known.seconds(
+        "Standard deviation over the repetitions; missing if there is one."
     ),
     **ends("{}_s", "the mean"),
     **common("cv"),
@@ -136,45 +132,34 @@ _STORAGE_TIME: Columns = {
         "Execution time of the epoch, that of the longest process, mean over the "
         "repetitions."
     ),
-    "compute_time_s": seconds(
+    "compute_time_s": if_known.seconds(
         "Part of it in which a process or its device computed, without `warmup_s`, "
         "mean over processes and repetitions; missing if unseen, a least if "
-        "`least_because` says so.",
-        may_be_missing=True,
+        "`least_because` says so."
     ),
-    "warmup_s": seconds(
+    "warmup_s": if_known.seconds(
         "Part of it in which the computation of the loop's first step took longer than "
-        "a usual one, mean over processes and repetitions; missing if unseen.",
-        may_be_missing=True,
+        "a usual one, mean over processes and repetitions; missing if unseen."
     ),
-    "loader_end_s": seconds(
+    "loader_end_s": if_known.seconds(
         "Part of it in which a loader ended, such as its workers, mean over processes "
-        "and repetitions; missing if unseen.",
-        may_be_missing=True,
+        "and repetitions; missing if unseen."
     ),
     "ideal_time_s": seconds(
         "Execution time with storage that costs nothing, mean over the repetitions."
     ),
-    "ideal_warmup_s": seconds(
-        "The part of `ideal_time_s` that is warm-up.",
-        may_be_missing=True,
-    ),
-    "other_s": seconds(
+    "ideal_warmup_s": if_known.seconds("The part of `ideal_time_s` that is warm-up."),
+    "other_s": if_known.seconds(
         "Part of it in which the loop of the process with most made calls on files of "
-        "no tier, such as checkpoints, mean over the repetitions; missing if unseen.",
-        may_be_missing=True,
+        "no tier, such as checkpoints, mean over the repetitions; missing if unseen."
     ),
-    "ideal_other_s": seconds(
-        "The same part of `ideal_time_s`.",
-        may_be_missing=True,
-    ),
+    "ideal_other_s": if_known.seconds("The same part of `ideal_time_s`."),
     "other_io": text(
         "What `other_s` consists of, by call and file system; empty if there is none."
     ),
-    "beside_s": seconds(
+    "beside_s": if_known.seconds(
         "Time of such calls by other threads and processes, such as workers, summed "
-        "over those of the rank with most.",
-        may_be_missing=True,
+        "over those of the rank with most."
     ),
     "beside_io": text(
         "What `beside_s` consists of, by call and file system; empty if there is none."
@@ -184,30 +169,25 @@ _STORAGE_TIME: Columns = {
         "without other storage I/O and without warm-up, where both runs know them.",
         ANY_NUMBER,
     ),
-    "storage_interval_s": seconds(
+    "storage_interval_s": if_known.seconds(
         "Half the width of the 95 % confidence interval of `storage_s`; missing if "
-        "there is one repetition.",
-        may_be_missing=True,
+        "there is one repetition."
     ),
-    "utilisation_percent": percent(
+    "utilisation_percent": if_known.percent(
         "Accelerator utilisation (AU), mean over processes and repetitions; missing "
-        "if unseen, and if there is only one step; a least if `least_because` says so.",
-        may_be_missing=True,
+        "if unseen, and if there is only one step; a least if `least_because` says so."
     ),
-    "utilisation_interval_percent": percent(
+    "utilisation_interval_percent": if_known.percent(
         "Half the width of the 95 % confidence interval of `utilisation_percent`; "
-        "missing if there is one repetition.",
-        may_be_missing=True,
+        "missing if there is one repetition."
     ),
-    "ideal_utilisation_percent": percent(
+    "ideal_utilisation_percent": if_known.percent(
         "AU of the ideal runs: what no storage, however fast, can exceed; missing, or "
-        "a least, as `utilisation_percent` is.",
-        may_be_missing=True,
+        "a least, as `utilisation_percent` is."
     ),
-    "loop_utilisation_percent": percent(
+    "loop_utilisation_percent": if_known.percent(
         "AU as the loop of a program saw it, which goes on while a device computes, "
-        "mean over processes and repetitions; missing if unseen.",
-        may_be_missing=True,
+        "mean over processes and repetitions; missing if unseen."
     ),
     "least_because": STEPS["least_because"],
 }
@@ -242,20 +222,16 @@ _LIMITS: Columns = {
         "What takes most of the epoch besides storage; `computation and processor` "
         "where both are not known apart."
     ),
-    "most_s": seconds(
+    "most_s": if_known.seconds(
         "Upper end of the interval of storage's part, at most the epoch: what faster "
-        "storage can save at most; missing if there is none.",
-        may_be_missing=True,
+        "storage can save at most; missing if there is none."
     ),
-    "most_percent": percent(
-        "The same in percent of the epoch.", ANY_NUMBER, may_be_missing=True
-    ),
+    "most_percent": if_known.percent("The same in percent of the epoch.", ANY_NUMBER),
     "n_repetitions": _STORAGE_TIME["n_repetitions"],
-    "n_deciding": number(
+    "n_deciding": if_known.number(
         "About how many repetitions decide whether storage limits, by the spread of "
         "those that were run; missing if it is decided, if no spread is known, and if "
-        "1000 do not.",
-        may_be_missing=True,
+        "1000 do not."
     ),
     "is_shortest": flag(
         "Whether the epoch is the shortest of the scenario; false without ideal runs."
@@ -281,10 +257,9 @@ _GOALS: Columns = {
         "I/O time at `best_cache_rate_percent`, mean over the repetitions."
     ),
     "best_utilisation_percent": _BEST_UTILISATION,
-    "grid_step_percent": percent(
+    "grid_step_percent": if_known.percent(
         "Step of the grid that was searched by the model, which may be wider than the "
-        "configured one; missing for a search by the rule.",
-        may_be_missing=True,
+        "configured one; missing for a search by the rule."
     ),
     "n_combinations": count("Number of combinations of improvements in the grid."),
     "n_sufficient": count(
@@ -314,10 +289,9 @@ _COMBINATIONS: Columns = {
         "Estimated I/O time at `min_cache_rate_percent`, mean over the repetitions."
     ),
     **common("cv"),
-    "utilisation_percent": percent(
+    "utilisation_percent": if_known.percent(
         "Estimated AU at `min_cache_rate_percent`, mean over processes and "
-        "repetitions; missing unless the goal is one of utilisation.",
-        may_be_missing=True,
+        "repetitions; missing unless the goal is one of utilisation."
     ),
     "in_every_repetition": flag(
         "Whether each repetition meets the goal at `min_cache_rate_percent`."
@@ -404,23 +378,20 @@ _RUN_FACTS: Columns = {
 
 # What an improvement does to the training; missing where only I/O times are estimated.
 TRAINING: Columns = {
-    "execution_time_s": seconds(
+    "execution_time_s": if_known.seconds(
         "Execution time of the epoch with this improvement, by the simulating model; "
-        "missing by the rule, and where no steps were timed.",
-        may_be_missing=True,
+        "missing by the rule, and where no steps were timed."
     ),
-    "utilisation_percent": percent(
+    "utilisation_percent": if_known.percent(
         "Accelerator utilisation (AU) with this improvement, mean over the processes; "
-        "missing where `execution_time_s` is, and if there is only one step.",
-        may_be_missing=True,
+        "missing where `execution_time_s` is, and if there is only one step."
     ),
 }
 # How well the model knows it.
 INTERVAL: Columns = {
-    f"io_time_{end}_s": seconds(
+    f"io_time_{end}_s": if_known.seconds(
         f"{word} end of the 95 % interval of `io_time_s`, as far as calibration and "
-        "lack of fit tell; missing by the rule, and for devices of the system's file.",
-        may_be_missing=True,
+        "lack of fit tell; missing by the rule, and for devices of the system's file."
     )
     for end, word in (("low", "Lower"), ("high", "Upper"))
 }

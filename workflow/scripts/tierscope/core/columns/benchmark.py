@@ -10,7 +10,7 @@ from tierscope.core.columns.column import (
     Columns,
     count,
     flag,
-    number,
+    if_known,
     percent,
     seconds,
     size,
@@ -29,56 +29,46 @@ UNSEEN_STREAMS, NEVER_BEHIND, NO_EVENTS = "other streams", "never behind", "no e
 
 # What a process did in an epoch; missing unless files lie on their tiers before it.
 STEPS: Columns = {
-    "compute_time_s": seconds(
+    "compute_time_s": if_known.seconds(
         "Part of `execution_time_s` in which the process computed, or its device if "
-        "that was seen, without `warmup_s`.",
-        may_be_missing=True,
+        "that was seen, without `warmup_s`."
     ),
-    "warmup_s": seconds(
+    "warmup_s": if_known.seconds(
         "What the computation of the loop's first step took longer than a usual one, "
-        "the mean of all others; missing for loaders of ours, which have none.",
-        may_be_missing=True,
+        "the mean of all others; missing for loaders of ours, which have none."
     ),
-    "stall_s": seconds(
+    "stall_s": if_known.seconds(
         "Part of it in which the process waited for a batch; of a device, in which it "
-        "had no work of the loop.",
-        may_be_missing=True,
+        "had no work of the loop."
     ),
-    "loader_end_s": seconds(
+    "loader_end_s": if_known.seconds(
         "What passed from the loop's last request to the loader's answer that it has "
-        "no more, or the end of its workers if it was left; missing for ours.",
-        may_be_missing=True,
+        "no more, or the end of its workers if it was left; missing for ours."
     ),
-    "rest_s": seconds(
+    "rest_s": if_known.seconds(
         "Rest of it, measured: the start of workers, waits for other processes, and "
-        "what passes outside of the loop.",
-        may_be_missing=True,
+        "what passes outside of the loop."
     ),
-    "utilisation_percent": percent(
+    "utilisation_percent": if_known.percent(
         "Accelerator utilisation (AU) as in MLPerf Storage: computation, of a device "
         "if seen, over execution time (programs: loop), both without the first step; "
-        "missing of a single step.",
-        may_be_missing=True,
+        "missing of a single step."
     ),
-    "loop_utilisation_percent": percent(
+    "loop_utilisation_percent": if_known.percent(
         "The same as the loop of a program saw it, which goes on while a device "
-        "computes; missing for loaders of ours.",
-        may_be_missing=True,
+        "computes; missing for loaders of ours."
     ),
-    "device_busy_s": seconds(
+    "device_busy_s": if_known.seconds(
         "Time in which a device had work of the loop, by its own clock, mean over the "
-        "devices of the process; missing if no device was seen.",
-        may_be_missing=True,
+        "devices of the process; missing if no device was seen."
     ),
-    "device_idle_s": seconds(
+    "device_idle_s": if_known.seconds(
         "Time between the first and the last work of the loop in which a device had "
-        "none; missing as `device_busy_s` is.",
-        may_be_missing=True,
+        "none; missing as `device_busy_s` is."
     ),
-    "device_behind_s": seconds(
+    "device_behind_s": if_known.seconds(
         "How far the device ran behind the program when this asked for a batch, mean; "
-        "missing as well if the clocks of both could not be joined.",
-        may_be_missing=True,
+        "missing as well if the clocks of both could not be joined."
     ),
     "least_because": text(
         "Why computation and AU are a least and stall a most: work on streams that "
@@ -163,17 +153,15 @@ _MARKS: Columns = {
     "epoch": EPOCH_OR_AFTER,
     "pid": _PID,
     "began_s": _BEGAN,
-    "ended_s": seconds(
+    "ended_s": if_known.seconds(
         "When the rank's next epoch began, or the last loop of the process ended; of "
         "what follows it and of a whole run, when the process ended; missing for an "
-        "evaluation.",
-        may_be_missing=True,
+        "evaluation."
     ),
-    "device_bytes": number(
+    "device_bytes": if_known.number(
         "Bytes that block devices read meanwhile for the processes of the rank; "
         "missing for an evaluation, and if a process did not tell.",
         unit="bytes",
-        may_be_missing=True,
     ),
 }
 _UNKNOWN_IO = "; -1 if it is unknown"
@@ -181,9 +169,7 @@ _PROGRAM_PROCESSES: Columns = {
     **common("rank", "node"),
     "pid": _PID,
     "began_s": _BEGAN,
-    "ended_s": seconds(
-        "When it ended; missing if its end was not seen.", may_be_missing=True
-    ),
+    "ended_s": if_known.seconds("When it ended; missing if its end was not seen."),
     "rchar": Column(
         INTEGER, f"Bytes that its read calls returned{_UNKNOWN_IO}.", "bytes", -1
     ),

@@ -1,17 +1,22 @@
 """Tables of papers' claims beside what was found here."""
 
-from tierscope.core.columns.column import ANY_NUMBER, Columns, count, number, text
+from tierscope.core.columns.column import (
+    ANY_NUMBER,
+    Columns,
+    count,
+    if_known,
+    text,
+)
 from tierscope.core.columns.shared import common
 
 _CLAIM = text("Number of the claim in the file of claims.")
 _TITLE = text("The claim in a few words.")
 _STATEMENT = text("The claim in our words.")
 _ACCEPTED = text("Bounds within which the claim holds, in words.")
-_VALUE = number(
+_VALUE = if_known.number(
     "The number that was found, in the claim's unit; missing if there is none.",
     "",
     ANY_NUMBER,
-    may_be_missing=True,
 )
 _DETAILS = text("What the number rests on, in words.")
 
@@ -56,19 +61,17 @@ TABLES: dict[str, Columns] = {
         ),
         "details": _DETAILS,
         "value": _VALUE,
-        "low": number(
+        "low": if_known.number(
             "Lower end of the number's 95 % confidence interval; missing if there is "
             "none.",
             "",
             ANY_NUMBER,
-            may_be_missing=True,
         ),
-        "high": number(
+        "high": if_known.number(
             "Upper end of the number's 95 % confidence interval; missing if there is "
             "none.",
             "",
             ANY_NUMBER,
-            may_be_missing=True,
         ),
         "interval": text("The interval and what it is over, or that there is none."),
         **common("status"),

@@ -1,7 +1,8 @@
 """What a column of a table is: its type, unit, range and meaning."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import NamedTuple
 
 INTEGER, NUMBER, TEXT, FLAG = "int64", "float64", "str", "bool"
@@ -53,31 +54,43 @@ def whole_percent(meaning: str) -> Column:
     return Column(INTEGER, meaning, "%")
 
 
-def number(
-    meaning: str, unit: str = "", least: float = 0, may_be_missing: bool = False
-) -> Column:
+def number(meaning: str, unit: str = "", least: float = 0) -> Column:
     """Return a column of numbers."""
-    return Column(NUMBER, meaning, unit, least, may_be_missing)
+    return Column(NUMBER, meaning, unit, least)
 
 
-def seconds(meaning: str, least: float = 0, may_be_missing: bool = False) -> Column:
+def seconds(meaning: str, least: float = 0) -> Column:
     """Return a column of times."""
-    return Column(NUMBER, meaning, "s", least, may_be_missing)
+    return Column(NUMBER, meaning, "s", least)
 
 
-def hours(meaning: str, may_be_missing: bool = False) -> Column:
+def hours(meaning: str) -> Column:
     """Return a column of node-hours or process-hours."""
-    return Column(NUMBER, meaning, "h", 0, may_be_missing)
+    return Column(NUMBER, meaning, "h")
 
 
-def percent(meaning: str, least: float = 0, may_be_missing: bool = False) -> Column:
+def percent(meaning: str, least: float = 0) -> Column:
     """Return a column of results in percent."""
-    return Column(NUMBER, meaning, "%", least, may_be_missing)
+    return Column(NUMBER, meaning, "%", least)
 
 
-def points(meaning: str, least: float = 0, may_be_missing: bool = False) -> Column:
+def points(meaning: str, least: float = 0) -> Column:
     """Return a column of results in percentage points."""
-    return Column(NUMBER, meaning, "points", least, may_be_missing)
+    return Column(NUMBER, meaning, "points", least)
+
+
+def _if_known(make: Callable[..., Column]) -> Callable[..., Column]:
+    """Return the function that makes such a column, whose numbers may be missing."""
+    return lambda *told, **more: make(*told, **more)._replace(may_be_missing=True)
+
+
+# The same columns, if numbers may be missing: `if_known.seconds(...)`.
+if_known = SimpleNamespace(
+    **{
+        make.__name__: _if_known(make)
+        for make in (number, seconds, hours, percent, points)
+    }
+)
 
 
 def text(meaning: str, words: Iterable[str] = (), unit: str = "") -> Column:
@@ -96,13 +109,13 @@ def ends(name: str, of: str) -> Columns:
     `name` holds ``{}`` for the end, and its last word is the unit; `of` says of what
     the interval is. The upper end of a time is at least 0.
     """
-    make = {"percent": percent, "points": points, "s": seconds}[name.split("_")[-1]]
+    of_unit = {"percent": if_known.percent, "points": if_known.points}
+    make = of_unit.get(name.split("_")[-1], if_known.seconds)
     return {
         name.format(end): make(
             f"{word} end of the 95 % confidence interval of {of}; missing if there is "
             "one repetition.",
-            0 if make is seconds and end == "high" else ANY_NUMBER,
-            may_be_missing=True,
+            0 if make is if_known.seconds and end == "high" else ANY_NUMBER,
         )
         for end, word in (("low", "Lower"), ("high", "Upper"))
     }

@@ -8,8 +8,8 @@ from tierscope.core.columns.column import (
     count,
     flag,
     hours,
+    if_known,
     number,
-    percent,
     seconds,
     size,
     text,
@@ -50,8 +50,8 @@ _USER = text(
     "User: what most logs of this number have in their names, else the number."
 )
 _STARTED = seconds("When it began, since 1970.")
-_RUN_TIME = seconds(
-    "Time from begin to end; missing if a log lacks one of them.", may_be_missing=True
+_RUN_TIME = if_known.seconds(
+    "Time from begin to end; missing if a log lacks one of them."
 )
 _N_PROCESSES = count("Number of processes of the job, those without I/O included.")
 _HOURS_OF = text(
@@ -72,8 +72,8 @@ def _bounds(of: str) -> Columns:
     """Return the columns of the bounds of a time."""
     return {
         "least_s": seconds(f"{of}, at least."),
-        "most_s": seconds(
-            f"{of}, at most; missing if no upper bound is known.", may_be_missing=True
+        "most_s": if_known.seconds(
+            f"{of}, at most; missing if no upper bound is known."
         ),
     }
 
@@ -104,10 +104,9 @@ _LOGS: Columns = {
     "n_mappings": count(
         "Number of mappings of files into memory; reads through them are in no record."
     ),
-    "mapped_bytes": number(
+    "mapped_bytes": if_known.number(
         "Bytes of the files that were mapped; missing if the log does not tell.",
         unit="bytes",
-        may_be_missing=True,
     ),
 }
 
@@ -120,10 +119,9 @@ _JOBS: Columns = {
     "run_time_s": _RUN_TIME,
     "n_processes": _N_PROCESSES,
     "n_logs": count("Number of logs of the job."),
-    "n_nodes": number(
+    "n_nodes": if_known.number(
         "Number of nodes, by `processes_per_node` or the names of machines; missing if "
-        "unknown.",
-        may_be_missing=True,
+        "unknown."
     ),
     "grouped_by": text("Why these logs are taken for one job, in words."),
     "times_are": _TIMES_ARE,
@@ -141,16 +139,14 @@ _JOB_TIMES: Columns = {
     "counted": _COUNTED,
     **_bounds("Time of the process in this class"),
     "largest_s": seconds("The largest `least_s` of a single log of the process."),
-    "operations": number(
+    "operations": if_known.number(
         "Number of reads, writes or opens; missing if processes share records of this "
-        "class.",
-        may_be_missing=True,
+        "class."
     ),
-    "bytes": number(
+    "bytes": if_known.number(
         "Bytes that were read or written; missing if processes share records of this "
         "class.",
         unit="bytes",
-        may_be_missing=True,
     ),
 }
 
@@ -163,15 +159,13 @@ _JOB_SLOWEST: Columns = {
         "Numbers of the processes that can be the slowest, in words."
     ),
     **_bounds("I/O time of the slowest process"),
-    "run_least_percent": percent(
+    "run_least_percent": if_known.percent(
         "Part of the job's run time that the slowest process's I/O time is, at least; "
-        "missing if the run time is unknown.",
-        may_be_missing=True,
+        "missing if the run time is unknown."
     ),
-    "run_most_percent": percent(
+    "run_most_percent": if_known.percent(
         "Part of the job's run time that the slowest process's I/O time is, at most; "
-        "missing if the run time or an upper bound is unknown.",
-        may_be_missing=True,
+        "missing if the run time or an upper bound is unknown."
     ),
     "bottleneck": _BOTTLENECK,
     "sentence": text("The slowest process and its bottleneck in a sentence or two."),
@@ -220,10 +214,9 @@ _JOB_ESTIMATES: Columns = {
     "saved_least_s": seconds(
         "By how much the I/O time of the slowest process falls, at least."
     ),
-    "saved_most_s": seconds(
+    "saved_most_s": if_known.seconds(
         "By how much the I/O time of the slowest process falls, at most; missing if no "
-        "upper bound is known.",
-        may_be_missing=True,
+        "upper bound is known."
     ),
 }
 
@@ -251,19 +244,16 @@ _FLEET: Columns = {
     "n_processes": _N_PROCESSES,
     "times_are": _TIMES_ARE,
     "io_least_s": seconds("I/O time of the slowest process, at least."),
-    "io_most_s": seconds(
-        "I/O time of the slowest process, at most; missing if no upper bound is known.",
-        may_be_missing=True,
+    "io_most_s": if_known.seconds(
+        "I/O time of the slowest process, at most; missing if no upper bound is known."
     ),
-    "io_least_percent": percent(
+    "io_least_percent": if_known.percent(
         "Part of the job's run time that the slowest process's I/O time is, at least; "
-        "missing if the run time is unknown.",
-        may_be_missing=True,
+        "missing if the run time is unknown."
     ),
-    "io_most_percent": percent(
+    "io_most_percent": if_known.percent(
         "Part of the job's run time that the slowest process's I/O time is, at most; "
-        "missing if the run time or an upper bound is unknown.",
-        may_be_missing=True,
+        "missing if the run time or an upper bound is unknown."
     ),
     "bottleneck": _BOTTLENECK,
     "hours_of": _HOURS_OF,
@@ -279,10 +269,9 @@ _FLEET: Columns = {
         "Hours that a metadata server of `meta_tier` of twice the speed would save, "
         "at least."
     ),
-    "meta_saved_most_hours": hours(
+    "meta_saved_most_hours": if_known.hours(
         "Hours that a metadata server of `meta_tier` of twice the speed would save, "
-        "at most; missing if no upper bound is known.",
-        may_be_missing=True,
+        "at most; missing if no upper bound is known."
     ),
     "outlier": text(
         "How the job differs from others of its program and number of processes, in "
@@ -336,10 +325,9 @@ TABLES: dict[str, Columns] = {
             "Hours that all nodes or processes wait for this class of the slowest "
             "process, at least."
         ),
-        "most_hours": hours(
+        "most_hours": if_known.hours(
             "Hours that all nodes or processes wait for this class of the slowest "
-            "process, at most; missing if no upper bound is known.",
-            may_be_missing=True,
+            "process, at most; missing if no upper bound is known."
         ),
     },
 }

@@ -6,6 +6,7 @@ from tierscope.core.columns.column import (
     count,
     ends,
     flag,
+    if_known,
     number,
     percent,
     points,
@@ -105,10 +106,9 @@ _WHATIF_TRUTH_SUMMARY: Columns = {
     "calibration": _CALIBRATION,
     "n_points": count("Number of cache rates."),
     "n_repetitions": count("The smallest number of repetitions of a cache rate."),
-    "cut_half_width_points": points(
+    "cut_half_width_points": if_known.points(
         "Half the width of the 95 % confidence interval of the measured cut, median "
-        "over the cache rates; missing if there is one repetition.",
-        may_be_missing=True,
+        "over the cache rates; missing if there is one repetition."
     ),
     **_error_summary("rule", "The rule's"),
     **_error_summary("model", "The model's"),
@@ -137,10 +137,9 @@ _WHATIF_TRUTH_SUMMARY: Columns = {
 
 # Both ends of the interval of a prediction.
 _PREDICTED_ENDS: Columns = {
-    f"predicted{what}_{end}_s": seconds(
+    f"predicted{what}_{end}_s": if_known.seconds(
         f"{word} end of the 95 % interval of the true mean of {of}; missing but for "
-        "the simulation with calibrated devices.",
-        may_be_missing=True,
+        "the simulation with calibrated devices."
     )
     for what, of in (
         ("", "`predicted_s`"),
@@ -165,27 +164,23 @@ _PREDICTIONS: Columns = {
     ),
     **ends("measured_{}_s", "`measured_s`"),
     **ends("measured_io_time_{}_s", "the sum of `measured_s` over the classes"),
-    "predicted_execution_s": seconds(
+    "predicted_execution_s": if_known.seconds(
         "Predicted execution time of an epoch, mean over epochs and repetitions; "
-        "missing of models that only know the I/O time.",
-        may_be_missing=True,
+        "missing of models that only know the I/O time."
     ),
-    "measured_execution_s": seconds(
+    "measured_execution_s": if_known.seconds(
         "Measured execution time of an epoch, that of its slowest process, mean over "
-        "epochs and repetitions; missing in older tables.",
-        may_be_missing=True,
+        "epochs and repetitions; missing in older tables."
     ),
-    "predicted_utilisation_percent": percent(
+    "predicted_utilisation_percent": if_known.percent(
         "Predicted accelerator utilisation (AU), mean over processes, epochs and "
         "repetitions; missing of models that only know the I/O time, and where the "
-        "training does not compute.",
-        may_be_missing=True,
+        "training does not compute."
     ),
-    "measured_utilisation_percent": percent(
+    "measured_utilisation_percent": if_known.percent(
         "Measured accelerator utilisation (AU), mean over processes, epochs and "
         "repetitions; missing in older tables, and where it is 0, only a least or not "
-        "known.",
-        may_be_missing=True,
+        "known."
     ),
     **_PREDICTED_ENDS,
 }
@@ -203,10 +198,9 @@ _PREDICTED_EPOCHS: Columns = {
     "measured_s": seconds(
         "Measured I/O time of the slowest process, mean over repetitions."
     ),
-    "repeat_cv_percent": percent(
+    "repeat_cv_percent": if_known.percent(
         "Standard deviation of `measured_s` over the repetitions divided by the mean; "
-        "missing if there is one repetition.",
-        may_be_missing=True,
+        "missing if there is one repetition."
     ),
     **{
         f"{whose}_{name}": column
@@ -215,27 +209,23 @@ _PREDICTED_EPOCHS: Columns = {
             ("measured", "Measured", "where it is not known"),
         )
         for name, column in {
-            "execution_s": seconds(
-                f"{word} execution time, mean over repetitions; missing {why}.",
-                may_be_missing=True,
+            "execution_s": if_known.seconds(
+                f"{word} execution time, mean over repetitions; missing {why}."
             ),
-            "warmup_s": seconds(
+            "warmup_s": if_known.seconds(
                 f"Part of it that the first step of a program takes longer than a "
-                f"usual one; missing {why}.",
-                may_be_missing=True,
+                f"usual one; missing {why}."
             ),
-            "utilisation_percent": percent(
+            "utilisation_percent": if_known.percent(
                 f"{word} accelerator utilisation (AU), mean over processes and "
                 f"repetitions; missing {why}{_ONLY_LEAST.get(whose, '')}, and where "
-                "the training does not compute.",
-                may_be_missing=True,
+                "the training does not compute."
             ),
         }.items()
     },
-    "execution_repeat_cv_percent": percent(
+    "execution_repeat_cv_percent": if_known.percent(
         "Standard deviation of `measured_execution_s` over the repetitions divided by "
-        "the mean; missing if there is one repetition.",
-        may_be_missing=True,
+        "the mean; missing if there is one repetition."
     ),
 }
 
@@ -249,19 +239,16 @@ _PREDICTION_ERRORS: Columns = {
     "n_inside": count(
         "Number of held-out cache rates whose predicted I/O time lies in this interval."
     ),
-    "n_with_prediction_interval": number(
-        "Number of held-out cache rates whose prediction has an interval.",
-        may_be_missing=True,
+    "n_with_prediction_interval": if_known.number(
+        "Number of held-out cache rates whose prediction has an interval."
     ),
-    "n_held": number(
+    "n_held": if_known.number(
         "Number of those whose measured I/O time lies in the interval of the "
-        "prediction.",
-        may_be_missing=True,
+        "prediction."
     ),
-    "prediction_interval_percent": percent(
+    "prediction_interval_percent": if_known.percent(
         "How far the interval of a prediction reaches above it, median over the "
-        "held-out cache rates; missing without such intervals.",
-        may_be_missing=True,
+        "held-out cache rates; missing without such intervals."
     ),
     "mape_percent": percent(
         "Absolute error of the predicted I/O time of the slowest process, mean over "
@@ -275,10 +262,9 @@ _PREDICTION_ERRORS: Columns = {
         "if predicted too long.",
         ANY_NUMBER,
     ),
-    "epoch_largest_error_percent": percent(
+    "epoch_largest_error_percent": if_known.percent(
         "The largest absolute error of the predicted I/O time in an epoch at a "
-        "held-out cache rate; missing in older tables.",
-        may_be_missing=True,
+        "held-out cache rate; missing in older tables."
     ),
     "epoch_largest_error_at": text(f"Where that error is{_AT}"),
     **{
@@ -319,46 +305,39 @@ _PREDICTION_ERRORS: Columns = {
         "Whether the best predicted and the best measured cache rate are the same, or "
         "neighbours in the sweep."
     ),
-    "execution_mape_percent": percent(
+    "execution_mape_percent": if_known.percent(
         "Absolute error of the predicted execution time of an epoch, mean over the "
         "held-out cache rates and the epochs; missing of models that only know the I/O "
-        "time.",
-        may_be_missing=True,
+        "time."
     ),
-    "execution_largest_error_percent": percent(
-        "The largest such error, in an epoch at a held-out cache rate.",
-        may_be_missing=True,
+    "execution_largest_error_percent": if_known.percent(
+        "The largest such error, in an epoch at a held-out cache rate."
     ),
     "execution_largest_error_at": text(f"Where that error is{_AT}"),
-    "utilisation_error_points": points(
+    "utilisation_error_points": if_known.points(
         "Absolute error of the predicted accelerator utilisation, mean over the "
         "held-out cache rates and the epochs; missing where it is not predicted or not "
-        "measured.",
-        may_be_missing=True,
+        "measured."
     ),
-    "utilisation_largest_error_points": points(
-        "The largest such error, in an epoch at a held-out cache rate.",
-        may_be_missing=True,
+    "utilisation_largest_error_points": if_known.points(
+        "The largest such error, in an epoch at a held-out cache rate."
     ),
     "utilisation_largest_error_at": text(
         "Where that error is, such as `too high in the first epoch at 25 %`; empty if "
         "it is not known."
     ),
-    "repeat_cv_percent": percent(
+    "repeat_cv_percent": if_known.percent(
         "Standard deviation of the I/O time over the repetitions divided by the mean, "
         "median over the held-out cache rates and epochs; missing if there is one "
-        "repetition.",
-        may_be_missing=True,
+        "repetition."
     ),
-    "largest_repeat_cv_percent": percent(
+    "largest_repeat_cv_percent": if_known.percent(
         "The largest such ratio of a cache rate and epoch; missing if there is one "
-        "repetition.",
-        may_be_missing=True,
+        "repetition."
     ),
-    "execution_repeat_cv_percent": percent(
+    "execution_repeat_cv_percent": if_known.percent(
         "The same as `repeat_cv_percent` of the execution time; missing in older "
-        "tables as well.",
-        may_be_missing=True,
+        "tables as well."
     ),
     "goal_percent": whole_percent("The goal for `mape_percent`."),
     "error_goal_met": flag(
@@ -426,12 +405,11 @@ TABLES: dict[str, Columns] = {
         **common("source", "system"),
         "calibration": text("Name of the calibration."),
         **common("parameter", "unit"),
-        "value": number(
-            "Value of the parameter, in its unit.", "", ANY_NUMBER, may_be_missing=True
+        "value": if_known.number(
+            "Value of the parameter, in its unit.", "", ANY_NUMBER
         ),
-        "standard_error": number(
-            "Standard error of the value, in its unit; missing if it was not fitted.",
-            may_be_missing=True,
+        "standard_error": if_known.number(
+            "Standard error of the value, in its unit; missing if it was not fitted."
         ),
         "status": text(
             "Whether the data tell the value (`fitted`), only together with another "
@@ -446,18 +424,16 @@ TABLES: dict[str, Columns] = {
         "rms_percent": percent(
             "Root of the mean square of the terms: how far model and data differ."
         ),
-        "lack_of_fit_p_value": number(
+        "lack_of_fit_p_value": if_known.number(
             "Probability of differences as large as those found if the structure of "
-            "the model is right; missing if it cannot be tested.",
-            may_be_missing=True,
+            "the model is right; missing if it cannot be tested."
         ),
-        "pure_error_percent": percent(
+        "pure_error_percent": if_known.percent(
             "Root of the mean square of what the scatter of repetitions leaves in the "
-            "means of the terms.",
-            may_be_missing=True,
+            "means of the terms."
         ),
-        "lack_of_fit_percent": percent(
-            "The same of what the structure of the model adds.", may_be_missing=True
+        "lack_of_fit_percent": if_known.percent(
+            "The same of what the structure of the model adds."
         ),
         "lack_of_fit": text(
             "What the test of the structure says, with the observations that differ "

@@ -5,6 +5,7 @@ from tierscope.core.columns.column import (
     Columns,
     count,
     ends,
+    if_known,
     number,
     percent,
     seconds,
@@ -108,10 +109,9 @@ _POLICY_SUMMARY: Columns = {
         "Bytes that copies wrote to the LFS of all nodes, mean over the repetitions.",
         unit="bytes",
     ),
-    "pays_after_epochs": number(
+    "pays_after_epochs": if_known.number(
         "Number of epochs from which on the time with staging stays below the "
-        "reference's, if further epochs are like the last; missing if it never does.",
-        may_be_missing=True,
+        "reference's, if further epochs are like the last; missing if it never does."
     ),
 }
 

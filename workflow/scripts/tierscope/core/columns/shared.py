@@ -6,7 +6,7 @@ from tierscope.core.columns.column import (
     count,
     ends,
     flag,
-    number,
+    if_known,
     percent,
     seconds,
     size,
@@ -72,10 +72,9 @@ _COMMON: Columns = {
         "Whether the paper's rule or a model makes the estimate.", words=(RULE, MODEL)
     ),
     "status": text("Whether the claim holds here.", words=STATUSES),
-    "cv": number(
+    "cv": if_known.number(
         "Standard deviation over the repetitions divided by their mean; missing if "
-        "there is one repetition.",
-        may_be_missing=True,
+        "there is one repetition."
     ),
     "placed_files": count("Number of copies that came to the LFS of a node."),
     "evicted_files": count("Number of files that were removed from the LFS of a node."),
@@ -157,33 +156,28 @@ WAITS: Columns = {
 }
 
 PAGE_CACHE: Columns = {
-    "device_bytes": number(
+    "device_bytes": if_known.number(
         "Bytes that block devices read for the process in the epoch; missing on "
         "emulated tiers, in simulations, and where the kernel does not count them.",
         unit="bytes",
-        may_be_missing=True,
     ),
-    "gfs_server_bytes": number(
+    "gfs_server_bytes": if_known.number(
         "Bytes that servers of the GFS sent to the machine in the epoch, in the row "
         "of one of its processes and 0 in the others; missing if not counted.",
         unit="bytes",
-        may_be_missing=True,
     ),
-    "lfs_server_bytes": number(
+    "lfs_server_bytes": if_known.number(
         "Bytes that servers of the LFS sent to the machine in the epoch, in the row "
         "of one of its processes and 0 in the others; missing if not counted.",
         unit="bytes",
-        may_be_missing=True,
     ),
-    "gfs_resident_percent": percent(
+    "gfs_resident_percent": if_known.percent(
         "Part of a sample of the process's GFS files that was in the page cache "
-        "before the epoch; missing if no page could be looked at.",
-        may_be_missing=True,
+        "before the epoch; missing if no page could be looked at."
     ),
-    "lfs_resident_percent": percent(
+    "lfs_resident_percent": if_known.percent(
         "Part of a sample of the process's LFS files that was in the page cache "
-        "before the epoch; missing if no page could be looked at.",
-        may_be_missing=True,
+        "before the epoch; missing if no page could be looked at."
     ),
     "names_dropped": flag(
         "Whether names and inodes were dropped from the machines' caches before the "

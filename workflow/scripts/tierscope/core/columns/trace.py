@@ -1,6 +1,14 @@
 """Tables that are made from a run's log and from what it notes beside it."""
 
-from tierscope.core.columns.column import Columns, count, flag, seconds, size, text
+from tierscope.core.columns.column import (
+    Columns,
+    count,
+    flag,
+    if_known,
+    seconds,
+    size,
+    text,
+)
 from tierscope.core.columns.shared import (
     COPIES,
     EPOCH_OF_COPY,
@@ -51,10 +59,9 @@ _OTHER_TIME: Columns = {
     ),
     "operations": count("Number of calls."),
     "bytes": size("Bytes that they moved."),
-    "time_s": seconds(
+    "time_s": if_known.seconds(
         "Time in these calls, of which those of other threads of a process count once "
-        "where they overlap; missing if the tracer does not see them.",
-        may_be_missing=True,
+        "where they overlap; missing if the tracer does not see them."
     ),
 }
 

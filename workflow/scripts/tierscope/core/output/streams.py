@@ -45,7 +45,7 @@ def end(line: str) -> NoReturn:
 
 
 @contextmanager
-def ending_on(*kinds: type[Exception]) -> Iterator[None]:
+def ending_on(*kinds: type[BaseException]) -> Iterator[None]:
     """Let an error of these kinds end the command with a line."""
     try:
         yield

@@ -1,6 +1,6 @@
 """Workload files of DLIO and MLPerf Storage, read as `resources/workloads.yaml` is.
 
-`dlio_keys` has the keys, `dlio_loaders` the loaders.
+`tierscope.experiment.keys.dlio` has the keys, `dlio_loaders` the loaders.
 """
 
 import re
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tierscope.core.validation import ConfigError, check, read_schema, read_yaml
-from tierscope.experiment.accelerators.dlio_keys import ComputationTime, DlioKeys
 from tierscope.experiment.accelerators.dlio_loaders import LOADERS
+from tierscope.experiment.keys.dlio import ComputationTime, DlioKeys
 
 LATER_NAMES = {  # of keys of DLIO 2.0.0
     "record_length": "record_length_bytes",

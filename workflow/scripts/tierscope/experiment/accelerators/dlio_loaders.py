@@ -5,7 +5,7 @@ with one reader, or by an interleave if a batch is one file.
 """
 
 from tierscope.core.description import PYTORCH
-from tierscope.experiment.accelerators.dlio_keys import ReaderKeys
+from tierscope.experiment.keys.dlio import ReaderKeys
 
 TF_DATA = "tensorflow"
 _PYTORCHS_FACTOR = 2  # that DLIO takes for no batch ahead

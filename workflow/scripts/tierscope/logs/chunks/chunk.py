@@ -324,7 +324,7 @@ def job_row(group: LogGroup, facts: Facts, settings: Settings, users: Users) -> 
         "uid": main.uid,
         "executable": as_utf8(main.program),
         "month": month,
-        "is_kept": users.keeps(settings.filter, main.uid, main.program, month),
+        "is_kept": users.keeps(settings.wanted, main.uid, main.program, month),
     }
 
 

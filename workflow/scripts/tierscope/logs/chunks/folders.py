@@ -65,15 +65,12 @@ def remove_others(folder: Path, kept: set[str]) -> None:
     What has a temporary name and has not changed for a day, a killed process has left.
     """
     for path in folder.iterdir():
+        is_left = path.stem not in kept
         if path.name.startswith("."):
             is_left = _age_s(path) > _LONGEST_S
-        else:
-            is_left = path.stem not in kept
-        if not is_left:
-            continue
-        if path.is_dir():
+        if is_left and path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
-        else:
+        elif is_left:
             path.unlink(missing_ok=True)
 
 

@@ -168,12 +168,12 @@ def _renamed_users(found: _Found, logs: pd.DataFrame) -> set[int]:
 def _late(found: _Found, settings: Settings) -> set[tuple[int, str]]:
     """Return the jobs that a filter keeps by a name that only other chunks know."""
     jobs = found.jobs[~found.jobs["is_kept"]]
-    if settings.filter.get("user") is None:
+    if "user" not in settings.wanted:
         return set()
     return {
         (row.chunk, row.job)
         for row in jobs.itertuples(index=False)
-        if found.users.keeps(settings.filter, row.uid, row.executable, row.month)
+        if found.users.keeps(settings.wanted, row.uid, row.executable, row.month)
     }
 
 
@@ -255,9 +255,7 @@ def _name_jobs(found: _Found) -> None:
 
 def _refuse_filter(found: _Found, settings: Settings) -> None:
     """Refuse a filter that keeps no job."""
-    wanted = {
-        k: str(value) for k, value in settings.filter.items() if value is not None
-    }
+    wanted = settings.wanted
     if found.jobs.empty or found.jobs["is_kept"].any():
         return
     known = "; ".join(_values(found.jobs[key], key) for key in wanted)

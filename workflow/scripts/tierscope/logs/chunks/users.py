@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from tierscope.core.words import as_utf8
 
@@ -34,11 +33,9 @@ class Users:
         return min(names, key=lambda name: (-names[name], len(name), name))
 
     def keeps(
-        self, wanted: Mapping[str, Any], uid: int, executable: str, month: str
+        self, wanted: Mapping[str, str], uid: int, executable: str, month: str
     ) -> bool:
         """Return whether a filter keeps a job; any name that a log has for its user."""
         users = {str(uid), *self._names.get(uid, ())}
         values = {"user": users, "executable": [executable], "month": [month]}
-        return all(
-            str(one) in values[key] for key, one in wanted.items() if one is not None
-        )
+        return all(one in values[key] for key, one in wanted.items())

@@ -33,24 +33,21 @@ def add_words(jobs: JoinedJobs, meta: Sequence[FasterMeta]) -> None:
         n = len(classes)
         label, share = bottleneck(classes, *(of[phase][:n] for of in class_s))
         is_lower = phases.times_are[phase] == LOWER_BOUNDS
-        if label == "none" and is_lower:
-            label = "unknown"
-        labels.append(label)
         epoch = int(phases.epoch[phase])
         where = "" if phases.is_whole[phase] else f" in epoch {epoch}"
-        if label == "none":
-            sentences.append(f"No process spent time on I/O{where}.")
-            continue
-        if label == "unknown":
+        if label == "none" and is_lower:
+            label = "unknown"
             words = f"No I/O time is recorded{where}, but not all I/O is recorded."
-            sentences.append(words)
-            continue
-        ranks = table["slowest_ranks"][phase]
-        name = _who(phases.times.n_processes[phase], n_slowest, ranks, *who[phase])
-        time = _time_words(*bounds, is_whole=not where)
-        words = f"{name} spent {time} on I/O{where}, {share} on {label}."
-        if not where and not is_lower:
-            words += meta_words(*meta[phases.job[phase]])
+        elif label == "none":
+            words = f"No process spent time on I/O{where}."
+        else:
+            ranks = table["slowest_ranks"][phase]
+            name = _who(phases.times.n_processes[phase], n_slowest, ranks, *who[phase])
+            time = _time_words(*bounds, is_whole=not where)
+            words = f"{name} spent {time} on I/O{where}, {share} on {label}."
+            if not where and not is_lower:
+                words += meta_words(*meta[phases.job[phase]])
+        labels.append(label)
         sentences.append(words)
     table |= {"bottleneck": labels, "sentence": sentences}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierscope.model.analytic.tiered import mean_groups, normal_quantiles
+from tierscope.model.analytic.tiered import mean_groups, slowest_object_server
 from tierscope.model.demands import (
     CLASSES_OF,
     KINDS,
@@ -102,17 +102,11 @@ def asymptotic_bounds(
             if kind == "object" and tier_name == "lfs":
                 slowness = groups.slowness
             elif kind == "object":
-                last = normal_quantiles(np.ones(station.n_copies))[-1]
-                slowness = np.exp(tier.object_server_spread * last)
+                slowness = slowest_object_server(tier)
             shared = tier_name == "gfs" or kind == "link"
             n_ranks = network.n_ranks if shared else groups.n_ranks
             files = part * n_files * n_ranks / station.n_copies
             busy_s[f"{tier_name}_{kind}"] = np.broadcast_to(
                 files * station.queue_s * slowness, groups.share.shape
             )
-    return EpochBounds(
-        busy_s,
-        np.concatenate(alone_s),
-        idle_s,
-        groups.share,
-    )
+    return EpochBounds(busy_s, np.concatenate(alone_s), idle_s, groups.share)

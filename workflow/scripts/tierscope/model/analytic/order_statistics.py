@@ -36,11 +36,12 @@ from tierscope.model.analytic.tiered import (
     RankGroups,
     group_sizes,
     normal_quantiles,
+    slowest_object_server,
     tiered_network,
 )
 from tierscope.model.demands import KINDS, check_modelled, file_demand
 from tierscope.policies import Pinning
-from tierscope.storage.queueing_network import Network, TierModel, Workload
+from tierscope.storage.queueing_network import Network, Workload
 
 _DEVIATIONS = 6  # considered range of a hit count, in standard deviations
 _NEVER = 1e-300  # replaces probability 0 in logarithms
@@ -239,7 +240,7 @@ def _longest_times(
         of_group = counts.probability @ own * groups.n_ranks
         of_all = np.full(len(of_group), (of_group * groups.n_groups).sum())
         is_lfs = tier is network.lfs
-        slowness = groups.slowness if is_lfs else _slowest_object_server(tier)
+        slowness = groups.slowness if is_lfs else slowest_object_server(tier)
         read_s, meta_s = (part * own for part in demand.without_queues_s)
         for kind, station in zip(KINDS, demand.stations, strict=True):
             files = of_group if is_lfs and kind != "link" else of_all
@@ -253,12 +254,6 @@ def _longest_times(
             read_s = read_s + busy_s[:, np.newaxis] * n_visited
         classes += [np.broadcast_to(one, shape) for one in (read_s, meta_s)]
     return np.stack(classes, axis=-1)  # shape (n_kinds, n_counts, 4)
-
-
-def _slowest_object_server(tier: TierModel) -> float:
-    """Return the slowness of the slowest object server, the last quantile."""
-    quantiles = normal_quantiles(np.ones(tier.n_object_servers))
-    return float(np.exp(tier.object_server_spread * quantiles[-1]))
 
 
 def _no_less_than_bounds(slowest_s: np.ndarray, bounds: EpochBounds) -> np.ndarray:

@@ -16,7 +16,7 @@ network (`tierscope.model.analytic.fixed_point`). Assumptions besides those of
   longer than the I/O, ranks read their batches in step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,12 +24,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from tierscope.model.analytic.fixed_point import Customers, Stations, solve_fixed_point
-from tierscope.model.demands import (
-    CLASSES_OF,
-    FileDemand,
-    StationDemand,
-    file_demand,
-)
+from tierscope.model.demands import CLASSES_OF, FileDemand, file_demand
 from tierscope.storage.queueing_network import Network, TierModel, Workload
 
 GFS, LFS = 0, 2  # where a tier's classes begin in the order of `IOClass`
@@ -80,6 +75,12 @@ def mean_groups(network: Network) -> RankGroups:
 def normal_quantiles(weights: np.ndarray) -> np.ndarray:
     """Return the standard normal quantiles of items in order, at their middles."""
     return ndtri((np.cumsum(weights) - weights / 2) / np.sum(weights))
+
+
+def slowest_object_server(tier: TierModel) -> float:
+    """Return the slowness of the slowest object server, the last quantile."""
+    quantiles = normal_quantiles(np.ones(tier.n_object_servers))
+    return float(np.exp(tier.object_server_spread * quantiles[-1]))
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,7 @@ def tiered_network(
 ) -> TieredNetwork:
     """Return the network of queues of a machine whose ranks are in these groups."""
     demands = [file_demand(tier, workload) for tier in (network.gfs, network.lfs)]
-    queues = [
-        *_gfs_queues(network.gfs, demands[0]),
-        *_lfs_queues(demands[1], groups),
-    ]
+    queues = list(_queues(network, demands, groups))
     n_kinds = len(groups.n_groups)
     kinds, n_rows = np.arange(n_kinds), [len(queue.n_copies) for queue in queues]
     # A shared queue is one station; otherwise each type of group has its own.
@@ -211,39 +209,28 @@ class _Queue(NamedTuple):
     io_class: int
 
 
-def _gfs_queues(tier: TierModel, demand: FileDemand) -> Iterator[_Queue]:
-    """Yield the queues of the GFS; if its object servers differ, one for each."""
-    for kind, station in demand.queues():
-        io_class = GFS + CLASSES_OF[kind]
-        if kind == "object" and tier.object_server_spread:
-            quantiles = normal_quantiles(np.ones(station.n_copies))
-            for slowness in np.exp(tier.object_server_spread * quantiles):
-                part_s = station.queue_s * slowness / station.n_copies
-                yield _Queue(part_s, np.ones(1), 1, station.cv2, io_class)
-        else:
-            yield _shared_queue(station, io_class)
+def _queues(
+    network: Network, demands: Sequence[FileDemand], groups: RankGroups
+) -> Iterator[_Queue]:
+    """Yield the queues of the GFS and the LFS.
 
-
-def _lfs_queues(demand: FileDemand, groups: RankGroups) -> Iterator[_Queue]:
-    """Yield the queues of the LFS: those of each type of group, and shared links."""
-    for kind, station in demand.queues():
-        io_class = LFS + CLASSES_OF[kind]
-        if kind == "link":
-            yield _shared_queue(station, io_class)
-        else:
-            slowness = groups.slowness if kind == "object" else 1.0
-            n_copies = station.n_copies * groups.n_groups.astype(float)
-            yield _Queue(
-                station.queue_s * slowness,
-                n_copies,
-                station.n_copies,
-                station.cv2,
-                io_class,
-            )
-
-
-def _shared_queue(station: StationDemand, io_class: int) -> _Queue:
-    """Return a queue of all ranks, with its equal copies."""
-    n_visited = 1 if station.sticks else station.n_copies
-    n_copies = np.array([float(station.n_copies)])
-    return _Queue(station.queue_s, n_copies, n_visited, station.cv2, io_class)
+    If object servers of the GFS differ, each is a queue. Each type of group has its own
+    queues of the LFS, but links are shared.
+    """
+    for first, demand in zip((GFS, LFS), demands, strict=True):
+        for kind, station in demand.queues():
+            rest = station.cv2, first + CLASSES_OF[kind]
+            if first == LFS and kind != "link":
+                slowness = groups.slowness if kind == "object" else 1.0
+                n_copies = station.n_copies * groups.n_groups.astype(float)
+                own_s = station.queue_s * slowness
+                yield _Queue(own_s, n_copies, station.n_copies, *rest)
+            elif kind == "object" and network.gfs.object_server_spread:
+                quantiles = normal_quantiles(np.ones(station.n_copies))
+                for slowness in np.exp(network.gfs.object_server_spread * quantiles):
+                    part_s = station.queue_s * slowness / station.n_copies
+                    yield _Queue(part_s, np.ones(1), 1, *rest)
+            else:
+                n_visited = 1 if station.sticks else station.n_copies
+                n_copies = np.array([float(station.n_copies)])
+                yield _Queue(station.queue_s, n_copies, n_visited, *rest)

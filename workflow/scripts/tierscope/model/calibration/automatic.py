@@ -207,21 +207,15 @@ class _Search:
                     "ratio is that of rough starting values"
                 )
                 findings[i] = Finding(JOINED, reason)
-        if self.is_ambiguous:
-            self._say_that_they_can_be_exchanged(findings)
+        for name, words in zip(IN_SERIES, ("smaller", "larger"), strict=True):
+            if self.is_ambiguous and names.index(name) not in self.left_out:
+                reason = (
+                    f"the {words} of the rates of all OSTs and of the link: these "
+                    "data do not tell which of the two is the smaller one, taken is "
+                    "the OSTs'"
+                )
+                findings[names.index(name)] = Finding(JOINED, reason)
         return findings
-
-    def _say_that_they_can_be_exchanged(self, findings: list[Finding]) -> None:
-        """Change the findings of OSTs and links that can be exchanged."""
-        names = self.objective.names
-        osts, links = (names.index(name) for name in IN_SERIES)
-        reason = (
-            "the {} of the rates of all OSTs and of the link: these data do not tell "
-            "which of the two is the smaller one, taken is the OSTs'"
-        )
-        for i, words in ((osts, "smaller"), (links, "larger")):
-            if i not in self.left_out:
-                findings[i] = Finding(JOINED, reason.format(words))
 
     def errors(self) -> np.ndarray:
         """Return relative standard errors; missing for what is not fitted."""

@@ -159,7 +159,7 @@ class Calibration:
         """Return the section `devices` of a system file with the fitted values."""
         values = {
             one.name: value
-            for one, value, finding in self._rows()
+            for one, value, _, finding in self._rows()
             if finding.status != KEPT
         }
         system = with_values(self.description, values).system
@@ -172,22 +172,23 @@ class Calibration:
             devices["sources"] = self._sources(devices["sources"])
         return {**devices, "origin": "calibrated"}
 
-    def _rows(self) -> Iterator[tuple[Parameter, float, Finding]]:
-        """Yield parameters, values and what became of them."""
+    def _rows(self) -> Iterator[tuple[Parameter, float, float, Finding]]:
+        """Yield parameters, values, their errors and what became of them."""
         findings = self.findings or [Finding()] * len(self.parameters)
-        yield from zip(self.parameters, self.values, findings, strict=True)
+        found = (self.parameters, self.values, self.standard_errors, findings)
+        yield from zip(*found, strict=True)
 
-    def _rows_without(self) -> Iterator[tuple[Parameter, float, Finding]]:
+    def _rows_without(self) -> Iterator[tuple[Parameter, float, float, Finding]]:
         """Yield the parameters that the model does without, and why."""
         for name, reason in self.left_out.items():
-            yield FURTHER_PARAMETERS[name], np.nan, Finding(LEFT_OUT, reason)
+            yield FURTHER_PARAMETERS[name], np.nan, np.nan, Finding(LEFT_OUT, reason)
 
     def _sources(
         self, sources: Mapping[str, Mapping[str, str]]
     ) -> dict[str, dict[str, str]]:
         """Return the sources of a system's numbers after the calibration."""
         sources = {tier: dict(part) for tier, part in sources.items()}
-        for one, _, finding in self._rows():
+        for one, *_, finding in self._rows():
             tier, key = one.name.split(".")
             if finding.status == FITTED:
                 sources[tier][key] = "fitted to measurements"
@@ -245,22 +246,20 @@ class Calibration:
 
     def table(self, name: str) -> pd.DataFrame:
         """Return table `calibration` under the name of the calibration."""
-        rows = [*self._rows(), *self._rows_without()]
-        parameters = [one for one, *_ in rows]
-        errors = [*self.standard_errors, *[np.nan] * len(self.left_out)]
-        frame = pd.DataFrame(
+        rows = [
             {
-                "parameter": [one.name for one in parameters],
-                "unit": [one.unit for one in parameters],
-                "value": [value for _, value, _ in rows],
-                "standard_error": errors,
-                "status": [finding.status for *_, finding in rows],
-                "reason": [finding.reason for *_, finding in rows],
-                "lower_bound": [one.lower for one in parameters],
-                "upper_bound": [one.upper for one in parameters],
+                "parameter": one.name,
+                "unit": one.unit,
+                "value": value,
+                "standard_error": error,
+                "status": finding.status,
+                "reason": finding.reason,
+                "lower_bound": one.lower,
+                "upper_bound": one.upper,
             }
-        )
-        frame = frame.assign(
+            for one, value, error, finding in (*self._rows(), *self._rows_without())
+        ]
+        frame = pd.DataFrame(rows).assign(
             source=self.description.source,
             system=self.description.system.name,
             calibration=name,
@@ -286,15 +285,13 @@ class Calibration:
         names = [*(one.name for one in self.parameters), *self.left_out]
         width = max(map(len, names))
         lines = []
-        for (one, value, finding), error in zip(
-            self._rows(), self.standard_errors, strict=True
-        ):
+        for one, value, error, finding in self._rows():
             known = f"+- {error / value:6.1%}" if np.isfinite(error) else " " * 9
             line = f"{one.name:{width}}  {value:12.6g} {one.unit:3}  {known}"
             if finding.status != FITTED:
                 line += f"  {finding.status}: {finding.reason}"
             lines.append(line)
-        for one, _, finding in self._rows_without():
+        for one, *_, finding in self._rows_without():
             lines.append(f"{one.name:{width}}  {finding.status}: {finding.reason}")
         lines.append(
             f"{self.n_observations} observations, met within {self.rms_percent:.2f} % "

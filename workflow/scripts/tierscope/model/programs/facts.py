@@ -156,10 +156,8 @@ def _check_framework(seen: SeenRun) -> None:
 
 def _check_loops(seen: SeenRun) -> None:
     """Refuse a program in whose epochs not one loop has taken all batches."""
-    n_loops = {
-        (rank, epoch): 0
-        for rank, epoch in zip(seen.epochs["rank"], seen.epochs["epoch"], strict=True)
-    }
+    begun = zip(seen.epochs["rank"], seen.epochs["epoch"], strict=True)
+    n_loops = dict.fromkeys(begun, 0)
     for one in seen.loops:
         rank, epoch = one["rank"], one["epoch"]
         where = f"in epoch {epoch} of rank {rank}"

@@ -15,9 +15,10 @@ import pandas as pd
 
 from tierscope.analysis.breakdown import process_times, slowest_process
 from tierscope.analysis.intervals import NO_INTERVAL, best_rates, interval
+from tierscope.analysis.slowest.improved import improve
+from tierscope.analysis.slowest.times import upper_envelope
 from tierscope.analysis.training.limit import point_words
 from tierscope.analysis.training.stalls import stall_words
-from tierscope.analysis.whatif import improve, upper_envelope
 from tierscope.core.columns import (
     CLASS_TIMES,
     IMPROVEMENTS,

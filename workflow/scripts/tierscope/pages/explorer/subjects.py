@@ -33,10 +33,10 @@ from tierscope.core.columns import (
     MODEL,
     RULE,
     SCENARIO,
-    TABLES,
 )
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import NO_ORIGIN, Origin, model_note, utilisation_note
+from tierscope.core.tables import empty_table
 from tierscope.core.words import UTILISATION_NOTE, in_seconds
 from tierscope.pages.explorer.data import (
     add_limits,
@@ -136,9 +136,7 @@ class Sweep:
     estimates: pd.DataFrame | None = None
     pairs: Sequence[Sequence[str]] = ()
     model: str = ""
-    limits: pd.DataFrame = field(
-        default_factory=lambda: pd.DataFrame(columns=list(TABLES["limits"]))
-    )
+    limits: pd.DataFrame = field(default_factory=lambda: empty_table("limits"))
     stalls: pd.DataFrame | None = None
 
     name: ClassVar[str] = "sweep"

@@ -4,6 +4,7 @@ This module prepares the content, as words and tables of words; the template pla
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -53,6 +54,20 @@ from tierscope.pages.report.stalls import times_beside_stalls
 from tierscope.pages.report.summary import goal_kind, summary_table, utilisation_note_of
 from tierscope.pages.web_page import content_policy
 
+ALWAYS = ("breakdown", "spread", "goals", "combinations", "limits")
+PERHAPS = (
+    "claims",
+    "statements",
+    "certificate",
+    "estimates",
+    "calibration",
+    "policy_claims",
+    "policy_summary",
+    "background",
+    "storage_time",
+    "class_stalls",
+    "run_facts",
+)
 _NUMBERS = ("(%)", "(s)", "(GiB)", "Repetition", "Repetitions")  # ends of columns
 _MEANINGS = {
     IOClass.GFS_READ: "reading files on the global file system",
@@ -63,44 +78,15 @@ _MEANINGS = {
 }
 
 
-def report_context(
-    *,
-    experiment: str,
-    description: str,
-    provenance: Origin,
-    epoch: int,
-    dataset_titles: Mapping[str, str],
-    paper: str,
-    runs: Sequence[ReportedRun],
-    simulations: Sequence[Mapping[str, Any]] = (),
-    pictures: Sequence[Picture],
-    captions: Mapping[str, str],
-    breakdown: pd.DataFrame,
-    spread: pd.DataFrame,
-    goals: pd.DataFrame,
-    combinations: pd.DataFrame,
-    limits: pd.DataFrame,
-    claims: pd.DataFrame | None = None,
-    statements: pd.DataFrame | None = None,
-    certificate: pd.DataFrame | None = None,
-    estimates: pd.DataFrame | None = None,
-    calibration: pd.DataFrame | None = None,
-    policy_claims: pd.DataFrame | None = None,
-    policy_summary: pd.DataFrame | None = None,
-    background: pd.DataFrame | None = None,
-    storage_time: pd.DataFrame | None = None,
-    stalls: pd.DataFrame | None = None,
-    run_facts: pd.DataFrame | None = None,
-    needs: str = "",
-    anonymous: bool = False,
-) -> dict[str, Any]:
-    """Return everything that the template shows.
+@dataclass(frozen=True)
+class About:
+    """What a report is about.
 
     Parameters
     ----------
     experiment, description : str
         Name of the experiment, and what its system is.
-    provenance : Origin
+    origin : Origin
         Where the numbers come from, as on the figures.
     epoch : int
         The epoch of the figures, counted from 0.
@@ -108,6 +94,46 @@ def report_context(
         What to call each dataset.
     paper : str
         The paper of the claims, as it is cited.
+    needs : str, optional
+        What `tierscope.claims.paper.needed_sweep` returns.
+    anonymous : bool
+        Whether to leave out who ran it and where (`without_identities`).
+    """
+
+    experiment: str
+    description: str
+    origin: Origin
+    epoch: int
+    dataset_titles: Mapping[str, str]
+    paper: str
+    needs: str = ""
+    anonymous: bool = False
+
+
+def report_context(
+    about: About,
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    runs: Sequence[ReportedRun],
+    simulations: Sequence[Mapping[str, Any]] = (),
+    pictures: Sequence[Picture],
+    captions: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return everything that the template shows.
+
+    Parameters
+    ----------
+    about : About
+        What the report is about.
+    tables : mapping of str to DataFrame
+        Tables of `ALWAYS`, and those of `PERHAPS` that there are: ``claims`` unless a
+        program of the user was run, else ``statements`` and ``certificate``;
+        ``estimates`` by the model and its ``calibration``; ``policy_claims`` where
+        policies or loaders are compared; the rows of ``policy_summary`` that figure
+        ``policies`` shows; ``background`` of the runs that have copies;
+        ``storage_time`` if there are ideal runs; ``class_stalls`` if the training
+        computes and a model tells the stall; ``run_facts`` unless all runs are
+        simulated. Runs that only ``breakdown`` has are listed as not audited.
     runs : sequence of ReportedRun
         The runs of the experiment, in the order of the table; none if simulated.
     simulations : sequence of mapping
@@ -117,59 +143,41 @@ def report_context(
         The figures, in order.
     captions : mapping of str to str
         What to say about ``scorecard`` and ``explorer``, in reStructuredText.
-    breakdown, spread, goals, combinations, limits : DataFrame
-        These tables. Runs that only `breakdown` has are listed as not audited.
-    claims : DataFrame, optional
-        Table ``claims``, unless a program of the user was run.
-    statements, certificate : DataFrame, optional
-        These tables, if a program of the user was run.
-    estimates : DataFrame, optional
-        Table ``estimates`` by the model.
-    calibration : DataFrame, optional
-        Table ``calibration`` of the model that estimates, if its devices were fitted.
-    policy_claims : DataFrame, optional
-        Table ``policy_claims``, where policies or loaders are compared.
-    policy_summary : DataFrame, optional
-        Rows of table ``policy_summary`` that figure ``policies`` shows, if it is one of
-        the pictures.
-    background : DataFrame, optional
-        Table ``background`` of the runs that have copies.
-    storage_time : DataFrame, optional
-        Table ``storage_time``, if there are ideal runs.
-    stalls : DataFrame, optional
-        Table ``class_stalls``, if the training computes and a model tells the stall.
-    run_facts : DataFrame, optional
-        Table ``run_facts``, unless all runs are simulated.
-    needs : str, optional
-        What `tierscope.claims.paper.needed_sweep` returns.
-    anonymous : bool
-        Whether to leave out who ran it and where (`without_identities`).
     """
-    if anonymous:
+    origin, epoch, dataset_titles = about.origin, about.epoch, about.dataset_titles
+    breakdown, limits, spread = (
+        tables[name] for name in ("breakdown", "limits", "spread")
+    )
+    found = {name: tables.get(name) for name in PERHAPS}
+    if about.anonymous:
         runs = [ReportedRun(without_identities(run.run), run.audit) for run in runs]
     if simulations:
         scenarios = [simulation["scenario"] for simulation in simulations]
         breakdown = select_scenarios(breakdown, scenarios)  # in their order
     keys = all_run_keys(runs, breakdown)
     titles = scenario_titles(keys, dataset_titles)
-    table = runs_table(runs, breakdown, dataset_titles, provenance)
+    table = runs_table(runs, breakdown, dataset_titles, origin)
     contents = [*(run.run for run in runs), *simulations]
     has_peers = breakdown["io_class"].eq(NET_READ).any()
-    warming = warming_policies(background, epoch)
-    further = {"estimates": estimates, "is_warming": bool(warming)}
-    beside = None
+    warming = warming_policies(found["background"], epoch)
+    stalls, storage_time = found["class_stalls"], found["storage_time"]
     may_hide = limits["may_hide"].any()
-    if statements is None and (stalls is not None or may_hide):
+    beside = None
+    if found["statements"] is None and (stalls is not None or may_hide):
         beside = times_beside_stalls(breakdown, stalls, limits, titles, epoch)
+    storage = storage_sentences(storage_time, epoch, may_hide, origin, dataset_titles)
+    storage = storage or ideal_notes(limits)
+    if about.anonymous:
+        storage = [MOUNT_NAMES.sub("", sentence) for sentence in storage]
     return {
         "policy": content_policy(),
         "results": results,
-        "title": f"Storage experiment {experiment}",
-        "description": description,
-        "provenance": str(provenance),
-        "source": source_words(keys["source"], provenance),
-        "warning": source_warning(keys["source"], contents, provenance),
-        "epoch": provenance.epoch_words(epoch),
+        "title": f"Storage experiment {about.experiment}",
+        "description": about.description,
+        "provenance": str(origin),
+        "source": source_words(keys["source"], origin),
+        "warning": source_warning(keys["source"], contents, origin),
+        "epoch": origin.epoch_words(epoch),
         "headline": headline(runs, len(table), contents),
         "is_simulated": any(map(is_simulated, contents)),
         "has_workers": any(map(has_workers, contents)),
@@ -178,83 +186,57 @@ def report_context(
             for c in (ALL_CLASSES if has_peers else IOClass)
         ],
         "summary": summary_table(
-            breakdown, spread, goals, combinations, limits, titles, epoch, **further
+            {**tables, "breakdown": breakdown}, titles, epoch, is_warming=bool(warming)
         ),
         "limits_method": limits_method(limits),
         "doubt": doubt_words(limits),
         "beside_stalls": beside,
         "knows_stalls": stalls is not None,
-        "best_policy": best_policy_words(policy_summary),
+        "best_policy": best_policy_words(found["policy_summary"]),
         "is_measured": keys["source"].eq("measured").all(),
         "has_ideal": storage_time is not None,
-        "storage": [
-            MOUNT_NAMES.sub("", sentence) if anonymous else sentence
-            for sentence in (
-                storage_sentences(
-                    storage_time, epoch, may_hide, provenance, dataset_titles
-                )
-                or ideal_notes(limits)
-            )
-        ],
+        "storage": storage,
         "best_method": BEST_METHOD,
         "interval_method": METHOD,
         "warming": warming,
-        **_of_estimates(goals, epoch, calibration),
+        "goal": goal_kind(tables["goals"], epoch),
+        "utilisation_note": utilisation_note_of(tables["goals"]),
+        "calibration": _calibration_words(found["calibration"]),
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
-        **_scorecard(claims, paper, provenance, needs),
-        **_of_program(statements, certificate, anonymous),
-        "papers": papers_table(policy_claims),
-        "facts": facts(experiment, description, contents, keys, dataset_titles),
+        **_scorecard(about, found["claims"]),
+        "statements": statements_table(found["statements"], about.anonymous),
+        "certificate": certificate_table(found["certificate"], about.anonymous),
+        "papers": papers_table(found["policy_claims"]),
+        "facts": facts(
+            about.experiment, about.description, contents, keys, dataset_titles
+        ),
         "devices": devices_table(contents),
         "devices_note": devices_note(contents),
-        "differences": differences_table(run_facts, anonymous),
+        "differences": differences_table(found["run_facts"], about.anonymous),
         "audit": audit_words(runs, len(table)),
         "runs": table,
-        "spread": spread_table(spread, titles, provenance),
+        "spread": spread_table(spread, titles, origin),
         "spread_words": spread_words(spread),
     }
 
 
-def _of_estimates(
-    goals: pd.DataFrame, epoch: int, calibration: pd.DataFrame | None
-) -> dict[str, Any]:
-    """Return the goal, and whether the model that estimates describes this storage."""
-    words = ""
-    if calibration is not None and (said := calibration["lack_of_fit"].iloc[0]):
-        name = calibration["calibration"].iloc[0]
-        words = f"Calibration {name} of the model: {said}"
-    return {
-        "goal": goal_kind(goals, epoch),
-        "utilisation_note": utilisation_note_of(goals),
-        "calibration": words,
-    }
+def _calibration_words(calibration: pd.DataFrame | None) -> str:
+    """Return in words that the model does not describe this storage, if so."""
+    if calibration is None or not (said := calibration["lack_of_fit"].iloc[0]):
+        return ""
+    return f"Calibration {calibration['calibration'].iloc[0]} of the model: {said}"
 
 
-def _of_program(
-    statements: pd.DataFrame | None, certificate: pd.DataFrame | None, anonymous: bool
-) -> dict[str, Any]:
-    """Return what the template shows of the runs of a program, if there are any."""
-    return {
-        "statements": None
-        if statements is None
-        else statements_table(statements, anonymous),
-        "certificate": None
-        if certificate is None
-        else certificate_table(certificate, anonymous),
-    }
-
-
-def _scorecard(
-    claims: pd.DataFrame | None, paper: str, provenance: Origin, needs: str
-) -> dict[str, Any]:
+def _scorecard(about: About, claims: pd.DataFrame | None) -> dict[str, Any]:
     """Return what the template shows of the paper's claims, if they were checked."""
     if claims is None:
         return {"scorecard_table": None}
+    notes = scorecard.notes(claims, about.paper, str(about.origin), about.needs)
     return {
         "scorecard_title": scorecard_title(claims),
-        "scorecard_notes": scorecard.notes(claims, paper, str(provenance), needs),
+        "scorecard_notes": notes,
         "scorecard_table": scorecard.claims_table(claims),
     }
 

@@ -60,21 +60,25 @@ _NAMED = {
 _OTHER_WORDS = "other runs or epochs: other numbers, see table"
 
 
-def certificate_table(certificate: pd.DataFrame, anonymous: bool) -> pd.DataFrame:
+def certificate_table(
+    certificate: pd.DataFrame | None, anonymous: bool
+) -> pd.DataFrame | None:
     """Return table ``certificate`` as `statements_table` does, without epochs."""
+    if certificate is None:
+        return None
     said = certificate.assign(epoch=_NO_EPOCH)
     return statements_table(said, anonymous, "certificate").drop(columns="Epochs")
 
 
 def statements_table(
-    statements: pd.DataFrame, anonymous: bool = False, table: str = "statements"
-) -> pd.DataFrame:
+    statements: pd.DataFrame | None, anonymous: bool = False, table: str = "statements"
+) -> pd.DataFrame | None:
     """Return what is stated of the runs of a program, a row for each answer.
 
     Parameters
     ----------
-    statements : DataFrame
-        Table ``statements``.
+    statements : DataFrame or None
+        Table ``statements``; None without a program of the user.
     anonymous : bool
         Whether to leave out names of files, of programs that escaped and of libraries.
     table : str
@@ -84,8 +88,10 @@ def statements_table(
     -------
     DataFrame of str
         In the order of `_NAMES`. Words that differ, as by a number, are those of the
-        first run.
+        first run. None without statements.
     """
+    if statements is None:
+        return None
     is_one_phase = is_whole_run(statements)
     rows = []
     for (statement, answer), said in statements.groupby(["statement", "answer"]):

@@ -43,14 +43,9 @@ _BY_MODEL = "Best I/O time then by the model (s)"
 
 
 def summary_table(
-    breakdown: pd.DataFrame,
-    spread: pd.DataFrame,
-    goals: pd.DataFrame,
-    combinations: pd.DataFrame,
-    limits: pd.DataFrame,
+    tables: Mapping[str, pd.DataFrame],
     titles: pd.DataFrame,
     epoch: int,
-    estimates: pd.DataFrame | None = None,
     *,
     is_warming: bool = False,
 ) -> pd.DataFrame:
@@ -60,22 +55,23 @@ def summary_table(
 
     Parameters
     ----------
-    breakdown, spread, goals, combinations, limits : DataFrame
-        These tables; without a goal of a scenario its last columns are empty.
+    tables : mapping of str to DataFrame
+        Tables ``breakdown``, ``spread``, ``goals``, ``combinations``, ``limits``, and
+        ``estimates`` by the model if there is one. Without a goal of a scenario its
+        last columns are empty.
     titles : DataFrame
         What `tierscope.core.words.scenario_titles` returns.
     epoch : int
         The epoch, counted from 0.
-    estimates : DataFrame, optional
-        Table ``estimates`` by the model.
     is_warming : bool
         Whether the I/O time of the last epoch is a column, too.
     """
+    breakdown, limits = tables["breakdown"], tables["limits"]
     last_epoch = select_epoch(breakdown, breakdown["epoch"].max())
     point_keys = [*SCENARIO, "cache_rate_percent"]
     last = mean_over_repetitions(sums_of_classes(last_epoch)).set_index(point_keys)
     breakdown = select_epoch(breakdown, epoch)
-    spread = io_time_spread(spread, epoch)
+    spread = io_time_spread(tables["spread"], epoch)
     times = sums_of_classes(breakdown)
     best = best_point(times)
     rows = []
@@ -101,8 +97,8 @@ def summary_table(
                 "I/O time without LFS (s)": seconds_words(_without_lfs_s(times, keys)),
             }
             | _advised(
-                _purchase(goals, combinations, keys, epoch)
-                | _purchase_by_model(goals, combinations, keys, epoch, estimates),
+                _purchase(tables, keys, epoch)
+                | _purchase_by_model(tables, keys, epoch),
                 advice_on(limits_of(limits, scenario)),
             )
         )
@@ -181,9 +177,10 @@ def _advised(purchase: dict[str, str], advice: Advice) -> dict[str, str]:
 
 
 def _purchase(
-    goals: pd.DataFrame, combinations: pd.DataFrame, scenario: pd.Series, epoch: int
+    tables: Mapping[str, pd.DataFrame], scenario: pd.Series, epoch: int
 ) -> dict[str, str]:
     """Return the goal of a scenario and the cheapest improvement that meets it."""
+    goals, combinations = tables["goals"], tables["combinations"]
     kind = goal_kind(goals, epoch)
     of_utilisation = kind == GOAL_KINDS["utilisation"]
     names = [f"Goal (s of {kind})" if kind else "Goal (s)"]
@@ -226,31 +223,28 @@ def _purchase(
 
 
 def _purchase_by_model(
-    goals: pd.DataFrame,
-    combinations: pd.DataFrame,
-    scenario: pd.Series,
-    epoch: int,
-    estimates: pd.DataFrame | None,
+    tables: Mapping[str, pd.DataFrame], scenario: pd.Series, epoch: int
 ) -> dict[str, str]:
     """Return the model's estimate of the cheapest improvement; nothing without a model.
 
     The estimate is unknown if the model was not asked about this improvement. A goal of
     utilisation is the model's already.
     """
+    goals, estimates = tables["goals"], tables.get("estimates")
     if estimates is None or goal_kind(goals, epoch) == GOAL_KINDS["utilisation"]:
         return {}
-    tables = [
+    goals, estimates = (
         table[(table[SCENARIO] == scenario).all(axis=1) & (table["epoch"] == epoch)]
         for table in (goals, estimates)
-    ]
-    if tables[0].empty or tables[1].empty:
+    )
+    if goals.empty or estimates.empty:
         return {_BY_MODEL: UNKNOWN}
-    row = tables[0].iloc[0]
-    cheapest = cheapest_combination(combinations, row)
+    row = goals.iloc[0]
+    cheapest = cheapest_combination(tables["combinations"], row)
     if cheapest is None:
         return {_BY_MODEL: UNKNOWN}
     percents = dict(zip(CLASSES, cheapest[IMPROVEMENTS].tolist(), strict=True))
-    asked = select_improvements(tables[1], [percents])
+    asked = select_improvements(estimates, [percents])
     if asked.empty:
         return {_BY_MODEL: UNKNOWN}
     best = best_point(asked).iloc[0]
