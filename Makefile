@@ -82,7 +82,7 @@ test-darshan: setup
 
 # Run programs of PyTorch, TensorFlow and others under redirection. The first call installs
 # PyTorch in an environment of its own, as pip finds it; TORCH=torch==2.13.0: this one.
-# With WRITE=1 it writes what runs say of programs by others into docs/programs.md.
+# With WRITE=1 it writes what runs say of programs by others into tests/programs/README.md.
 test-programs: setup programs-env
 	$(if $(WRITE),TIERSCOPE_WRITE_CLIENTS=1 )pytest -q -rs --durations=5 tests/programs
 

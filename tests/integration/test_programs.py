@@ -752,6 +752,10 @@ def test_sweep_is_summed_up_before_its_figures_and_at_the_end(sweep):
     heads = [one.partition(":")[0] for one in text.removesuffix(ideal).splitlines()]
     assert heads[0] == "The program"
     assert [one for one in heads if one != "The program"] == ["monarch", "none"]
+    workload = sweep.project.folder / "results/my-sweep/dlio/workload/my_data.yaml"
+    (line,) = workload.read_text().splitlines()
+    assert "no workload file for DLIO: program" in line
+    assert line.removeprefix("# ") in text
     during, drawn, end = sweep.output.partition('Drawing "Policies compared"')
     assert drawn
     assert text in during

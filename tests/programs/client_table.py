@@ -1,4 +1,4 @@
-"""Programs by others, and the table in `docs/programs.md` of what runs say of them."""
+"""Programs by others, and the table in `README.md` of what runs say of them."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # those who only read the page do not launch
 
 ROOT = Path(__file__).parents[2]
 BIN = ROOT / ".venv-programs" / "bin"
-PAGE = ROOT / "docs" / "programs.md"
+PAGE = ROOT / "tests" / "programs" / "README.md"
 BEGIN = "<!-- made by make test-programs WRITE=1 -->\n"
 END = "<!-- end of what was made -->\n"
 POLICIES = ("pinning", "monarch")

@@ -3,6 +3,7 @@
 import os
 import random
 import shlex
+import subprocess
 import tarfile
 from collections import Counter
 from pathlib import Path
@@ -84,3 +85,10 @@ def pytorch(redirect, python, tmp_path):
         return found
 
     return run
+
+
+@pytest.fixture(scope="session")
+def has_dlio(python):
+    """Return whether there is what DLIO needs."""
+    looks = [python, "-c", "import dftracer.logger, dlio_benchmark"]
+    return not subprocess.run(looks, check=False).returncode

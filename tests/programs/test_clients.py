@@ -22,13 +22,6 @@ def samples(tmp_path_factory, python):
 
 
 @pytest.fixture(scope="session")
-def has_dlio(python):
-    """Return whether there is what DLIO needs."""
-    looks = [python, "-c", "import dftracer.logger, dlio_benchmark"]
-    return not subprocess.run(looks, check=False).returncode
-
-
-@pytest.fixture(scope="session")
 def rows():
     """Return a dictionary for the rows of the table; write it if asked to."""
     found = {}

@@ -6,7 +6,7 @@ compared without the random part of a temporary name.
 
     python tests/studies/standard_tools.py        # needs strace
 
-It prints the table of docs/tracing.md.
+It prints the table of README.md beside it.
 """
 
 import re

@@ -5,7 +5,7 @@
 Neither mutmut nor cosmic-ray draws a seeded sample or picks tests for each module, and
 both start Python anew for every mutant, which takes longer than most of these tests.
 Here a process that has imported pandas forks for each mutant, and runs the tests that
-ran the changed line. What survives is printed with its number; docs/mutants.md explains
+ran the changed line. What survives is printed with its number; README.md explains
 it.
 """
 

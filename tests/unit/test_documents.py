@@ -151,9 +151,13 @@ def test_environment_is_in_step_with_the_lock():
 def test_least_snakemake_is_that_of_the_documents_and_below_the_pin():
     snakefile = (ROOT / "workflow" / "Snakefile").read_text()
     (least,) = re.findall(r'^min_version\("(\d+\.\d+)\.0"\)$', snakefile, re.M)
-    assert f"({least} or newer)" in (ROOT / "README.md").read_text()
-    for page in ("development.md", "safety.md"):
-        assert f"Snakemake {least}" in (ROOT / "docs" / page).read_text()
+    pages = {
+        "docs/own-experiment.md": f"Snakemake ({least} or newer)",
+        "docs/development.md": f"Snakemake {least} or newer",
+        "tests/README.md": f"Snakemake {least} or newer",
+    }
+    for page, words in pages.items():
+        assert words in " ".join((ROOT / page).read_text().split())
     pin = pyproject_pins()["snakemake"]
     assert Version(least) <= Version(pin)
 
@@ -180,20 +184,34 @@ def test_no_key_stands_twice(path):
     assert yaml.load(path.read_text(), _WithoutDuplicates)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        *ROOT.glob("*.md"),
-        *ROOT.glob("docs/*.md"),
-        *ROOT.glob("config/*.md"),
-        *ROOT.glob("profiles/*.md"),
-        *ROOT.glob("workflow/plugins/*/**/*.md"),
-    ],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
+FOLDERS = ["docs", "config", "profiles", "resources", "tests", "workflow", "examples"]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *(page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*.md"))),
+]
+DOORS = ["programs", "logs", "paper", "cluster", "development"]
+PICTURE = r'^<img src="[^"]+" width="\d+" alt="[^"]+">$'
+NAMED = r"\bdocs/[a-z-]+\.md\b"
+
+
+def links_of(page):
+    """Return the links of a page to pages and pictures, as pairs of path and anchor."""
+    text = page.read_text()
+    links = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text)
+    links += [(path, "") for path in re.findall(r'<img src="([^"]+)"', text)]
+    return [((page.parent / path) if path else page, name) for path, name in links]
+
+
+def anchors_of(page):
+    """Return the anchors that GitHub makes of the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_of_a_page_lead_somewhere(page):
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
-    broken = [link for link in links if not (page.parent / link).exists()]
+    broken = [str(path) for path, _ in links_of(page) if not path.exists()]
     assert broken == []
 
 
@@ -201,3 +219,59 @@ def test_all_places_name_the_same_version():
     of_citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]
     newest = re.search(r"^## (\d\S*) \(", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert of_citation == newest[1] == VERSION == str(Version(VERSION))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_anchors_of_a_page_are_headings(page):
+    named = [(path, name) for path, name in links_of(page) if name]
+    broken = [f"{path}#{name}" for path, name in named if name not in anchors_of(path)]
+    assert broken == []
+
+
+def test_pages_that_code_and_messages_name_exist():
+    kinds = {".py", ".smk", ".yaml", ".rst", ".j2", ".c", ".h", ".sh"}
+    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    broken = [
+        f"{path.relative_to(ROOT)}: {page}"
+        for path in [ROOT / "Makefile", *files]
+        if path.suffix in kinds or path.name == "Makefile"
+        for page in re.findall(NAMED, path.read_text(errors="replace"))
+        if not (ROOT / page).exists() and "plugins" not in path.parts
+    ]
+    assert broken == []
+
+
+def test_readme_leads_to_the_five_doors():
+    text = (ROOT / "README.md").read_text()
+    table = text.split("## Five doors\n")[1].split("\n## ")[0]
+    assert re.findall(r"\(docs/([a-z-]+)\.md\)", table) == DOORS
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_door_is_one_screen_with_commands_and_a_picture(name):
+    text = (ROOT / "docs" / f"{name}.md").read_text()
+    headings = re.findall(r"^## (.*)$", text, re.M)
+    wanted = ["How to read it", "What it does not say", "Behind it"]
+    assert [one for one in headings if one in wanted] == wanted
+    assert headings[-1] == "Behind it"
+    assert len(re.findall(PICTURE, text, re.M)) == 1
+    assert re.search(r"^    (?:make|tierscope|snakemake) ", text, re.M)
+    assert len(text.split()) <= 450
+
+
+def test_every_page_is_reached_from_the_doors():
+    reached, new = set(), {ROOT / "README.md"}
+    while new:
+        reached |= new
+        found = {path.resolve() for page in new for path, _ in links_of(page)}
+        new = {path for path in found - reached if path.suffix == ".md"}
+    assert {page for page in PAGES if page.parent == ROOT / "docs"} <= reached
+    pictures = {path.resolve() for page in reached for path, _ in links_of(page)}
+    assert set((ROOT / "docs").glob("*.png")) <= pictures
+
+
+def test_docs_stay_short():
+    """Details stand once; what is longer than this is not read."""
+    pages = {ROOT / "README.md", *(ROOT / "docs").glob("*.md")}
+    made = {ROOT / "docs" / "tables.md"}
+    assert sum(len(page.read_text().split()) for page in pages - made) <= 32_600

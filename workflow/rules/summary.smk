@@ -1,8 +1,30 @@
-"""The rule that sums up the sweep of a program on the terminal, before any figure.
+"""Rules that sum up the sweep of a program, on the terminal and as a file of DLIO.
 
-It reads the runs themselves, so it waits for their audits only, and not for the tables
-of the sweep.
+They read the runs themselves, so they wait for their audits only, and not for the
+tables of the sweep.
 """
+
+
+rule write_workload:
+    input:
+        runs=MODELS.read_runs("run.json"),
+        io_time=MODELS.read_runs("io_time.parquet"),  # only audited runs count
+        ideal_runs=MODELS.read_runs("run.json", IDEAL_SWEEP),
+        ideal_io_time=MODELS.read_runs("io_time.parquet", IDEAL_SWEEP),
+        manifest=MODELS.read_manifest,
+        library=OPENING.library("write_workload"),
+    output:
+        "<experiment>/dlio/workload/{dataset}.yaml",
+    log:
+        "<logs>/write_workload/{dataset}.log",
+    priority: 2  # before all that can be made of the runs
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Writing the workload of {wildcards.dataset} for DLIO."
+    script:
+        "../scripts/write_workload.py"
 
 
 rule summarise_sweep:
@@ -15,6 +37,7 @@ rule summarise_sweep:
         ideal_runs=RUNS.of_launches(RUNS.files("run.json", IDEAL_SWEEP)),
         ideal_epochs=RUNS.of_launches(RUNS.files("epochs.parquet", IDEAL_SWEEP)),
         ideal_other_time=RUNS.of_launches(RUNS.files("other_time.parquet", IDEAL_SWEEP)),
+        workloads=MODELS.workload_files,
         ideal_audits=RUNS.of_launches(RUNS.files("audit.json", IDEAL_SWEEP)),
         library=OPENING.library("summarise_sweep"),
     output:

@@ -26,8 +26,10 @@ if __name__ == "__main__":
         )
         storage = storage_time(epochs, ideal, other, ideal_other)
     statements = read_tables(given.statements, "statements")
+    workloads = [Path(one).read_text(encoding="utf-8") for one in given.workloads]
+    said = [text.partition("\n")[0].removeprefix("# ") for text in workloads]
     lines = summary_lines(
-        statements, epochs, storage, params.epoch, params.dataset_titles
+        statements, said, epochs, storage, params.epoch, params.dataset_titles
     )
     text = "".join(f"{line}\n" for line in lines)
     write_text(snakemake.output[0], text)

@@ -92,6 +92,7 @@ def config_readme() -> str:
         ("accelerators", "`config/accelerators.yaml`"),
         ("datasets", "`resources/datasets.yaml`"),
         ("workloads", "`resources/workloads.yaml`"),
+        ("dlio", "Workload files of DLIO"),
         ("system", "`resources/systems/<name>.yaml`"),
     ):
         schema = read_schema(name)

@@ -462,7 +462,7 @@ def test_a_filter_that_keeps_nothing_is_refused(tmp_path):
 def test_the_example_of_the_docs_runs(capsys, monkeypatch):
     root = GENUINE.parents[2]
     monkeypatch.chdir(root)
-    text = (root / "docs" / "logs.md").read_text()
+    text = (root / "docs" / "jobs.md").read_text()
     (block,) = re.findall(
         r"^    import tierscope\n(?:.*\n)*?^        print.*\n", text, re.MULTILINE
     )
@@ -474,7 +474,7 @@ def test_the_example_of_the_docs_runs(capsys, monkeypatch):
 
 
 def test_the_docs_open_tables_in_a_line_each(tmp_path, monkeypatch):
-    text = (GENUINE.parents[2] / "docs" / "logs.md").read_text()
+    text = (GENUINE.parents[2] / "docs" / "jobs.md").read_text()
     (block,) = re.findall(r"^    import duckdb\n(?:    .*\n|\n)*", text, re.MULTILINE)
     *imports, by_pandas, by_pyarrow, by_duckdb = filter(None, block.split("\n"))
     tables = tierscope.analyse(fleet_of(tmp_path / "logs", 4), TIERS)

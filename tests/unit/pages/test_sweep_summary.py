@@ -61,7 +61,8 @@ def storage(table, ideal_s=1.0):
 
 def lines_of(table, storage_time=None, **answers):
     """Return the summary of a table of epochs."""
-    return summary_lines(statements(table, **answers), table, storage_time, 1, {})
+    said = statements(table, **answers)
+    return summary_lines(said, [], table, storage_time, 1, {})
 
 
 def test_answers_are_what_the_program_did_the_best_rate_and_the_storage():
@@ -126,7 +127,7 @@ def test_epoch_is_that_of_the_figures_or_the_last(wanted):
     table = epochs({0: (4.0,)})
     later = table.assign(epoch=2, execution_time_s=8.0)
     both = pd.concat([table, later])
-    lines = summary_lines(statements(both), both, None, wanted, {})
+    lines = summary_lines(statements(both), [], both, None, wanted, {})
     assert f"{'4' if wanted == 1 else '8'}.00 s at cache rate 0 %" in lines[1]
 
 
@@ -135,6 +136,7 @@ def test_words_of_a_statement_are_of_the_epoch_of_the_other_lines():
     both = pd.concat([table.assign(epoch=0), table])
     said = statements(both, cover="no")
     said["words"] = said["words"] + said["epoch"].astype(str)
-    did, *_ = summary_lines(said, both, None, 1, {})
+    did, where, *_ = summary_lines(said, ["The program: a file"], both, None, 1, {})
+    assert where == "The program: a file"
     assert did.startswith("The program: every file opened: no in 1 of 1 run. Words on ")
     assert "cover.1 (other runs or epochs: other numbers" in did

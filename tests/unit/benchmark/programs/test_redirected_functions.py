@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[4] / "docs" / "programs.md"
+PAGE = Path(__file__).parents[4] / "workflow" / "native" / "README.md"
 HEADERS = [
     *["dirent.h", "fcntl.h", "fts.h", "ftw.h", "glob.h", "mntent.h", "spawn.h"],
     *["stdio.h", "stdlib.h", "sys/inotify.h", "sys/stat.h", "sys/statfs.h"],

@@ -2,6 +2,7 @@
 
 import pytest
 from small_experiments import of_program, runs_of, small_experiment, wildcards
+from tierscope.core.scenario import IDEAL_SWEEP
 from tierscope.core.validation import ConfigError
 from tierscope.experiment.planned.models import Models
 
@@ -97,6 +98,18 @@ def test_models_read_the_servers_of_files_on_real_storage_only():
     assert models_of(of_program("pinning")).manifest(program) == []
     (emulated,) = small_experiment().sweep
     assert models_of(small_experiment()).manifest(emulated) == []
+
+
+def test_each_dataset_of_a_program_has_a_workload_file_of_all_runs_that_read_it():
+    models = models_of(of_program("pinning", "none", **OF_IDEAL))
+    assert models.workload_files == ["results/x/dlio/workload/small.yaml"]
+    asked = wildcards(dataset="small")
+    read = models.read_runs("run.json")(asked)
+    assert {one.split("/")[3].split("-")[2] for one in read} == {"pinning", "none"}
+    (ideal,) = models.read_runs("run.json", IDEAL_SWEEP)(asked)
+    assert "+ideal/" in ideal
+    manifest = "results/x/datasets/small-0ost-files.parquet"
+    assert models.read_manifest(asked) == manifest
 
 
 def test_programs_are_told_by_their_ideal_runs():

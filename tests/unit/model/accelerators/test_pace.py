@@ -44,6 +44,16 @@ def test_processes_end_each_step_together():
     assert (first_ns / NS).tolist() == [2, 6]
 
 
+def test_processes_wait_for_the_one_that_computes_longest_in_a_step():
+    ready_ns, compute_ns = np.zeros((2, 2)), np.array([[1, 4], [3, 2]]) * NS
+    ends_ns, first_ns = step_ends_ns(ready_ns, compute_ns)
+    assert (ends_ns / NS).tolist() == [3, 7]
+    assert (first_ns / NS).tolist() == [1, 3]
+    pace = pace_of(ready_ns, 2, 2, longer_ns=compute_ns - 2 * NS)
+    assert pace.later_s == 5  # mean of 6 and 4, in which they compute for 4 and 2
+    assert pace.utilisation_percent == pytest.approx((400 / 6 + 200 / 4) / 2)
+
+
 def test_of_a_whole_epoch_nothing_is_estimated():
     """Steps of 4 s end at 6, 10 and 14: two of them in 8 s after the first."""
     pace = pace_of(ready(2, 3, 9), 4, 3)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
-from descriptions import describe_scenario
+from descriptions import changed, describe_scenario
 from tierscope.core.description import STEP
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
@@ -13,6 +13,7 @@ from tierscope.data.accelerators import Plan
 from tierscope.model.accelerators import fit
 from tierscope.model.accelerators.feeding import limit_of, simulate_pace
 from tierscope.model.accelerators.search import accelerators_table, find_rows, row_of
+from tierscope.model.simulator.run import simulate_reads
 from tierscope.storage.queueing_network import ModelError
 
 # The one server of the GFS reads 100 files a second, each LFS 10.
@@ -74,6 +75,20 @@ def test_a_server_that_is_full_shares_its_rate():
     used = [simulate_pace(plan(), n, POINTS[0]) for n in (1, 5, 10, 20, 40)]
     percents = [one.utilisation_percent for one in used]
     assert percents == pytest.approx([100, 100, 100, 50, 25], rel=0.02)
+
+
+@pytest.mark.parametrize("loader", ["tensorflow", "pytorch"])
+def test_a_computation_that_varies_is_drawn_as_the_simulator_draws_it(loader):
+    computes = {"distribution": "normal", "mean_s": 0.1, "stdev_s": 0.04}
+    found = plan(n_files=12 * 20, compute_time_s=computes)
+    ahead = {"prefetch_batches": 2, "workers": 2, "prefetch_factor": 1}
+    described = changed(found.description, scenario={"loader": loader}, loader=ahead)
+    found = replace(found, description=described)
+    (reads,) = simulate_reads(found.described(12), POINTS[0])
+    wanted = reads.epoch.steps.columns()["utilisation_percent"].mean()
+    assert 40 < wanted < 80  # where an even computation of ten would use 100 %
+    used = simulate_pace(found, 12, POINTS[0]).utilisation_percent
+    assert used == pytest.approx(wanted, rel=1e-9)
 
 
 def test_the_most_that_reach_the_goal_are_found_exactly():

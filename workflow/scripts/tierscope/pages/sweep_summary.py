@@ -1,6 +1,6 @@
 """Say in a few lines what a sweep of a program has shown, to be read on a terminal."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -22,6 +22,7 @@ _NO_IDEAL = f"Storage or processor: {IDEAL_HINT}."
 
 def summary_lines(
     statements: pd.DataFrame,
+    workloads: Sequence[str],
     epochs: pd.DataFrame,
     storage_time: pd.DataFrame | None,
     epoch: int,
@@ -33,6 +34,8 @@ def summary_lines(
     ----------
     statements, epochs : DataFrame
         These tables, of all runs of the sweep.
+    workloads : sequence of str
+        What is said of the program's workload files.
     storage_time : DataFrame or None
         This table, if there are ideal runs.
     epoch : int
@@ -44,7 +47,8 @@ def summary_lines(
     origin = Origin("", is_program=True, is_whole_run=is_whole_run(statements))
     # Words of the other lines' epoch come first.
     first = statements.sort_values("epoch", key=lambda one: one != epoch, kind="stable")
-    lines = [*_statement_lines(first), *_rate_lines(epochs, epoch, origin)]
+    lines = [*_statement_lines(first), *workloads]
+    lines += _rate_lines(epochs, epoch, origin)
     if storage_time is None:
         return [*lines, _NO_IDEAL]
     return lines + storage_sentences(storage_time, epoch, True, origin, dataset_titles)

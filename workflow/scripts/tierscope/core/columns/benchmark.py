@@ -197,7 +197,7 @@ _STATEMENTS: Columns = {
     "epoch": count("Number of the epoch, or -1 for the whole run.", least=-1),
     "statement": text(
         "What is stated, such as `tier`: each open was on the tier that was decided; "
-        "docs/programs.md explains all.",
+        "docs/statements.md explains all.",
         words=(
             "tier",
             "seen",

@@ -16,13 +16,13 @@ from tierscope.core.description import (
 from tierscope.core.machine import Machine
 from tierscope.core.scenario import Dataset, Scenario
 from tierscope.core.validation import ConfigError, read_presets
-
-TF_DATA = "tensorflow"
+from tierscope.experiment.accelerators.dlio import is_workload_file, read_workload_file
+from tierscope.experiment.accelerators.dlio_loaders import TF_DATA
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A workload of `resources/workloads.yaml`; its schema says what the keys mean."""
+    """A workload; the schema of `resources/workloads.yaml` says what the keys mean."""
 
     name: str
     n_files: int
@@ -37,6 +37,18 @@ class Workload:
     file_size_stdev_bytes: int = 0
     file_size_least_bytes: int = 1
     buffer_bytes: int = 0
+    compute_time_stdev_s: float = 0.0
+
+    @property
+    def compute_time(self) -> float | dict[str, Any]:
+        """Return the time of a step, in seconds, or its distribution."""
+        if not self.compute_time_stdev_s:
+            return self.compute_time_s
+        return {
+            "distribution": "normal",
+            "mean_s": self.compute_time_s,
+            "stdev_s": self.compute_time_stdev_s,
+        }
 
     @property
     def sizes(self) -> FileSizes | None:
@@ -77,7 +89,7 @@ class Workload:
                 epochs=1,
                 shuffle="global",
                 seed=seed,
-                compute_time_s=self.compute_time_s,
+                compute_time_s=self.compute_time,
                 synchronise=STEP,
             ),
             loader=LoaderSettings(
@@ -95,12 +107,12 @@ def read_workloads(
     compute_time_s: Mapping[str, float],
     folders: Iterable[str | Path],
 ) -> tuple[Workload, ...]:
-    """Return workloads from the files `workloads.yaml` of some folders.
+    """Return workloads from the files `workloads.yaml` of some folders, or of DLIO.
 
     Parameters
     ----------
     names : iterable of str
-        Their names.
+        Their names, or paths of workload files of DLIO.
     compute_time_s : mapping of str to float
         Compute times of steps, of any workloads, that replace those of the files.
     folders : iterable of path
@@ -113,6 +125,15 @@ def read_workloads(
         simulator does not know.
     """
     names, known = list(names), read_presets(folders, "workloads")
+    for place, path in enumerate(names):
+        if is_workload_file(path):
+            names[place], values = read_workload_file(path)
+            known[names[place]] = values
+            if names.count(names[place]) > 1:
+                raise ConfigError(
+                    f"config: accelerators.workloads: got {path!r}, whose name is that "
+                    "of another workload, expected a file of another name"
+                )
     for where, given in (("workloads", names), ("compute_time_s", compute_time_s)):
         if unknown := [name for name in given if name not in known]:
             raise ConfigError(
@@ -128,7 +149,7 @@ def _workload(
     """Return a workload of a file, with the configuration's compute time."""
     values = dict(values)
     if name in compute_time_s:
-        values["compute_time_s"] = compute_time_s[name]
+        values |= {"compute_time_s": compute_time_s[name], "compute_time_stdev_s": 0}
     if "compute_time_s" not in values:
         raise ConfigError(
             f"config: accelerators.compute_time_s: got none of {name}, expected that "

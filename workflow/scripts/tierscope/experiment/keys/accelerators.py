@@ -34,7 +34,10 @@ class Accelerators(TypedDict):
     """How many accelerators a storage feeds."""
 
     workloads: Annotated[
-        Sequence[str], _SEVERAL, "Workloads of `resources/workloads.yaml`."
+        Sequence[str],
+        _SEVERAL,
+        "Workloads of `resources/workloads.yaml`, or paths of workload files of DLIO "
+        "or MLPerf Storage (`.yaml`, `.yml`), of which each workload has the name.",
     ]
     devices: NotRequired[
         Annotated[
@@ -48,8 +51,8 @@ class Accelerators(TypedDict):
         Annotated[
             Mapping[str, Annotated[float, above(0, 86400)]],
             rules(expected="a mapping of workloads to seconds"),
-            "Compute time of a step by workload, in seconds; it replaces that of "
-            "`resources/workloads.yaml`. Default {}.",
+            "Compute time of a step by workload, in seconds; it replaces that of the "
+            "workload, and is the same for all steps. Default {}.",
         ]
     ]
     most: NotRequired[

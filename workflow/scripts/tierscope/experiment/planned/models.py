@@ -151,6 +151,26 @@ class Models:
         """Return the same of the ideal runs."""
         return self.seen_runs(name, IDEAL_SWEEP)
 
+    @property
+    def workload_files(self) -> list[str]:
+        """The files of DLIO with what a program does, one a dataset."""
+        names = dict.fromkeys(one.dataset for one in self._experiment.sweep)
+        return [f"{self._results}/dlio/workload/{name}.yaml" for name in names]
+
+    def read_runs(self, name: str, sweep: str = MAIN_SWEEP) -> Asked:
+        """Return the function that names a file of the runs that read a dataset."""
+        return lambda wildcards: self._runs.launched(
+            self._runs.files(name, sweep, lambda one: one.dataset == wildcards.dataset)
+        )
+
+    def read_manifest(self, wildcards: Any) -> str:
+        """Return the manifest of the dataset that these runs read."""
+        return next(
+            self._runs.manifest_of(one)
+            for one in self._experiment.sweep
+            if one.dataset == wildcards.dataset
+        )
+
     # ---- Probes and calibrations
 
     def probe_description(self, wildcards: Any) -> dict[str, Any]:

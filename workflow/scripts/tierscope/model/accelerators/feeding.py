@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from tierscope.analysis.training.stalls import largest_stalls
@@ -10,8 +11,10 @@ from tierscope.core.columns import CLASSES
 from tierscope.core.description import run_keys
 from tierscope.core.scenario import Point
 from tierscope.data.accelerators import Plan
+from tierscope.data.steps import compute_times_ns
 from tierscope.model.accelerators.pace import Pace, pace_of, ready_times_ns
 from tierscope.model.simulator.run import planned_reads, workload_of
+from tierscope.model.simulator.stations import NS_PER_S
 from tierscope.model.stalls import divide_stall
 from tierscope.storage.queueing_network import network_of
 
@@ -43,8 +46,15 @@ def simulate_pace(
     (planned,) = planned_reads(description, point, [0])
     reads = planned.simulate(network.without(list(without)), workload)
     ready_ns = ready_times_ns(reads.epoch, workload, n, network.sample_s)
-    n_readers = workload.workers or 1
-    return pace_of(ready_ns, workload.compute_time_s, plan.n_steps(n), n_readers)
+    n_readers, longer_ns = workload.workers or 1, 0.0
+    if workload.compute:  # the steps that the simulator drew
+        drawn = [
+            compute_times_ns(workload.compute, ready_ns.shape[1], planned.seeds, rank)
+            for rank in range(n)
+        ]
+        longer_ns = np.array(drawn) - workload.compute_time_s * NS_PER_S
+    compute_s, n_steps = workload.compute_time_s, plan.n_steps(n)
+    return pace_of(ready_ns, compute_s, n_steps, n_readers, longer_ns)
 
 
 def limit_of(plan: Plan, n: int, points: Sequence[Point]) -> str:

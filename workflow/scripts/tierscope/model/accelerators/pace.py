@@ -50,7 +50,7 @@ def ready_times_ns(
 
 
 def step_ends_ns(
-    ready_ns: np.ndarray, compute_ns: float
+    ready_ns: np.ndarray, compute_ns: float | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return when processes that meet at the end of each step end their steps.
 
@@ -58,7 +58,7 @@ def step_ends_ns(
     ----------
     ready_ns : ndarray, shape (n_ranks, n_steps)
         When each batch was ready.
-    compute_ns : float
+    compute_ns : float or ndarray, shape (n_ranks, n_steps)
         Computation of a step.
 
     Returns
@@ -69,14 +69,19 @@ def step_ends_ns(
         When each process ends its first step.
     """
     ends_ns, now_ns = np.zeros(ready_ns.shape[1]), 0.0
-    for step, latest_ns in enumerate(ready_ns.max(axis=0)):
-        now_ns = max(latest_ns, now_ns) + compute_ns
-        ends_ns[step] = now_ns
-    return ends_ns, ready_ns[:, 0] + compute_ns
+    compute_ns = np.broadcast_to(compute_ns, ready_ns.shape)
+    for step in range(len(ends_ns)):
+        begins_ns = np.maximum(ready_ns[:, step], now_ns)
+        ends_ns[step] = now_ns = (begins_ns + compute_ns[:, step]).max()
+    return ends_ns, ready_ns[:, 0] + compute_ns[:, 0]
 
 
 def pace_of(
-    ready_ns: np.ndarray, compute_time_s: float, n_steps: int, n_readers: int = 1
+    ready_ns: np.ndarray,
+    compute_time_s: float,
+    n_steps: int,
+    n_readers: int = 1,
+    longer_ns: np.ndarray | float = 0.0,
 ) -> Pace:
     """Return the pace of an epoch of `n_steps` steps, of which the first are known.
 
@@ -90,15 +95,19 @@ def pace_of(
         Steps of the epoch, at least two.
     n_readers : int
         Readers of a process, each of which reads a batch.
+    longer_ns : ndarray, shape (n_ranks, n_known), optional
+        What the known steps compute longer; those after them compute as said.
     """
     compute_ns = compute_time_s * NS_PER_S
-    ends_ns, first_ns = step_ends_ns(ready_ns, compute_ns)
+    longer_ns = np.broadcast_to(longer_ns, ready_ns.shape)
+    ends_ns, first_ns = step_ends_ns(ready_ns, compute_ns + longer_ns)
     n_left = n_steps - len(ends_ns)
     end_ns = ends_ns[-1] + (
         n_left * _later_step_ns(ready_ns, ends_ns, n_readers) if n_left else 0
     )
     later_ns = end_ns - first_ns
-    utilisation = (n_steps - 1) * compute_ns / later_ns
+    later_compute_ns = (n_steps - 1) * compute_ns + longer_ns[:, 1:].sum(axis=1)
+    utilisation = later_compute_ns / later_ns
     return Pace(float(utilisation.mean() * 100), float(later_ns.mean()) / NS_PER_S)
 
 
