@@ -10,9 +10,8 @@ from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.tables import open_table, read_table
 from tierscope.core.validation import ConfigError
-from tierscope.logs import reading
+from tierscope.logs import jobs, reading
 from tierscope.logs.chunks import chunk as chunk_module
-from tierscope.logs.chunks import gather as module
 from tierscope.logs.chunks.chunk import read_chunk
 from tierscope.logs.chunks.gather import gather
 from tierscope.logs.chunks.listing import list_logs
@@ -280,8 +279,8 @@ def test_refused_jobs_are_named_as_in_the_tables(logs, tmp_path, monkeypatch):
             raise ValueError("odd numbers")
         return join(groups, found, **options)
 
-    join = module.tables_of_jobs.__globals__["join"]
-    monkeypatch.setattr("tierscope.logs.jobs.join", join_some)
+    join = jobs.join
+    monkeypatch.setattr(jobs, "join", join_some)
     tables = tables_in(analysed(tmp_path, logs, 1)[0])
     reasons = set(tables["refusals"]["reason"])
     assert "its job ior-77-2 cannot be analysed: odd numbers" in reasons

@@ -193,7 +193,9 @@ def with_times(
     rows = combinations.merge(least[[*IMPROVEMENTS, *columns]], on=IMPROVEMENTS)
     rate = {"cache_rate_percent": "best_cache_rate_percent"}
     best = goal.best(estimates)[[*IMPROVEMENTS, *rate]].rename(columns=rate)
-    means = mean_over_repetitions(estimates).merge(mean_utilisation(estimates))
+    means = mean_over_repetitions(estimates)
+    # Both have a row for each point, in the same order.
+    means["utilisation_percent"] = mean_utilisation(estimates)["utilisation_percent"]
     means = means[[*IMPROVEMENTS, *_OF_BEST, "cv"]]
     at_best = {name: f"best_{name}" for name in _OF_BEST}
     rate = {"cache_rate_percent": "min_cache_rate_percent"}

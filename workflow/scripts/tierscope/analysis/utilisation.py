@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
+from tierscope.analysis.breakdown import group_numbers
 from tierscope.analysis.whatif import (
     Goal,
     least_sufficient_rates,
@@ -85,9 +86,11 @@ def mean_utilisation(estimates: pd.DataFrame) -> pd.DataFrame:
         ``utilisation_percent`` (the mean) and ``least_percent``; sorted.
     """
     by = [*point_keys(estimates), "cache_rate_percent"]
-    groups = estimates.groupby(by, sort=True)["utilisation_percent"]
-    means = groups.agg(utilisation_percent="mean", least_percent="min")
-    return means.reset_index()
+    point = group_numbers(estimates, by)
+    first = np.unique(point, return_index=True)[1]
+    groups = estimates["utilisation_percent"].groupby(point)
+    points = estimates[by].iloc[first].reset_index(drop=True)
+    return points.assign(utilisation_percent=groups.mean(), least_percent=groups.min())
 
 
 def best_utilised(points: pd.DataFrame) -> pd.DataFrame:

@@ -192,6 +192,15 @@ def _let_go_on(customer, world):
 
 
 @inlined
+def _next_ready(world):
+    """Return the first of all that may go on, and take it off; or nobody."""
+    customer = world.control[READY]
+    if customer != NOBODY:
+        world.control[READY] = world.customers[customer].next
+    return customer
+
+
+@inlined
 def _must_wait(me, customer, gate):
     """Return whether a gate is shut, and let a customer wait there."""
     if gate.n_left > 0:
@@ -228,29 +237,17 @@ def _end_call(me, step, column, kind, world):
 
 
 @inlined
-def _begin_open(me, step, world):
-    """Let a customer open a file; return whether it has to ask a server."""
+def _asks(me, step, is_open, world):
+    """Let a customer open or close a file; return whether it has to ask a server."""
     at = world.machine.stations[step.tier]
     if me.account == NOBODY:
-        me.read = step.amount
-        world.instants_ns[me.read, OPENING] = me.now_ns
-    if at.open_s > 0:
+        if is_open:
+            me.read = step.amount
+        world.instants_ns[me.read, OPENING if is_open else CLOSING] = me.now_ns
+    if (at.open_s if is_open else at.close_s) > 0:
         return True
-    me.now_ns += at.open_latency_ns
-    _end_call(me, step, OPENED, METADATA, world)
-    return False
-
-
-@inlined
-def _begin_close(me, step, world):
-    """Let a customer close its file; return whether it has to ask a server."""
-    at = world.machine.stations[step.tier]
-    if me.account == NOBODY:
-        world.instants_ns[me.read, CLOSING] = me.now_ns
-    if at.close_s > 0:
-        return True
-    me.now_ns += at.close_latency_ns
-    _end_call(me, step, CLOSED, METADATA, world)
+    me.now_ns += at.open_latency_ns if is_open else at.close_latency_ns
+    _end_call(me, step, OPENED if is_open else CLOSED, METADATA, world)
     return False
 
 
@@ -262,40 +259,33 @@ def _arrives(me, customer, world):
     """
     while me.at_step < me.end_step:
         step = world.steps[me.at_step]
+        kind = step.kind
         me.begun_ns = me.now_ns
-        if step.kind == WAIT:
+        if kind == READ:
+            me.request = step.amount
+            me.station = kind
+            return True
+        if kind in (OPEN, CLOSE):
+            if _asks(me, step, kind == OPEN, world):
+                me.station = kind
+                return True
+        elif kind == WAIT:
             if _must_wait(me, customer, world.gates[step.target]):
                 return False
-        elif step.kind == PASS:
+        elif kind == PASS:
             if _opens_for_others(me, customer, world.gates[step.target], world):
                 return False
-        elif step.kind == PAUSE:
+        elif kind == PAUSE:
             me.now_ns += step.amount
-        elif step.kind == OPEN:
-            if _begin_open(me, step, world):
-                break
-        elif step.kind == CLOSE:
-            if _begin_close(me, step, world):
-                break
         else:
-            _begin_other(me, step, world)
-            break
+            if kind == CALL:
+                me.home, me.account = step.target, me.home
+                me.now_ns += world.machine.stations[step.tier].read_latency_ns
+            me.station = kind
+            return True
         me.at_step += 1
-    if me.at_step == me.end_step:
-        world.control[N_RUNNING] -= 1
-        return False
-    me.station = world.steps[me.at_step].kind
-    return True
-
-
-@inlined
-def _begin_other(me, step, world):
-    """Let a customer begin what is always an event."""
-    if step.kind == READ:
-        me.request = step.amount
-    elif step.kind == CALL:
-        me.home, me.account = step.target, me.home
-        me.now_ns += world.machine.stations[step.tier].read_latency_ns
+    world.control[N_RUNNING] -= 1
+    return False
 
 
 @inlined
@@ -446,15 +436,16 @@ def run(world, generator):
         Why it stops: `ASK`, `TELL`, `COPIED`; `DONE`, all programs have ended;
         `STOPPED`, no event is left before the end.
     """
-    control, heap = world.control, world.heap
+    # Each is taken once: the references to what is taken are counted.
+    control, heap, steps = world.control, world.heap, world.steps
+    customers = world.customers
     size, n_events, stop_ns = control[N_COMING], control[N_EVENTS], control[STOP_NS]
     is_free = _has_answer(world)  # the root of the heap, for the next event
     _begin_copies(world)
+    customer = _next_ready(world)
     while True:
-        while control[READY] != NOBODY:
-            customer = control[READY]
-            me = world.customers[customer]
-            control[READY] = me.next
+        while customer != NOBODY:
+            me = customers[customer]
             if _arrives(me, customer, world):
                 tag = tag_of(me.station, me.key)
                 if is_free:
@@ -463,32 +454,34 @@ def run(world, generator):
                 else:
                     add_event(heap, size, me.now_ns, tag)
                     size += 1
+            customer = _next_ready(world)
         if is_free:
             remove_root(heap, size)
             size -= 1
         if control[N_RUNNING] == 0:
             reason = DONE
             break
-        if size == 0 or heap[0].time_ns > stop_ns:
+        if heap[0].time_ns >= stop_ns:  # an empty heap's is NEVER
             reason = STOPPED
             break
         now_ns, customer = first_event(heap)
-        me = world.customers[customer]
-        if me.station == ASK or me.station == TELL or me.station == COPIED:
+        me = customers[customer]
+        if me.station < PASS or me.station == ASK:
             control[NOW_NS], control[CUSTOMER_ASKED] = now_ns, customer
             control[READ_ASKED] = me.read
             if me.station == ASK:
-                control[READ_ASKED] = world.steps[me.at_step + 1].amount
+                control[READ_ASKED] = steps[me.at_step + 1].amount
             reason = me.station
             break
         n_events += me.station < ASK
         is_free = True
         if _has_taken_step(me, customer, now_ns, world, generator):
             me.at_step += 1
-            _let_go_on(customer, world)
-        elif me.station != CALL:
+            continue
+        if me.station != CALL:
             replace_root(heap, size, me.now_ns, tag_of(me.station, me.key))
             is_free = False
+        customer = _next_ready(world)
     control[N_COMING], control[N_EVENTS], control[REASON] = size, n_events, reason
     return reason
 

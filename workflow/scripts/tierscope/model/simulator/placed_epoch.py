@@ -254,7 +254,8 @@ class PlacedStorage:
         for reason in stops(epoch, generator):
             if reason == DONE:  # the copies go on until then
                 finished_ns = ends_of_ranks(epoch.customers, self.n_ranks, 1)
-                end_ns = control[STOP_NS] = int(finished_ns.max())
+                end_ns = int(finished_ns.max())
+                control[STOP_NS] = end_ns + 1
                 control[N_RUNNING] = NOBODY
             elif reason != STOPPED:
                 self._answer(reason, control, files, place, decider)
