@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from tierscope.core.description import (
     PYTORCH,
@@ -13,31 +13,81 @@ from tierscope.core.description import (
     RunDescription,
     Training,
 )
+from tierscope.core.given.keys import Seconds, above, from_to, rules
 from tierscope.core.machine import Machine
 from tierscope.core.scenario import Dataset, Scenario
 from tierscope.core.validation import ConfigError, read_presets
 from tierscope.experiment.accelerators.dlio import is_workload_file, read_workload_file
 from tierscope.experiment.accelerators.dlio_loaders import TF_DATA
 
+_MOST_BYTES = 1 << 40
+_Some = Annotated[int, from_to(1, 1024)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A workload; the schema of `resources/workloads.yaml` says what the keys mean."""
+    """A workload of `resources/workloads.yaml`, or of a file of DLIO."""
 
     name: str
-    n_files: int
-    file_size_bytes: int
-    batch_size: int
-    compute_time_s: float
-    loader: str
-    workers: int
-    prefetch_factor: int
-    utilisation_percent: float
-    source: str
-    file_size_stdev_bytes: int = 0
-    file_size_least_bytes: int = 1
-    buffer_bytes: int = 0
-    compute_time_stdev_s: float = 0.0
+    n_files: Annotated[
+        int,
+        from_to(1, 1_000_000_000),
+        "Files of the dataset with `dataset fixed`; one sample a file.",
+    ]
+    file_size_bytes: Annotated[
+        int, from_to(64, _MOST_BYTES), "Size of a file, or its mean, in bytes."
+    ]
+    file_size_stdev_bytes: Annotated[
+        int,
+        from_to(0, _MOST_BYTES),
+        "Standard deviation of the sizes, which are normally distributed, in bytes. "
+        "Default 0.",
+    ] = 0
+    file_size_least_bytes: Annotated[
+        int,
+        from_to(1, _MOST_BYTES),
+        "Smallest size; it replaces smaller ones that are drawn. Default 1.",
+    ] = 1
+    batch_size: Annotated[
+        int, from_to(1, 1_000_000), "Samples that an accelerator takes per step."
+    ]
+    compute_time_s: Annotated[
+        float,
+        above(0, 86400),
+        "Time that an accelerator computes per step, in seconds. A workload without it "
+        "needs `accelerators.compute_time_s` of the configuration.",
+    ] = 0.0
+    compute_time_stdev_s: Annotated[
+        Seconds,
+        "Standard deviation of that time from step to step and from accelerator to "
+        "accelerator, which is normally distributed; a time below 0 counts as 0. "
+        "Default 0.",
+    ] = 0.0
+    buffer_bytes: Annotated[
+        int,
+        from_to(0, _MOST_BYTES),
+        "Largest read call, which is cut into requests of the storage; 0, the default, "
+        "reads a file in one call.",
+    ] = 0
+    loader: Annotated[
+        Literal["pytorch", "tensorflow"],
+        "`pytorch` reads by the rule of PyTorch's `DataLoader`. `tensorflow` with one "
+        "worker reads by that of `tf.data` with one reader. `tensorflow` with several "
+        "and batches of one sample is the interleave of `tf.data`: sample s is read by "
+        "thread s mod `workers`, which is the rule of the `DataLoader`, too.",
+    ]
+    workers: Annotated[_Some, "Workers, or read threads, of a process."]
+    prefetch_factor: Annotated[
+        _Some, "Batches that each worker may have read before they are taken."
+    ]
+    utilisation_percent: Annotated[
+        float, from_to(1, 100), "Accelerator utilisation (AU) to reach, in percent."
+    ]
+    source: Annotated[
+        str,
+        rules(minLength=1),
+        "Where these numbers come from, and what is assumed.",
+    ]
 
     @property
     def compute_time(self) -> float | dict[str, Any]:
@@ -150,12 +200,12 @@ def _workload(
     values = dict(values)
     if name in compute_time_s:
         values |= {"compute_time_s": compute_time_s[name], "compute_time_stdev_s": 0}
-    if "compute_time_s" not in values:
+    workload = Workload(name=name, **values)
+    if not workload.compute_time_s:
         raise ConfigError(
             f"config: accelerators.compute_time_s: got none of {name}, expected that "
             "of a step in seconds: its utilisation is 0 if it computes nothing"
         )
-    workload = Workload(name=name, **values)
     if workload.file_size_least_bytes > workload.file_size_bytes:
         raise ConfigError(
             f"workload {name}: file_size_least_bytes: got "
