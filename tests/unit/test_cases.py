@@ -111,6 +111,7 @@ LEFT = {
     "tierscope/model/stalls.py": 1,
     "tierscope/pages/explorer/page.py": 1,
     "tierscope/pages/explorer/subjects.py": 2,
+    "tierscope/pages/report/page.py": 1,
     "tierscope/pages/report/program.py": 1,
     "tierscope/pages/report/runs.py": 1,
     "tierscope/pages/report/summary.py": 4,
