@@ -39,7 +39,7 @@ on the file system where the dataset is. The program is not changed. Figures, re
 tables are in results/NAME; a second start measures only what is missing.
 
     tierscope sweep --dataset /lustre/me/imagenet --lfs /local/me -- \\
-        python train.py --data {dataset}
+        /home/me/env/bin/python train.py --data {dataset}
 """
 _TRACE = """\
 Run COMMAND, and write a Darshan log of each of its processes that opens, reads, writes
@@ -127,7 +127,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH",
         nargs="+",
         default=[],
-        help="trace these files and folders only (default: all but the system's)",
+        help="trace these files, folders and devices only, also such as do not exist "
+        "yet (default: all but the system's)",
     )
     tracing.add_argument(
         "--recover",

@@ -219,12 +219,12 @@ class Policies(TypedDict):
     drain: Annotated[
         bool,
         "Whether an epoch begins only when all copies have ended. The waiting time is "
-        "in table `background` and in no epoch's time.",
+        "in table `background` and in no epoch's time. Not for programs of yours.",
     ]
     hand_over: Annotated[
         bool,
         "Whether a process hands over the bytes that it has read, so that a copy need "
-        "not read its file from the GFS a second time.",
+        "not read its file from the GFS a second time. Not for programs of yours.",
     ]
     stop: Annotated[
         Literal["first-misfit", "first-fit"],
