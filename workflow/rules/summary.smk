@@ -18,9 +18,6 @@ rule write_workload:
     log:
         "<logs>/write_workload/{dataset}.log",
     priority: 2  # before all that can be made of the runs
-    localrule: True
-    conda:
-        "../../environment.yml"
     message:
         "Writing the workload of {wildcards.dataset} for DLIO."
     script:

@@ -105,7 +105,8 @@ def main() -> None:
     try:
         text = program_text(snakemake.wildcards.dataset, path, runs, ideal, sizes)
     except ModelError as error:
-        text = f"# The program: no workload file for DLIO: {error}\n"
+        reason = " ".join(f"{error}".split())
+        text = f"# The program: no workload file for DLIO: {reason}\n"
     write_text(path, text)
 
 

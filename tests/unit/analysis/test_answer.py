@@ -76,7 +76,8 @@ def test_it_says_what_limits_what_helps_and_how_sure_that_is(found):
         "s; the goal of 4.00 s of I/O time needs LFS-READ +150 %, the cheapest found."
     )
     assert sure.startswith("All this is emulated, not measured: the devices are a")
-    assert sure.endswith("3 seeds that I/O time is 5.91 s to 6.21 s (95 % confidence).")
+    assert sure.endswith("is 5.91 s to 6.21 s (95 % confidence).")
+    assert "with 3 seeds the I/O time at cache rate 50 % (policy pinning) is " in sure
 
 
 def test_goal_that_is_met_or_out_of_reach(found):
@@ -110,22 +111,38 @@ def test_storage_that_limits_a_training_that_computes_is_told_by_its_part(found)
     )
 
 
-def test_best_policy_is_answered_for(found):
+def with_policy(cut, low, high):
+    """Return the evidence of a sweep that compares `lru` with no LFS."""
     tables = [
         pd.concat([make(), make(policy="lru")]) for make in (breakdown_of, limits_of)
     ]
     row = KEYS | {"policy": "lru", "cache_rate_percent": 100, "n_epochs": 4}
-    row |= {"time_cut_percent": 30.0, "time_cut_low_percent": 25.0}
-    policies = pd.DataFrame([row | {"time_cut_high_percent": 35.0}])
-    policies["epoch"] = 1
-    limit, help_, _ = answer(
-        Evidence(*tables, goals_of(), combinations_of(), policies, SCENE, 1)
-    )
+    cuts = {"": cut, "_low": low, "_high": high}
+    row |= {f"time_cut{end}_percent": value for end, value in cuts.items()}
+    policies = pd.DataFrame([row])
+    return Evidence(*tables, goals_of(), combinations_of(), policies, SCENE, 1)
+
+
+def test_best_policy_is_answered_for():
+    limit, help_, _ = answer(with_policy(30.0, 25.0, 35.0))
     assert limit.startswith("At cache rate 100 % (policy lru)")
     assert help_ == (
         "Of the policies, lru at a cache rate of 100 % saves most time in 4 epochs, "
         "staging and copies included: 30.0 % (95 % confidence interval 25.0 to 35.0 %)."
     )
+
+
+def test_policy_that_is_undecided_or_saves_nothing_is_no_help():
+    *_, help_, _ = answer(with_policy(3.0, -1.0, 7.0))
+    assert "; it is undecided whether that saves or loses time" in help_
+    *_, help_, _ = answer(with_policy(-3.0, -5.0, -1.0))
+    assert help_.startswith("No policy with files on the LFS saves time")
+
+
+def test_sweep_whose_lowest_rate_is_best_says_that_more_does_not_help(found):
+    higher = found.breakdown[found.breakdown["cache_rate_percent"] >= 50]
+    *_, help_, _ = answer(replace(found, breakdown=higher))
+    assert help_.startswith("More files on the LFS than 50 % do not shorten the I/O")
 
 
 def test_one_repetition_asks_for_more(found):

@@ -45,7 +45,7 @@ def table_of(context, section, place=0):
 
 def test_a_page_begins_with_what_all_jobs_cost():
     text = page_of(tables_of(job_of("a", 1), job_of("b", 3))).text
-    assert "I/O of all jobs costs 4.00 node-hours, most of it " in text
+    assert "I/O of all jobs costs 4.00 node-hours, the largest part is " in text
     assert "metadata servers twice as fast would save 1.00 node-hours" in text
 
 
@@ -54,12 +54,12 @@ def test_the_cost_of_jobs_with_bounds_has_bounds():
     tables = tables_of(job_tables.bounded_job())
     context = context_of(tables)
     text = Page(render(TEMPLATE, context)).text
-    assert "I/O of all jobs costs 4.00 to 8.00 node-seconds, most of it " in text
+    assert "I/O of all jobs costs 4.00 to 8.00 node-seconds" in text
     assert table_of(context, "jobs").frame["Cost"].tolist() == ["4.00 to 8.00 s"]
     of_cost = table_of(context, "metadata").frame["Of its cost"]
     assert of_cost.tolist() == ["4.00 to 8.00 s"]
     tables = tables_of(job_of("a", 1), job_tables.partial_job())
-    assert "I/O of all jobs costs at least 1.00 node-hours, " in page_of(tables).text
+    assert "I/O of all jobs costs at least 1.00 node-hours." in page_of(tables).text
 
 
 def test_the_rule_is_explained_where_it_is_used():

@@ -80,11 +80,9 @@ def answer(found: Evidence) -> list[str]:
     if limits.empty or times.empty:
         return []
     point = _best_point(found, limits, times)
-    keys = [*SCENARIO, "cache_rate_percent"]
-    row = limits[(limits[keys] == point[keys]).all(axis=1)].iloc[0]
     of_scenario = (times[SCENARIO] == point[SCENARIO]).all(axis=1)
     return [
-        _limit(found, row),
+        _limit(found, point),
         _help(found, times[of_scenario], limits, point),
         _certainty(times[of_scenario], point),
     ]
@@ -95,8 +93,9 @@ def _best_point(
 ) -> pd.Series:
     """Return the point that a user would choose, a row of table ``limits``.
 
-    That is the policy and rate that save most time, or the rate with the shortest
-    epoch, or else the one with the least I/O time.
+    That is the policy and rate that save most time. Without one it is the rate with the
+    shortest epoch, if ideal runs tell it of one scenario, or else the point with the
+    least I/O time.
     """
     keys = [*SCENARIO, "cache_rate_percent"]
     summary = found.policy_summary
@@ -138,8 +137,7 @@ def _help(
     found: Evidence, times: pd.DataFrame, limits: pd.DataFrame, point: pd.Series
 ) -> str:
     """Return what helps: a policy or rate, and what must be faster to meet the goal."""
-    words = best_policy_words(found.policy_summary).partition(". ")[0].rstrip(".")
-    words = words or _rates(found, times)
+    words = _policies(found) or _rates(found, times)
     goals = found.rows(found.goals)
     goals = goals[(goals[SCENARIO] == point[SCENARIO]).all(axis=1)]
     own = limits[(limits[SCENARIO] == point[SCENARIO]).all(axis=1)]
@@ -156,15 +154,26 @@ def _help(
     return f"{words}; {wanted} needs {improvement_words(percents)}, the cheapest found."
 
 
+def _policies(found: Evidence) -> str:
+    """Return which policy saves most time, without a stop; nothing without policies."""
+    if found.policy_summary is None:
+        return ""
+    if best_policy(found.policy_summary)["time_cut_percent"] <= 0:
+        return f"No policy with {found.of} on the LFS saves time"
+    words = best_policy_words(found.policy_summary)
+    return words.rstrip(".").replace(". It is undecided", "; it is undecided")
+
+
 def _rates(found: Evidence, times: pd.DataFrame) -> str:
     """Return what files on the LFS save, without a stop."""
     best = best_rates(times)
     at_s = times.groupby("cache_rate_percent")["io_time_s"].mean()
     if best.swept == (best.best,):
         return f"I/O takes {in_seconds(best.time_s)}"
-    if best.best == 0:
-        return f"No {found.of} on the LFS shorten the I/O time"
     first = best.swept[0]
+    if best.best == first:
+        more = f"than {first} % " if first else ""
+        return f"More {found.of} on the LFS {more}do not shorten the I/O time"
     return (
         f"{best.best} % of the {found.of} on the LFS bring the I/O time from "
         f"{in_seconds(at_s[first])} (at {first} %) to {in_seconds(best.time_s)}"
@@ -180,8 +189,9 @@ def _certainty(times: pd.DataFrame, point: pd.Series) -> str:
     if not found.is_known:
         return f"All this is {what}; {NO_INTERVAL}, so repeat to know how sure it is."
     low, high = map(in_seconds, (found.low, found.high))
+    where = f"cache rate {point['cache_rate_percent']} % (policy {point['policy']})"
     n = f"{found.n} {unit_words([source])}"
     return (
-        f"All this is {what}; with {n} that I/O time is {low} to {high} "
+        f"All this is {what}; with {n} the I/O time at {where} is {low} to {high} "
         f"({LEVEL_PERCENT} % confidence)."
     )

@@ -1,10 +1,4 @@
-"""Search a grid of improvements of all four I/O classes for those that meet a goal.
-
-A larger improvement never makes an estimate longer, because each rounding keeps the
-order of the numbers. So a bisection along one class, or a walk along the edge between
-sufficient and insufficient combinations, finds the same as an evaluation of every
-combination, to the last bit, with a thousandth of the evaluations.
-"""
+"""Find the improvements of all four I/O classes that meet a goal, as tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,8 +22,6 @@ from tierscope.analysis.whatif import (
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO, TABLES
 from tierscope.core.tables import with_later_columns
 
-# Few enough that the memory of a block is used again instead of taken anew.
-_CELLS_AT_ONCE = 50_000
 _BYTES_PER_GIB = 1 << 30
 _OF_BEST = ("cache_rate_percent", "io_time_s", "utilisation_percent")
 

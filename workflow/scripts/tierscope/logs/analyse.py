@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import pandas as pd
 import pyarrow.dataset as ds
@@ -30,7 +30,15 @@ from tierscope.logs.settings import (
 from tierscope.logs.tiers import AUTO
 
 _MOST_SEARCHED = 100  # jobs of a call of `analyse`, for combinations
-_SETTINGS = {"group", "epochs", "goal_s", "processes_per_node"}  # that it takes
+
+
+class JobSettings(TypedDict, total=False):
+    """What `analyse` takes besides, as keys of a configuration of logs."""
+
+    group: str | Mapping[str, str]
+    epochs: str | None
+    goal_s: float | None
+    processes_per_node: int | None
 
 
 def analyse(
@@ -40,7 +48,7 @@ def analyse(
     keep: str | Path | None = None,
     lazy: bool = False,
     n_workers: int | None = None,
-    **settings: Any,
+    **settings: Unpack[JobSettings],
 ) -> dict[str, pd.DataFrame] | dict[str, ds.Dataset]:
     """Analyse Darshan logs of any jobs.
 
@@ -85,7 +93,7 @@ def analyse(
     ConfigError
         If an argument is wrong, or no log is found, or none can be used.
     """
-    for unknown in settings.keys() - _SETTINGS:
+    for unknown in settings.keys() - JobSettings.__annotations__.keys():
         raise TypeError(f"analyse() got an unexpected keyword argument {unknown!r}")
     given = {"experiment": "analysis", "logs": _paths_of(logs), "tiers": tiers}
     check(given | settings, LOGS, "analyse")

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tierscope.benchmark.node_server import NodeServer
 from tierscope.benchmark.peers import PeerError
@@ -49,7 +49,7 @@ class Access:
         Connections that the launch itself may open at the same time.
     """
 
-    token: bytes
+    token: bytes = field(repr=False)
     host: str = LOOPBACK
     allowed: Collection[str] = (LOOPBACK,)
     n_expected: int = 0

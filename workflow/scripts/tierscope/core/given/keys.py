@@ -6,7 +6,7 @@ default, a file leaves the key out; it does not say null. Ranks import this modu
 it is small.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import (
@@ -22,12 +22,12 @@ from typing import (
 )
 
 ALL, NONE = "all", "none"  # keys that a file must have, if not those without a default
-Rules = tuple[tuple[str, Hashable], ...]  # keywords of JSON Schema and their values
+Rules = tuple[tuple[str, Any], ...]  # keywords of JSON Schema and their values
 _KINDS = {int: "integer", float: "number", str: "string", bool: "boolean"}
 _KINDS |= {NoneType: "null", Sequence: "array"}
 
 
-def rules(**keywords: Hashable) -> Rules:
+def rules(**keywords: Any) -> Rules:
     """Return what a value has to meet besides its type."""
     return tuple(keywords.items())
 

@@ -172,8 +172,11 @@ def simulate_epoch(
     """
     n_ranks, n_reads = network.n_ranks, workload.n_files
     check_n_files(n_reads, n_ranks)
-    if n_ranks > MOST_CUSTOMERS:
-        raise ModelError(f"n_ranks: got {n_ranks}, expected at most {MOST_CUSTOMERS}.")
+    n_customers = n_ranks * max(workload.workers or 0, 1)
+    if n_customers > MOST_CUSTOMERS:
+        raise ModelError(
+            f"n_ranks: got {n_customers} readers, expected at most {MOST_CUSTOMERS}."
+        )
     _check_reads(n_reads, files, on_lfs)
     layouts = layouts_of(network)
     known = known or KnownServers()

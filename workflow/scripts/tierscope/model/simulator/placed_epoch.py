@@ -172,6 +172,11 @@ class PlacedStorage:
                 f"gfs.placement: got {network.gfs.placement} with a policy that copies "
                 f"files, expected {MODULO}."
             )
+        if workload.compute or workload.workers is not None or workload.in_steps:
+            raise ModelError(
+                "workload: got workers, random computation or steps that meet with a "
+                "policy that moves files, expected none of these."
+            )
         idle, tiers = idle_servers(network, slowness), (network.gfs, network.lfs)
         slowest = float(idle["slowness"].max())
         check_times(tiers, workload, slowest, network.sample_s)

@@ -122,16 +122,19 @@ def answer(known: Mapping[str, Any], costs: pd.DataFrame, hours: str) -> str:
         What `hours_words` returns.
     """
     if not known["n_jobs"]:
-        return "No log could be used; the reasons are below."
+        return "No log could be used."
     cost, saved = (
         cost_words(known[f"{of}least_hours"], known[f"{of}most_hours"], hours)
         for of in ("", "saved_")
     )
     dearest = ""
     if len(costs):
-        first = costs.sort_values("least_hours").iloc[-1]
-        dearest = f", most of it {label(*first[list(JOB_CLASS)])}"
-        dearest += f" ({cost_words(first['least_hours'], first['most_hours'])})"
+        ends = ["least_hours", "most_hours"]
+        rows = costs.sort_values(ends, ascending=False, kind="stable")
+        first, others = rows.iloc[0], rows.iloc[1:]
+        if (others["most_hours"] <= first["least_hours"]).all():
+            dearest = f", the largest part is {label(*first[list(JOB_CLASS)])}"
+            dearest += f" ({cost_words(first['least_hours'], first['most_hours'])})"
     text = (
         f"I/O of all jobs costs {cost}{dearest}. By the paper's rule, metadata servers "
         f"twice as fast would save {saved} (of each job, on the tier where it helps "
@@ -196,6 +199,7 @@ def _summary(
 ) -> Section:
     """Return what all jobs spend, by class."""
     if not known["n_jobs"]:
+        text = f"{text} The reasons are below."
         return Section("summary", "In short", [Words(text, "answer")])
     how = (
         "A job costs the I/O time of its slowest process times its nodes: all others "
