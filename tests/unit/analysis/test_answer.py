@@ -96,7 +96,8 @@ def test_nothing_is_bought_where_storage_does_not_limit(found):
 
 def test_what_decides_is_said_where_it_is_undecided(found):
     limits = limits_of(storage=UNDECIDED, why=HOLDS_0)
-    limit, *_ = answer(replace(found, limits=limits))
+    limit, help_, _ = answer(replace(found, limits=limits))
+    assert "; if storage limits, the goal of 4.00 s of I/O time needs" in help_
     assert limit.startswith("It is undecided whether storage limits at cache rate 50 %")
     assert "about 9 repetitions would decide" in limit
 

@@ -141,7 +141,8 @@ def _help(
     goals = found.rows(found.goals)
     goals = goals[(goals[SCENARIO] == point[SCENARIO]).all(axis=1)]
     own = limits[(limits[SCENARIO] == point[SCENARIO]).all(axis=1)]
-    if goals.empty or not advice_on(own).is_given:
+    advice = advice_on(own)
+    if goals.empty or not advice.is_given:
         return f"{words}."
     goal = goals.iloc[0]
     wanted = goal_words(goal).partition(" (")[0]
@@ -151,7 +152,8 @@ def _help(
     percents = cheapest[IMPROVEMENTS].to_dict()
     if not any(percents.values()):
         return f"{words}, which meets {wanted}."
-    return f"{words}; {wanted} needs {improvement_words(percents)}, the cheapest found."
+    needs = f"{wanted} needs {improvement_words(percents)}, the cheapest found"
+    return f"{words}; {'if storage limits, ' * bool(advice.words)}{needs}."
 
 
 def _policies(found: Evidence) -> str:
