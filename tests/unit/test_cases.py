@@ -106,6 +106,7 @@ LEFT = {
     "tierscope/model/predict.py": 1,
     "tierscope/model/programs/description.py": 2,
     "tierscope/model/simulator/epoch.py": 1,
+    "tierscope/model/simulator/placed_epoch.py": 1,
     "tierscope/model/simulator/reader_steps.py": 4,
     "tierscope/model/simulator/run.py": 1,
     "tierscope/model/stalls.py": 1,
