@@ -115,10 +115,10 @@ def test_failure_in_an_importing_workflow_ends_with_how_to_go_on(importing, tmp_
     assert "Finished files are kept. Remove the cause, then the same command" in output
 
 
-def test_lines_of_the_readme_import_the_workflow(tmp_path):
+def test_lines_of_the_docs_import_the_workflow(tmp_path):
     """All of them, as they stand there."""
-    readme = (ROOT / "README.md").read_text()
-    _, _, rest = readme.partition("## In a workflow of your own")
+    page = (ROOT / "docs" / "own-experiment.md").read_text()
+    _, _, rest = page.partition("## In a workflow of your own")
     example, _, _ = rest.partition("\n`config`")
     lines = textwrap.dedent(example).replace("/path/to/tierscope", str(ROOT))
     assert "onerror: tierscope.onerror()" in lines

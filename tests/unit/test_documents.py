@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from programs.client_table import BEGIN, CLIENTS, END, PAGE, POLICIES
-from tierscope.core.version import VERSION
+from tierscope.core.output.version import VERSION
 from write_documents import config_readme, tables_page
 
 ROOT = Path(__file__).parents[2]

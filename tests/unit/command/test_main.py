@@ -6,7 +6,7 @@ import pytest
 from tierscope.command import main as command
 from tierscope.command import options
 from tierscope.command.main import main
-from tierscope.core.version import VERSION
+from tierscope.core.output.version import VERSION
 from tierscope.logs.traced.call import this_call
 from tierscope.logs.traced.command import make_spools
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from tierscope.command.options import OptionParser
 from tierscope.core.columns import COLUMNS, TABLES, allowed_values
 from tierscope.core.output.streams import answer, hold_closed_streams, say
+from tierscope.core.output.version import VERSION
 from tierscope.core.validation import ConfigError
-from tierscope.core.version import VERSION
 from tierscope.core.words import error_words
 from tierscope.experiment.program_sweep import (
     CACHE_RATES_PERCENT,

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from tierscope.core.columns import COLUMNS, FLAG, INTEGER, NUMBER, Column
 from tierscope.core.files import written_whole
-from tierscope.core.version import VERSION
+from tierscope.core.output.version import VERSION
 
 METADATA = {"tierscope": VERSION}  # of a table's file: who has written it
 _KINDS = {INTEGER: "iu", NUMBER: "iuf", FLAG: "b"}  # of NumPy's dtypes, by column

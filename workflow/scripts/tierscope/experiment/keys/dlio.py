@@ -43,7 +43,7 @@ class DatasetKeys:
         Deviation | None, "What DLIO 2.0.0 calls `record_length_bytes_stdev`."
     ] = None
     record_dims: Annotated[
-        Sequence[int],
+        Sequence[Annotated[int, from_to(1, _MOST_BYTES)]],
         rules(maxItems=0, expected="[]: its size, record_length_bytes"),
         "Shape of a sample, in place of its size.",
     ] = ()

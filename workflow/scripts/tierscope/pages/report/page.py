@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.analysis.answer import Evidence, answer
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.comparing.ideal import storage_sentences
 from tierscope.analysis.comparing.policies import warming_policies
 from tierscope.analysis.comparing.savings import best_policy_words
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.scorecard import scorecard_title
+from tierscope.analysis.training.answer import Evidence, answer
 from tierscope.analysis.training.limit import doubt_words, ideal_notes, limits_method
 from tierscope.analysis.training.other_io import MOUNT_NAMES
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass

@@ -5,4 +5,4 @@ It stands in a file that is no module: what a rule depends on does not change wi
 
 from pathlib import Path
 
-VERSION = (Path(__file__).parents[1] / "VERSION").read_text("utf-8").strip()
+VERSION = (Path(__file__).parents[2] / "VERSION").read_text("utf-8").strip()

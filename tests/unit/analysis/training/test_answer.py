@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from tierscope.analysis.answer import Evidence, answer
+from tierscope.analysis.training.answer import Evidence, answer
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.columns.analysis import (
     HOLDS_0,
