@@ -425,6 +425,17 @@ def test_estimated_bars_have_intervals_as_error_bars():
     assert bars[0].get_segments()[1].tolist() == bar_around(50, 6)
 
 
+def test_estimated_bar_of_a_point_that_was_run_once_has_no_error_bar():
+    """The rule's estimates have no error of a model either."""
+    io_time = io_time_of(repetitions=3)
+    is_once = io_time["cache_rate_percent"].eq(0) & io_time["repetition"].gt(0)
+    ax = draw_improvement(io_time[~is_once]).axes[0]
+    bars = [c for c in ax.collections if isinstance(c, LineCollection)]
+    drawn = [one.tolist() for one in bars[0].get_segments() if len(one)]
+    assert 0 not in [x for (x, _), _ in drawn]
+    assert bar_around(50, 6) in drawn
+
+
 def test_every_axis_has_a_unit(figure):
     for ax in figure.axes:
         labels = [ax.get_xlabel(), ax.get_ylabel()]

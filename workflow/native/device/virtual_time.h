@@ -25,8 +25,8 @@
  * Order. An arrival is handled only when no actor can make an earlier one: the clocks
  * of all running actors that can still make an arrival are later, and among the waiting
  * actors it is the first by (nanosecond, kind, rank, role).
- * tierscope.model.simulator.loop has the same order, so simulated and emulated times are
- * equal. The actor that changes the state handles all arrivals that have become
+ * tierscope.model.simulator.loop has the same order, so simulated and emulated times
+ * are equal. The actor that changes the state handles all arrivals that have become
  * possible (`advance`), for all actors; threads are woken only when their whole call is
  * done.
  *

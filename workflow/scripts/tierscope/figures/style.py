@@ -295,7 +295,8 @@ def draw_error_bars(ax: Axes, sums: pd.DataFrame) -> None:
     ends_s = means_s - low_s
     if "model_error_percent" in sums:
         errors = sums.groupby("cache_rate_percent")["model_error_percent"].mean() / 100
-        ends_s = np.hypot(ends_s.fillna(0.0), means_s * errors)
+        is_known = ends_s.notna() | (errors > 0)  # neither of a point run once, by rule
+        ends_s = np.hypot(ends_s.fillna(0.0), means_s * errors).where(is_known)
     if (ends_s > 0).any():
         line = {"color": "#222222", "ls": ""} | ERROR_BARS
         ax.errorbar(means_s.index, means_s, ends_s, **line)
