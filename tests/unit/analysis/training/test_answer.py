@@ -62,7 +62,9 @@ def combinations_of(n=1, **percents):
 def found():
     """Return what an experiment shows that storage limits at 50 %."""
     bought = combinations_of(**{IMPROVEMENTS[2]: 150})
-    return Evidence(breakdown_of(), limits_of(), goals_of(), bought, None, SCENE, 1)
+    return Evidence(
+        breakdown_of(), limits_of(), goals_of(), bought, None, None, SCENE, 1
+    )
 
 
 def test_it_says_what_limits_what_helps_and_how_sure_that_is(found):
@@ -105,10 +107,13 @@ def test_what_decides_is_said_where_it_is_undecided(found):
 def test_storage_that_limits_a_training_that_computes_is_told_by_its_part(found):
     limits = limits_of(why="")
     limits["is_shortest"] = limits["cache_rate_percent"] == 100
-    limit, *_ = answer(replace(found, limits=limits))
+    cost = {"storage_s": 0.9, "storage_interval_s": 0.2, "execution_time_s": 6.0}
+    cost |= KEYS | {"epoch": 1, "cache_rate_percent": 100}
+    costs = pd.DataFrame([cost])
+    limit, *_ = answer(replace(found, limits=limits, storage_time=costs))
     assert limit == (
-        "At cache rate 100 % (policy pinning) storage limits, most of it LFS-READ: it "
-        "costs at most 0.300 s (5.0 %) of the epoch."
+        "At cache rate 100 % (policy pinning) storage takes 0.900 s (± 0.200 s) of the "
+        "6.00 s of the epoch, most of it LFS-READ."
     )
 
 
@@ -121,7 +126,7 @@ def with_policy(cut, low, high):
     cuts = {"": cut, "_low": low, "_high": high}
     row |= {f"time_cut{end}_percent": value for end, value in cuts.items()}
     policies = pd.DataFrame([row])
-    return Evidence(*tables, goals_of(), combinations_of(), policies, SCENE, 1)
+    return Evidence(*tables, goals_of(), combinations_of(), policies, None, SCENE, 1)
 
 
 def test_best_policy_is_answered_for():
@@ -144,6 +149,15 @@ def test_sweep_whose_lowest_rate_is_best_says_that_more_does_not_help(found):
     higher = found.breakdown[found.breakdown["cache_rate_percent"] >= 50]
     *_, help_, _ = answer(replace(found, breakdown=higher))
     assert help_.startswith("More files on the LFS than 50 % do not shorten the I/O")
+
+
+def test_rates_that_cannot_be_told_apart_are_no_help(found):
+    noisy = found.breakdown.assign(
+        time_s=found.breakdown["time_s"] * (1 + found.breakdown["repetition"])
+    )
+    *_, help_, sure = answer(replace(found, breakdown=noisy))
+    assert help_.startswith("By their I/O time the cache rates cannot be told apart")
+    assert " is 0.00 s to " in sure  # no time is below 0
 
 
 def test_one_repetition_asks_for_more(found):

@@ -43,6 +43,8 @@ class Evidence:
         These tables.
     policy_summary : DataFrame or None
         This table of the scene, if it compares policies.
+    storage_time : DataFrame or None
+        This table, if there are ideal runs.
     scene : mapping
         Dataset, OST count and loader that are answered for, those of figures 3 to 5.
     epoch : int
@@ -58,6 +60,7 @@ class Evidence:
     goals: pd.DataFrame
     combinations: pd.DataFrame
     policy_summary: pd.DataFrame | None
+    storage_time: pd.DataFrame | None
     scene: Mapping[str, Any]
     epoch: int
     phase: str = "epoch"
@@ -118,10 +121,14 @@ def _limit(found: Evidence, row: pd.Series) -> str:
     where = f"At cache rate {row['cache_rate_percent']} % (policy {row['policy']})"
     label = limit_label(row["limit"])
     if row["why"] != NOTHING_HIDES:
+        costs = found.rows(found.storage_time)
+        keys = [*SCENARIO, "cache_rate_percent"]
+        cost = costs[(costs[keys] == row[keys]).all(axis=1)].iloc[0]
+        half = f"\N{PLUS-MINUS SIGN} {in_seconds(cost['storage_interval_s'])}"
         return (
-            f"{where} storage limits, most of it {label}: it costs at most "
-            f"{in_seconds(row['most_s'])} ({row['most_percent']:.1f} %) of the "
-            f"{found.phase}."
+            f"{where} storage takes {in_seconds(cost['storage_s'])} ({half}) of the "
+            f"{in_seconds(cost['execution_time_s'])} of the {found.phase}, most of it "
+            f"{label}."
         )
     parts = found.rows(found.breakdown)
     parts = parts[(parts[SCENARIO] == row[SCENARIO]).all(axis=1)]
@@ -173,6 +180,8 @@ def _rates(found: Evidence, times: pd.DataFrame) -> str:
     if best.swept == (best.best,):
         return f"I/O takes {in_seconds(best.time_s)}"
     first = best.swept[0]
+    if best.rates == best.swept:
+        return "By their I/O time the cache rates cannot be told apart"
     if best.best == first:
         more = f"than {first} % " if first else ""
         return f"More {found.of} on the LFS {more}do not shorten the I/O time"
@@ -190,7 +199,7 @@ def _certainty(times: pd.DataFrame, point: pd.Series) -> str:
     what = _SOURCES[source]
     if not found.is_known:
         return f"All this is {what}; {NO_INTERVAL}, so repeat to know how sure it is."
-    low, high = map(in_seconds, (found.low, found.high))
+    low, high = map(in_seconds, (max(found.low, 0.0), found.high))
     where = f"cache rate {point['cache_rate_percent']} % (policy {point['policy']})"
     n = f"{found.n} {unit_words([source])}"
     return (

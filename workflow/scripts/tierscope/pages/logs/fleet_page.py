@@ -141,7 +141,7 @@ def answer(known: Mapping[str, Any], costs: pd.DataFrame, hours: str) -> str:
         "most)."
     )
     if known["least_hours"] != known["most_hours"]:
-        text += " Two numbers are bounds: the logs tell no more."
+        text += " What the logs leave open is a bound."
     return text
 
 

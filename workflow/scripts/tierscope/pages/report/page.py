@@ -176,6 +176,7 @@ def report_context(
     evidence = Evidence(
         *(tables[name] for name in ("breakdown", "limits", "goals", "combinations")),
         found["policy_summary"],
+        found["storage_time"],
         about.scene,
         epoch,
         origin.phase,
