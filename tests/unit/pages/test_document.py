@@ -4,6 +4,7 @@ import docutils.utils
 import jinja2
 import pandas as pd
 import pytest
+from tierscope.core.output.version import VERSION
 from tierscope.core.words import PASSED
 from tierscope.pages.content import Cell, Section, Table, Words, page_context
 from tierscope.pages.document import TEMPLATES, Picture, caption_html, render
@@ -23,8 +24,12 @@ def rows_of(table):
 
 def test_texts_are_escaped_and_the_style_is_not():
     page = page_of(Words("x"))
-    assert "<footer>&lt;b&gt;</footer>" in page
+    assert "<footer>&lt;b&gt; Made by" in page
     assert "main > section > h3 {" in page
+
+
+def test_page_names_the_version_that_made_it():
+    assert f"Made by tierscope {VERSION}.</footer>" in page_of(Words("x"))
 
 
 def test_a_text_that_is_not_there_is_refused():

@@ -13,6 +13,8 @@ from typing import Any, Self
 import jinja2
 from docutils.core import publish_parts
 
+from tierscope.core.output.version import VERSION
+
 TEMPLATES = Path(__file__).parents[3] / "templates"
 _RST = {
     "file_insertion_enabled": False,
@@ -86,6 +88,7 @@ def render(template: str, context: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals["version"] = VERSION
     return environment.get_template(template).render(context)
 
 
