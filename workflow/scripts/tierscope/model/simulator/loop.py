@@ -55,7 +55,9 @@ DONE, STOPPED = range(START + 1, START + 3)  # further reasons to stop
 # A step: its kind, the tier of a call, and the target: the object server of a read, the
 # gate, the link, the owner's first rank, the server of the LFS for ASK. The amount: the
 # number of the read that is opened, the first of its requests, nanoseconds.
-STEP = np.dtype([("kind", "i1"), ("tier", "i1"), ("target", "i4"), ("amount", "i8")])
+STEP = np.dtype(
+    [("kind", "i1"), ("tier", "i1"), ("target", "i4"), ("amount", "i8")], align=True
+)
 # A gate: how many must still pass it before it opens, the last that waits there, and
 # when it was last passed.
 GATE = np.dtype([("n_left", "i4"), ("waiter", "i4"), ("at_ns", "i8")])
