@@ -214,7 +214,7 @@ def test_page_begins_with_the_answer():
     context = context_of(io_time_of(2))
     page = render(TEMPLATE, context)
     limit, _, sure = context["answer"]
-    assert limit.startswith("At cache rate 50 % (policy pinning) GFS-META takes most")
+    assert limit.startswith("At cache rate 50 % (policy pinning) GFS-META is the")
     assert sure.startswith("All this is measured on this storage; with 2 launches")
     before, after = page.split('<p class="answer">')
     assert "<p" not in before.split("<h1>")[1]

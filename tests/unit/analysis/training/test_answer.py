@@ -70,8 +70,8 @@ def found():
 def test_it_says_what_limits_what_helps_and_how_sure_that_is(found):
     limit, help_, sure = answer(found)
     assert limit == (
-        "At cache rate 50 % (policy pinning) LFS-READ takes most of the I/O time of "
-        "the slowest process: 4.04 s of 6.06 s."
+        "At cache rate 50 % (policy pinning) LFS-READ is the largest part of the I/O "
+        "time of the slowest process: 4.04 s of 6.06 s."
     )
     assert help_ == (
         "50 % of the files on the LFS bring the I/O time from 10.1 s (at 0 %) to 6.06 "
@@ -113,7 +113,7 @@ def test_storage_that_limits_a_training_that_computes_is_told_by_its_part(found)
     limit, *_ = answer(replace(found, limits=limits, storage_time=costs))
     assert limit == (
         "At cache rate 100 % (policy pinning) storage takes 0.900 s (± 0.200 s) of the "
-        "6.00 s of the epoch, most of it LFS-READ."
+        "6.00 s of the epoch; its largest class is LFS-READ."
     )
 
 
@@ -158,6 +158,11 @@ def test_rates_that_cannot_be_told_apart_are_no_help(found):
     *_, help_, sure = answer(replace(found, breakdown=noisy))
     assert help_.startswith("By their I/O time the cache rates cannot be told apart")
     assert " is 0.00 s to " in sure  # no time is below 0
+
+
+def test_numbers_that_are_not_those_of_devices_say_so(found):
+    *_, sure = answer(replace(found, mark="from the page cache"))
+    assert "the devices are a model (from the page cache); with 3 seeds" in sure
 
 
 def test_one_repetition_asks_for_more(found):

@@ -4,7 +4,7 @@ What limits the training; what would help, and by how much; how sure that is, or
 measure. Report and terminal begin with them; all other pages say the same at length.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +20,13 @@ from tierscope.analysis.intervals import (
     unit_words,
 )
 from tierscope.analysis.search import cheapest_combination
-from tierscope.analysis.training.limit import advice_on, limit_sentence
-from tierscope.analysis.training.stalls import limit_label
+from tierscope.analysis.training.limit import advice_on, limit_sentence, limits_of
+from tierscope.analysis.training.stalls import NOT_KNOWN, limit_label
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.columns.analysis import NOTHING_HIDES
 from tierscope.core.words import goal_words, improvement_words, in_seconds
 
+_POINT = (*SCENARIO, "cache_rate_percent")
 _SOURCES = {
     "measured": "measured on this storage",
     "emulated": "emulated, not measured: the devices are a model",
@@ -53,6 +54,8 @@ class Evidence:
         What a program without epochs has is a run.
     of : {"files", "bytes"}, optional
         What cache rates are percentages of.
+    mark : str, optional
+        Says that numbers are not those of devices (`Origin.mark`).
     """
 
     breakdown: pd.DataFrame
@@ -65,6 +68,7 @@ class Evidence:
     epoch: int
     phase: str = "epoch"
     of: str = "files"
+    mark: str = ""
 
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of a table that are of scene and epoch."""
@@ -83,11 +87,11 @@ def answer(found: Evidence) -> list[str]:
     if limits.empty or times.empty:
         return []
     point = _best_point(found, limits, times)
-    of_scenario = (times[SCENARIO] == point[SCENARIO]).all(axis=1)
+    of_scenario = _is(times, point, SCENARIO)
     return [
         _limit(found, point),
         _help(found, times[of_scenario], limits, point),
-        _certainty(times[of_scenario], point),
+        _certainty(found, times[of_scenario], point),
     ]
 
 
@@ -100,18 +104,21 @@ def _best_point(
     shortest epoch, if ideal runs tell it of one scenario, or else the point with the
     least I/O time.
     """
-    keys = [*SCENARIO, "cache_rate_percent"]
     summary = found.policy_summary
     if summary is not None:
         best = best_policy(summary)
-        known = (limits[keys] == best[keys]).all(axis=1)
+        known = _is(limits, best)
         if known.any() and best["time_cut_percent"] > 0:
             return limits[known].iloc[0]
     if limits["is_shortest"].sum() == 1:
         return limits[limits["is_shortest"]].iloc[0]
-    means_s = times.groupby(keys)["io_time_s"].mean()
-    best = pd.Series(means_s.idxmin(), keys)
-    return limits[(limits[keys] == best).all(axis=1)].iloc[0]
+    means_s = times.groupby(list(_POINT))["io_time_s"].mean()
+    return limits[_is(limits, pd.Series(means_s.idxmin(), _POINT))].iloc[0]
+
+
+def _is(table: pd.DataFrame, row: pd.Series, keys: Sequence[str] = _POINT) -> pd.Series:
+    """Return which rows of a table have the keys of another row."""
+    return (table[list(keys)] == row[list(keys)]).all(axis=1)
 
 
 def _limit(found: Evidence, row: pd.Series) -> str:
@@ -122,20 +129,19 @@ def _limit(found: Evidence, row: pd.Series) -> str:
     label = limit_label(row["limit"])
     if row["why"] != NOTHING_HIDES:
         costs = found.rows(found.storage_time)
-        keys = [*SCENARIO, "cache_rate_percent"]
-        cost = costs[(costs[keys] == row[keys]).all(axis=1)].iloc[0]
+        cost = costs[_is(costs, row)].iloc[0]
+        largest = "of which class is not known"
+        if row["limit"] != NOT_KNOWN:
+            largest = f"its largest class is {label}"
         half = f"\N{PLUS-MINUS SIGN} {in_seconds(cost['storage_interval_s'])}"
         return (
             f"{where} storage takes {in_seconds(cost['storage_s'])} ({half}) of the "
-            f"{in_seconds(cost['execution_time_s'])} of the {found.phase}, most of it "
-            f"{label}."
+            f"{in_seconds(cost['execution_time_s'])} of the {found.phase}; {largest}."
         )
     parts = found.rows(found.breakdown)
-    parts = parts[(parts[SCENARIO] == row[SCENARIO]).all(axis=1)]
-    parts = parts[parts["cache_rate_percent"] == row["cache_rate_percent"]]
-    means_s = parts.groupby("io_class")["time_s"].mean()
+    means_s = parts[_is(parts, row)].groupby("io_class")["time_s"].mean()
     return (
-        f"{where} {label} takes most of the I/O time of the slowest process: "
+        f"{where} {label} is the largest part of the I/O time of the slowest process: "
         f"{in_seconds(means_s[row['limit']])} of {in_seconds(means_s.sum())}."
     )
 
@@ -146,9 +152,8 @@ def _help(
     """Return what helps: a policy or rate, and what must be faster to meet the goal."""
     words = _policies(found) or _rates(found, times)
     goals = found.rows(found.goals)
-    goals = goals[(goals[SCENARIO] == point[SCENARIO]).all(axis=1)]
-    own = limits[(limits[SCENARIO] == point[SCENARIO]).all(axis=1)]
-    advice = advice_on(own)
+    goals = goals[_is(goals, point, SCENARIO)]
+    advice = advice_on(limits_of(limits, point))
     if goals.empty or not advice.is_given:
         return f"{words}."
     goal = goals.iloc[0]
@@ -191,17 +196,17 @@ def _rates(found: Evidence, times: pd.DataFrame) -> str:
     )
 
 
-def _certainty(times: pd.DataFrame, point: pd.Series) -> str:
+def _certainty(found: Evidence, times: pd.DataFrame, point: pd.Series) -> str:
     """Return how sure that is, and what the numbers are."""
     at_point = times["cache_rate_percent"] == point["cache_rate_percent"]
     runs_s = times.loc[at_point, "io_time_s"]
-    source, found = times["source"].iloc[0], interval(runs_s)
-    what = _SOURCES[source]
-    if not found.is_known:
+    source, of_mean = times["source"].iloc[0], interval(runs_s)
+    what = _SOURCES[source] + f" ({found.mark})" * bool(found.mark)
+    if not of_mean.is_known:
         return f"All this is {what}; {NO_INTERVAL}, so repeat to know how sure it is."
-    low, high = map(in_seconds, (max(found.low, 0.0), found.high))
+    low, high = map(in_seconds, (max(of_mean.low, 0.0), of_mean.high))
     where = f"cache rate {point['cache_rate_percent']} % (policy {point['policy']})"
-    n = f"{found.n} {unit_words([source])}"
+    n = f"{of_mean.n} {unit_words([source])}"
     return (
         f"All this is {what}; with {n} the I/O time at {where} is {low} to {high} "
         f"({LEVEL_PERCENT} % confidence)."

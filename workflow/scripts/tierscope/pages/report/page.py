@@ -181,6 +181,7 @@ def report_context(
         epoch,
         origin.phase,
         "bytes" if origin.is_program else "files",
+        origin.mark,
     )
     return {
         "policy": content_policy(),
