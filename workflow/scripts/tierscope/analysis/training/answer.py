@@ -24,7 +24,12 @@ from tierscope.analysis.training.limit import advice_on, limit_sentence, limits_
 from tierscope.analysis.training.stalls import NOT_KNOWN, limit_label
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.columns.analysis import NOTHING_HIDES
-from tierscope.core.words import goal_words, improvement_words, in_seconds
+from tierscope.core.words import (
+    goal_words,
+    improvement_words,
+    in_seconds,
+    is_utilisation,
+)
 
 _POINT = (*SCENARIO, "cache_rate_percent")
 _SOURCES = {
@@ -164,7 +169,9 @@ def _help(
     percents = cheapest[IMPROVEMENTS].to_dict()
     if not any(percents.values()):
         return f"{words}, which meets {wanted}."
-    needs = f"{wanted} needs {improvement_words(percents)}, the cheapest found"
+    by = "the model" if is_utilisation(goal) else "the paper's rule"
+    needs = f"{wanted} needs {improvement_words(percents)}, the cheapest by {by}"
+    needs += " (met by the mean only)" * (not cheapest["in_every_repetition"])
     return f"{words}; {'if storage limits, ' * bool(advice.words)}{needs}."
 
 
