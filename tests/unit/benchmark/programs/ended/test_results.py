@@ -237,6 +237,13 @@ def test_unknown_device_bytes_are_not_numbers():
     assert math.isnan(marks_table([node], {0: 9 * S})["device_bytes"].iloc[0])
 
 
+def test_count_that_was_looked_at_late_does_not_exceed_that_of_a_later_mark():
+    """At the first mark the other process had read on; the second mark told its own."""
+    marks = [mark(2, 0, device_bytes=60), mark(4, 1, pid=2, device_bytes=44)]
+    node = notes(marks=marks, processes=[process(1, 1, 9, 1), process(2, 1, 9, 1)])
+    assert [row[-1] for row in phases(node)] == [0.0, 56.0]
+
+
 def test_program_without_marks_has_one_phase_a_rank():
     node = notes(
         ranks=[0, 1],

@@ -217,14 +217,20 @@ def _marks_of_group(
         *_after_loops(node, group, ended_ns),
     ]
     phases.sort(key=lambda one: one.began_ns)
-    read = [one.device_bytes for one in phases]
-    read.append(node.facts["groups"][group]["device_bytes"])
-    rows = []
-    for one, before, after in zip(phases, read[:-1], read[1:], strict=True):
-        n_bytes = after - before if min(before, after) >= 0 else np.nan
-        one = one._replace(device_bytes=n_bytes)
-        rows.append(one.row(node, node.rank_of(group), origin_ns))
-    return rows
+    read = np.array(
+        [one.device_bytes for one in phases]
+        + [node.facts["groups"][group]["device_bytes"]],
+        float,
+    )
+    is_known = read >= 0
+    # At a mark the keeper asks what the other processes have read: they may have read
+    # on by then. No earlier count may exceed a later one.
+    read = np.fmin.accumulate(np.where(is_known, read, np.nan)[::-1])[::-1]
+    read[~is_known] = np.nan
+    return [
+        one._replace(device_bytes=n_bytes).row(node, node.rank_of(group), origin_ns)
+        for one, n_bytes in zip(phases, np.diff(read).tolist(), strict=True)
+    ]
 
 
 def _epochs_of_group(
