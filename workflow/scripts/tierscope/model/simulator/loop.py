@@ -111,7 +111,7 @@ COPY_STEPS = 7  # of a copier: open, read and close on both tiers, and the stop
     N_CONTROLS,
 ) = range(13)
 _NO_TIMES = np.zeros((0, 2, 2), np.int64)
-_NO_COPIES = np.zeros(0, THREADS), np.zeros(0, ORDER)
+_NO_COPIES = np.zeros(0, ORDER)
 
 
 class Simulation(NamedTuple):
@@ -172,7 +172,8 @@ def begun(
     control = np.zeros(N_CONTROLS, np.int64)
     control[N_RUNNING], control[REASON] = len(customers), STOPPED
     control[STOP_NS] = NEVER
-    heap, (threads, orders) = empty_heap(len(customers)), _NO_COPIES
+    heap, threads = empty_heap(len(customers)), np.zeros(len(machine.homes), THREADS)
+    threads["first"] = NOBODY
     return Simulation(
         machine,
         servers,
@@ -181,7 +182,7 @@ def begun(
         instants_ns,
         times_ns,
         threads,
-        orders,
+        _NO_COPIES,
         control,
     )
 
