@@ -173,6 +173,15 @@ def test_files_lie_on_the_devices_of_a_node_by_their_number():
     assert end_s(2).busy_ns[-2:].tolist() == [2e9, 2e9]
 
 
+def test_devices_of_a_node_are_a_key_of_the_system():
+    one, three = (
+        network_of(describe("pinning", **keys).system, 1)
+        for keys in ({}, {"n_devices": 3})
+    )
+    assert one.lfs.n_object_servers == 1
+    assert three == replace(one, lfs=replace(one.lfs, n_object_servers=3))
+
+
 # ---- conservation ------------------------------------------------------------------
 
 DEVICES = {

@@ -414,6 +414,7 @@ def _described_network(
             open_s=details.get("lfs_open_s", 0.0),
             open_latency_s=lfs["latency_s"],
             close_latency_s=details.get("lfs_close_latency_s", 0.0),
+            n_object_servers=lfs.get("n_devices", 1),
             request_bytes=lfs["request_bytes"],
             request_s=lfs["request_s"],
             read_latency_s=lfs["latency_s"],
