@@ -14,7 +14,7 @@ from tierscope.core.imports import digest_of_modules, imported_packages
 from tierscope.core.machine import TierError
 from tierscope.core.output.declared import declared_figures
 from tierscope.core.scenario import IDEAL_SWEEP, MAIN_SWEEP, Scenario, Sweep
-from tierscope.core.validation import ConfigError
+from tierscope.core.validation import ConfigError, read_json
 from tierscope.experiment import slurm
 from tierscope.experiment.ending import Ending
 from tierscope.experiment.experiment import Experiment
@@ -392,7 +392,7 @@ class Start:
 def _read_run(path: Path) -> dict[str, Any]:
     """Return the content of a `run.json`."""
     try:
-        run = json.loads(path.read_text())
+        run = read_json(path)
         run["hash"]
     except (ValueError, KeyError, TypeError):
         raise ConfigError(
