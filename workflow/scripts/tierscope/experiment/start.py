@@ -279,7 +279,7 @@ class Start:
             wanted = self._settings_of(scenario)
             points = self.experiment.all_points[scenario]
             for path in filter(Path.is_file, self._runs({scenario: points})):
-                run = _read_run(path)
+                run = read_run(path)
                 if run["hash"] != content_hash(wanted):
                     raise ConfigError(
                         f"{path}: was measured with {difference_words(run, wanted)}; "
@@ -299,7 +299,7 @@ class Start:
             if len(finished) == len(runs):
                 continue
             for path in finished:
-                modules = _read_run(path).get("modules")
+                modules = read_run(path).get("modules")
                 if modules != present:
                     self.warn(
                         f"{path.parent}: was measured with modules "
@@ -389,7 +389,7 @@ class Start:
         return [f"Calibration {name} left out: {reason}." for name, reason in left_out]
 
 
-def _read_run(path: Path) -> dict[str, Any]:
+def read_run(path: Path) -> dict[str, Any]:
     """Return the content of a `run.json`."""
     try:
         run = read_json(path)

@@ -121,8 +121,8 @@ def list_path(folder: Path, chunk: str) -> Path:
 
 def listed_logs(path: Path) -> list[ListedLog]:
     """Return the logs of a list, sorted by path."""
-    with path.open(encoding="utf-8") as lines:
-        return [ListedLog(*parse_json(line, path)) for line in lines]
+    lines = path.read_text(encoding="utf-8").splitlines() or [""]  # none is damaged
+    return [ListedLog(*parse_json(line, path)) for line in lines]
 
 
 def _listed(path: str) -> ListedLog:
