@@ -34,6 +34,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from tierscope.core.files import write_back, write_text
 from tierscope.core.processes.children import end_child, end_once, listen
 from tierscope.core.processes.times import TIME_FORMAT
 
@@ -103,9 +104,7 @@ def main() -> None:
         if not run_ranks(shell, ranks, arguments.log, lock, environ):
             sys.exit(1)
     if arguments.marker:
-        arguments.marker.write_text(
-            f"{' '.join(arguments.arguments)}\n", encoding="utf-8"
-        )
+        write_text(arguments.marker, f"{' '.join(arguments.arguments)}\n")
 
 
 def run_ranks(
@@ -194,9 +193,12 @@ def move_finished(staging: Path, runs: Path) -> None:
                 shutil.rmtree(run / "logs", ignore_errors=True)
                 logs.rename(run / "logs")
             for path in (staged / "log.darshan", *tables, complete):
+                if path == complete:
+                    write_back(run)  # a power cut leaves no run without its files
                 if path.exists():  # otherwise an interrupted move has moved it
                     path.chmod(path.stat().st_mode & ~0o222)
                     path.rename(run / path.name)
+            write_back(run)
             with suppress(OSError):  # something else is there
                 staged.rmdir()
 

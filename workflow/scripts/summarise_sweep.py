@@ -1,6 +1,5 @@
 """Sum up the sweep of a program, as soon as its last run is audited."""
 
-import json
 from pathlib import Path
 
 from collect_epochs import joined_epochs
@@ -8,13 +7,14 @@ from tierscope.analysis.comparing.ideal import storage_time
 from tierscope.analysis.run_facts import list_facts, refuse_mixed_runs
 from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_tables
+from tierscope.core.validation import read_json
 from tierscope.pages.sweep_summary import summary_lines
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
     given, params = snakemake.input, snakemake.params
     paths = map(Path, (*given.runs, *given.ideal_runs))
-    listed = {str(one.parent): json.loads(one.read_bytes()) for one in paths}
+    listed = {str(one.parent): read_json(one) for one in paths}
     refuse_mixed_runs(list_facts(listed), params.allow_mixed)
     epochs = joined_epochs(given.epochs, given.runs)
     storage = None

@@ -1,5 +1,6 @@
 """Write files whole, logs of scripts line by line; read what others may have made."""
 
+import ctypes
 import errno
 import os
 import secrets
@@ -8,10 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @contextmanager
-def written_whole(path: str | Path) -> Iterator[Path]:
+def written_whole(path: str | Path, *, lasting: bool = False) -> Iterator[Path]:
     """Give a temporary name beside a path, and rename that file if no error occurs.
 
     Nobody can know the name before, so several can write the same path, and no other
@@ -21,6 +26,9 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     ----------
     path : path
         The final name; its folder is made if it does not exist.
+    lasting : bool
+        Whether the file outlasts a power cut once it has this name, and with it all
+        that was written to its file system before.
 
     Raises
     ------
@@ -32,14 +40,14 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        yield temporary
-        temporary.replace(path)
+        with named_at_end(str(temporary), str(path)):
+            yield temporary
+            if lasting:
+                write_back(path.parent)
     except OSError as error:
         if error.errno and not error.filename:  # of a write, as to a full file system
             error.filename = str(path)
         raise
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -52,6 +60,22 @@ def named_at_end(temporary: str, path: str) -> Iterator[None]:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def write_back(folder: str | Path) -> None:
+    """Write all that is dirty in a folder's file system to its device.
+
+    So it outlasts a power cut. One call is much faster than one for each small file.
+
+    Raises
+    ------
+    OSError
+        If the device cannot take it; it names the folder.
+    """
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(folder))
 
 
 def read_regular(path: str | Path, most_bytes: int) -> bytes:
@@ -100,10 +124,36 @@ def overlap(folder: str | Path, other: str | Path) -> bool:
     return os.path.commonpath(places) in places
 
 
-def write_text(path: str | Path, text: str) -> None:
+def write_text(path: str | Path, text: str, *, lasting: bool = False) -> None:
     """Write a text in UTF-8 whole, or raise an OSError and leave the file as it was."""
-    with written_whole(path) as temporary:
+    with written_whole(path, lasting=lasting) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def write_array(path: str | Path, array: "np.ndarray") -> None:
+    """Write an array whole, as `numpy.load` reads it; errors as `write_text`."""
+    from numpy.lib import format as npy  # who writes no array needs none of it
+
+    array = array.copy() if not array.flags.c_contiguous else array
+    with written_whole(path) as temporary, temporary.open("wb") as file:
+        npy.write_array_header_2_0(file, npy.header_data_from_array_1_0(array))
+        file.write(array.data)  # `numpy.save` does not tell why it could not
+
+
+def read_array(path: str | Path) -> "np.ndarray":
+    """Return the array that a file holds.
+
+    Raises
+    ------
+    ValueError
+        If it holds none, or only a part of one; the message names it.
+    """
+    import numpy as np
+
+    try:
+        return np.load(path)
+    except (EOFError, ValueError) as error:
+        raise ValueError(f"{path}: holds no whole array: {error}") from error
 
 
 def log_to(path: str) -> None:

@@ -1,6 +1,7 @@
 """Check the columns of tables by their contracts, and write a table to Parquet."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +61,25 @@ def check_words(words: set[str], where: str) -> None:
             f"table column {where}: got {sorted(unknown)}, "
             f"expected some of {sorted(vocabulary(where))}."
         )
+
+
+def read_parquet(path: str | Path, **options: Any) -> pa.Table:
+    """Read a Parquet file of an analysis of logs; options as for `pyarrow`.
+
+    Raises
+    ------
+    TableError
+        If it is empty or damaged, as after a power cut; it says what to delete.
+    """
+    try:
+        return pq.read_table(path, page_checksum_verification=True, **options)
+    except (OSError, pa.ArrowException) as error:
+        if getattr(error, "errno", None):  # it cannot be opened
+            raise
+        raise TableError(
+            f"{path}: is damaged ({error}); delete its folder and start again, to make "
+            "it again."
+        ) from error
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

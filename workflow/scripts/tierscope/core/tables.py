@@ -215,9 +215,7 @@ def _reading(path: Place, name: str) -> Iterator[list[Path]]:
 
 
 def _remedy(name: str) -> str:
-    """Return how to make a damaged table again, if that is easy."""
-    if "manifest" in name:  # all runs depend on it
-        return ""
+    """Return how to make a damaged table again."""
     what = "the run's folder" if name in OF_A_LAUNCH else "the file"
     return f" (delete {what} and start again, to make it again)"
 

@@ -14,7 +14,7 @@ from tierscope.core.imports import digest_of_modules, imported_packages
 from tierscope.core.machine import TierError
 from tierscope.core.output.declared import declared_figures
 from tierscope.core.scenario import IDEAL_SWEEP, MAIN_SWEEP, Scenario, Sweep
-from tierscope.core.validation import ConfigError
+from tierscope.core.validation import ConfigError, read_json
 from tierscope.experiment import slurm
 from tierscope.experiment.ending import Ending
 from tierscope.experiment.experiment import Experiment
@@ -279,7 +279,7 @@ class Start:
             wanted = self._settings_of(scenario)
             points = self.experiment.all_points[scenario]
             for path in filter(Path.is_file, self._runs({scenario: points})):
-                run = _read_run(path)
+                run = read_run(path)
                 if run["hash"] != content_hash(wanted):
                     raise ConfigError(
                         f"{path}: was measured with {difference_words(run, wanted)}; "
@@ -299,7 +299,7 @@ class Start:
             if len(finished) == len(runs):
                 continue
             for path in finished:
-                modules = _read_run(path).get("modules")
+                modules = read_run(path).get("modules")
                 if modules != present:
                     self.warn(
                         f"{path.parent}: was measured with modules "
@@ -389,10 +389,10 @@ class Start:
         return [f"Calibration {name} left out: {reason}." for name, reason in left_out]
 
 
-def _read_run(path: Path) -> dict[str, Any]:
+def read_run(path: Path) -> dict[str, Any]:
     """Return the content of a `run.json`."""
     try:
-        run = json.loads(path.read_text())
+        run = read_json(path)
         run["hash"]
     except (ValueError, KeyError, TypeError):
         raise ConfigError(

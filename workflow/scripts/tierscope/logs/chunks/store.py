@@ -144,7 +144,7 @@ class ReadLogs:
         rows = itertools.chain(read, _rows_of(unread, self._kept))
         schema = _SCHEMA.with_metadata({_STARTED: str(self.started_ns)})
         options = {"compression": "zstd", "write_page_checksum": True}
-        with suppress(_IsNewer), written_whole(self._kept) as temporary:
+        with suppress(_IsNewer), written_whole(self._kept, lasting=True) as temporary:
             with pq.ParquetWriter(temporary, schema, **options) as writer:
                 while some := list(itertools.islice(rows, _ROWS_AT_ONCE)):
                     writer.write_table(pa.Table.from_pylist(some, schema))

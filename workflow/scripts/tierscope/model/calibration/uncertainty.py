@@ -31,6 +31,7 @@ from scipy.special import stdtrit
 from tierscope.core.columns import CLASSES
 from tierscope.core.description import RunDescription
 from tierscope.core.files import write_text
+from tierscope.core.validation import read_json
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.storage.queueing_network import ModelError
 
@@ -191,7 +192,7 @@ class Uncertainty:
             If the file has another form.
         """
         try:
-            content = json.loads(Path(path).read_text())
+            content = read_json(path)
             sources = [
                 Source(
                     one["name"],
