@@ -16,9 +16,9 @@ from tierscope.pages.sweep_summary import summary_lines
 def workload_lines(
     texts: Iterable[str], runs: Iterable[Mapping[str, Any]]
 ) -> list[str]:
-    """Return the first lines of workload files, of a program with a loader that we know.
+    """Return the first lines of workload files, if the program has a known loader.
 
-    Others need none; the files say why there is none.
+    Others expect none; the files say why there is none.
     """
     if not any(run["observed"]["loaders"] for run in runs):
         return []

@@ -194,10 +194,9 @@ class Start:
         """Remove what is left of launches, and say where to look."""
         self._remove_staging_folders()
         made = try_to(self.snakemake.made_files, self.warn, set())
+        texts = ("answer.txt", "summary.txt", f"{IDEAL_SWEEP}/summary.txt")
         lines = [
-            *self._text(
-                made, "answer.txt", "summary.txt", f"{IDEAL_SWEEP}/summary.txt"
-            ),
+            *self._text(made, *texts),
             *self._why_no_estimates_by_the_model(made),
             *self._left_out_calibrations(made),
             "  ".join(self._made_places(made)),
