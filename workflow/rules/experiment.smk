@@ -11,6 +11,7 @@ from tierscope.core.words import count_words
 from tierscope.experiment.config import (
     changes,
     defaults_of_programs,
+    goal_origin,
     read_experiment,
     with_own_datasets,
 )

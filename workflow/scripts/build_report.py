@@ -41,6 +41,7 @@ if __name__ == "__main__":
         paper=paper["paper"],
         needs=needed_sweep(paper, tables["claims"]) if "claims" in tables else "",
         anonymous=params.anonymous,
+        goal_origin=params.goal_origin,
     )
     context = report_context(
         about,

@@ -291,6 +291,14 @@ def test_end_sums_up_a_sweep_and_says_once_what_storage_costs(site):
     assert told.splitlines()[:-1] == ["The program: yes.", "Of 3 s an epoch ..."]
 
 
+def test_end_has_the_answer_and_only_names_what_was_said_before(site):
+    texts = [site.results / name for name in ("answer.txt", "summary.txt")]
+    texts[0].write_text("Storage limits.\n")
+    texts[1].write_text("The program: yes.\n")
+    site.start(made_files=set(map(str, texts))).after_success()
+    assert site.told == [f"Storage limits.\nSummary: {texts[1]}"]
+
+
 def test_end_without_a_table_names_the_runs(site):
     site.start(made_files=set()).after_success()
     assert site.told == [f"Runs: {site.results}/runs"]

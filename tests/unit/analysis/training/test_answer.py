@@ -91,6 +91,11 @@ def test_goal_that_is_met_by_the_mean_only_says_so(found):
     )
 
 
+def test_goal_says_where_it_comes_from(found):
+    said = answer(replace(found, goal_origin="the paper's, the default"))[1]
+    assert "; the goal of 4.00 s of I/O time (the paper's, the default) needs" in said
+
+
 def test_goal_that_is_met_or_out_of_reach(found):
     met = replace(found, combinations=combinations_of())
     assert "which meets the goal of 4.00 s of I/O time." in answer(met)[1]

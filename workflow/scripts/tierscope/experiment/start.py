@@ -39,6 +39,7 @@ from tierscope.storage.pytorch import find_pytorch
 _SCRIPTS = Path(__file__).parents[2]
 _PLACES = {
     "Report": "report.html",
+    "Summary": "summary.txt",
     "Figures": "figures",
     "Tables": "tables",
     "Policies": "policies",
@@ -193,11 +194,11 @@ class Start:
         """Remove what is left of launches, and say where to look."""
         self._remove_staging_folders()
         made = try_to(self.snakemake.made_files, self.warn, set())
+        texts = ("answer.txt", "summary.txt", f"{IDEAL_SWEEP}/summary.txt")
         lines = [
-            *self._text(made, "answer.txt"),
+            *self._text(made, *texts),
             *self._why_no_estimates_by_the_model(made),
             *self._left_out_calibrations(made),
-            *self._text(made, "summary.txt", f"{IDEAL_SWEEP}/summary.txt"),
             "  ".join(self._made_places(made)),
         ]
         self.tell("\n".join(lines))
