@@ -172,9 +172,9 @@ def open_spool(path: str | Path, *, must_be_whole: bool = False) -> Spool:
             f"{POSIX_RECORD.itemsize}; compile the tracer again.",
         )
     starts, paths = _entries(path, data, int(header["used_bytes"]))
-    fields = np.frombuffer(data, np.uint8)
-    rows = starts[:, np.newaxis] + np.arange(POSIX_RECORD.itemsize)
-    records = fields[rows].view(POSIX_RECORD).ravel()
+    size = POSIX_RECORD.itemsize
+    found = bytearray().join(data[start : start + size] for start in starts)
+    records = np.frombuffer(found, POSIX_RECORD)
     if np.any(records["rank"] != header["rank"]):
         raise LogError(path, f"has records of other ranks than {header['rank']}.")
     names = ("origin_ns", "incomplete", "mapped_bytes", "device_bytes")
@@ -217,7 +217,7 @@ def join_spools(spools: Iterable[Spool]) -> tuple[np.ndarray, dict[int, bytes]]:
 
 def _entries(
     path: str | Path, data: bytes, used_bytes: int
-) -> tuple[np.ndarray, list[bytes]]:
+) -> tuple[list[int], list[bytes]]:
     """Return the offsets of the records, and their paths."""
     smallest = _ENTRY.size + POSIX_RECORD.itemsize
     starts, paths = [], []
@@ -237,7 +237,7 @@ def _entries(
             f"is damaged: got {len(data)} bytes, but its header says that "
             f"{used_bytes} are used.",
         )
-    return np.array(starts, np.int64), paths
+    return starts, paths
 
 
 def merge_records(records: np.ndarray, origins_ns: np.ndarray) -> np.ndarray:
