@@ -28,7 +28,7 @@ def file_owners(n_files: int, n_nodes: int) -> "np.ndarray":
     import numpy as np
 
     parts = [_hashes(part) for part in range(-(-n_files // _PART))]
-    return (np.concatenate(parts)[:n_files] % n_nodes).astype(np.int64)
+    return (np.concatenate(parts)[:n_files] % n_nodes).astype(np.int32)
 
 
 @lru_cache(maxsize=160)

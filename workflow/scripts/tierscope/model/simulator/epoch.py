@@ -298,7 +298,7 @@ def _reads_of(
     server_of[on_lfs] = lfs.object_servers(holder[on_lfs], files[on_lfs])
     _, first = _machine_of(network, workload)
     request_of = first[_rows(workload, files, on_lfs, seed)]
-    return Reads(first_read, place, server_of, request_of, holder)
+    return Reads.of(first_read, place, server_of, request_of, holder)
 
 
 def placed(network: Network, files: np.ndarray, seed: int) -> np.ndarray:

@@ -244,7 +244,7 @@ class PlacedStorage:
         kind = np.where(place == STAGED, READ_COPY, READ_GFS)
         kind[on_lfs] = READ_LFS
         server_of = np.where(on_lfs, lfs, gfs)
-        return Reads(first_read, place, server_of, self._nodes.requests[kind], lfs)
+        return Reads.of(first_read, place, server_of, self._nodes.requests[kind], lfs)
 
     def _begun(self, reads: Reads) -> Simulation:
         """Return an epoch in which the ranks start, and copies of before go on."""

@@ -55,11 +55,11 @@ class Reads(NamedTuple):
         Where each rank's reads begin among all reads, and the end.
     place : ndarray of int8, shape (n_reads,)
         Where each read is served; those `UNDECIDED` are asked for.
-    server_of : ndarray of int, shape (n_reads,)
+    server_of : ndarray of int32, shape (n_reads,)
         Object server of each read.
-    request_of : ndarray of int, shape (n_reads,)
+    request_of : ndarray of int32, shape (n_reads,)
         The first of each read's requests.
-    other_of : ndarray of int, shape (n_reads,)
+    other_of : ndarray of int32, shape (n_reads,)
         Object server of the LFS of reads that are asked for or staged; the first rank
         of the owner of those from peers.
     """
@@ -69,6 +69,13 @@ class Reads(NamedTuple):
     server_of: np.ndarray
     request_of: np.ndarray
     other_of: np.ndarray
+
+    @classmethod
+    def of(
+        cls, first_read: np.ndarray, place: np.ndarray, *numbers: np.ndarray
+    ) -> "Reads":
+        """Return reads, with numbers as small as they can be: they are many."""
+        return cls(first_read, place, *(one.astype(np.int32) for one in numbers))
 
 
 class Rules(NamedTuple):
@@ -142,8 +149,7 @@ def _begin_read(steps, n, read, rank, reads, nodes):
     first = reads.request_of[read]
     if place == FROM_PEER:
         owner = reads.other_of[read]
-        n = _write(steps, n, OPEN, PEERS, 0, read)
-        n = _write(steps, n, CALL, PEERS, owner, 0)
+        n = _write(steps, n, CALL, PEERS, owner, read)
         n = _write(steps, n, OPEN, LFS, 0, 0)
         n = _write(steps, n, READ, LFS, server, first)
         n = _write(steps, n, CLOSE, LFS, 0, 0)
