@@ -287,7 +287,8 @@ def _reads_of(
     """Return what the ranks read, and which servers they ask."""
     first_read = first_reads(len(files), network.n_ranks)
     gfs, lfs = layouts_of(network)
-    holder = rank_of = ranks_of(first_read)  # whose LFS a read may use
+    files = files.astype(np.int32)  # and all that follows: they are many
+    holder = rank_of = ranks_of(first_read).astype(np.int32)  # whose LFS it may use
     if (peers := known.peers) is not None:
         owner = peers.owners[files] * (network.n_ranks // peers.n_nodes)
         holder = np.where(place == FROM_PEER, owner, rank_of)
@@ -297,7 +298,7 @@ def _reads_of(
     server_of, on_lfs = gfs.object_servers(rank_of, servers), place != FROM_GFS
     server_of[on_lfs] = lfs.object_servers(holder[on_lfs], files[on_lfs])
     _, first = _machine_of(network, workload)
-    request_of = first[_rows(workload, files, on_lfs, seed)]
+    request_of = first.astype(np.int32)[_rows(workload, files, on_lfs, seed)]
     return Reads.of(first_read, place, server_of, request_of, holder)
 
 
@@ -320,7 +321,7 @@ def _rows(
 ) -> np.ndarray:
     """Return the number of the kind of each read: the sizes on the GFS, on the LFS."""
     if workload.sizes is None:
-        return on_lfs.astype(np.int64)
+        return on_lfs.astype(np.int32)
     sizes = random_sizes(int(files.max()) + 1, seed)[files]
     return sizes + FileSizes.N_SIZES * on_lfs
 

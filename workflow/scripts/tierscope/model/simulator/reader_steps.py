@@ -74,8 +74,9 @@ class Reads(NamedTuple):
     def of(
         cls, first_read: np.ndarray, place: np.ndarray, *numbers: np.ndarray
     ) -> "Reads":
-        """Return reads, with numbers as small as they can be: they are many."""
-        return cls(first_read, place, *(one.astype(np.int32) for one in numbers))
+        """Return reads; numbers of other types are changed."""
+        same_type = (one.astype(np.int32, copy=False) for one in numbers)
+        return cls(first_read, place, *same_type)
 
 
 class Rules(NamedTuple):
