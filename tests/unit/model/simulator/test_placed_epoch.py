@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from descriptions import describe_scenario
+from descriptions import changed, describe_scenario
 from tierscope.analysis.breakdown import break_down
 from tierscope.audit.decisions import n_broken_rules, n_differences, room_of
 from tierscope.core.scenario import Point
@@ -407,6 +407,41 @@ def test_reads_from_peers_are_a_fifth_class_and_add_up():
     both = epochs["lfs_files"].to_numpy() + peers["peer_files"]
     assert (both == epochs["samples"]).all()
     assert (tables["stage_in"]["stage_in_time_s"] > 0).all()
+
+
+def test_files_of_random_places_are_copied_from_there():
+    spread = TierModel(n_object_servers=4, request_s=4, placement="random")
+    network, workload = Network(1, spread, LFS), Workload(40, 100)
+    storage = PlacedStorage(network, workload, 1, 0, 1, seed=3)
+    files, staged = np.arange(40), np.full(40, STAGED, np.int8)
+    services, ends = np.random.default_rng(1), np.array([0, 40])
+    copied = storage.run_epoch(files, ends, staged, services)
+    none = np.zeros(40, bool)
+    read = simulate_epoch(network, workload, files, none, services, seeds=(3, 0, 0))
+    assert copied.busy_ns[1:5].tolist() == read.busy_ns[1:5].tolist()
+    assert set(read.busy_ns[1:5].tolist()) != {40 * 10**9}  # as by their number
+
+
+def test_pooled_lfs_serves_workers_whose_steps_meet():
+    description = changed(
+        describe("adhoc"),
+        scenario={"loader": "pytorch"},
+        loader={"workers": 2, "prefetch_factor": 1},
+        training={
+            "synchronise": "step",
+            "compute_time_s": {
+                "distribution": "normal",
+                "mean_s": 0.01,
+                "stdev_s": 0.003,
+            },
+        },
+    )
+    tables = simulate_run(description, at(50))
+    for name, table in tables.items():
+        check_table(table, name)
+    epochs = tables["epochs"]
+    assert epochs["samples"].sum() == 64 * 3
+    assert epochs["utilisation_percent"].between(0, 100, inclusive="neither").all()
 
 
 def test_nothing_staged_takes_no_time():
