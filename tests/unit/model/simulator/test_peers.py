@@ -59,6 +59,13 @@ def test_read_from_a_peer_is_request_owners_lfs_and_both_links():
     assert (epoch.peer_lfs_ns / 1e9).tolist() == [[0, 0], [1, 0.5]]
 
 
+def test_without_the_class_of_the_network_only_the_owners_lfs_takes_time():
+    network = Network(2, GFS, LFS, LINKS).without(["net_read"])
+    epoch = read([FROM_GFS, FROM_PEER], [0, 0], 2, network=network)
+    assert epoch.instants_s[1].tolist() == [0, 0, 1.5, 1.5, 1.5]
+    assert Network(2, GFS, LFS, LINKS).without(["gfs_read"]).peers == LINKS
+
+
 def test_owner_serves_so_many_requests_at_a_time():
     # One thread: the second begins when the bytes of the first are out, at 3.75.
     one = read_of_first(n_threads=1, n_ranks=4)
