@@ -11,7 +11,7 @@ from tierscope.core.validation import (
     read_yaml,
     without_defaults,
 )
-from tierscope.data.accelerators import MOST_REQUESTS, Plan
+from tierscope.data.designs import MOST_REQUESTS, Plan
 from tierscope.experiment.accelerators.workloads import Workload, read_workloads
 from tierscope.experiment.system import System, read_system
 

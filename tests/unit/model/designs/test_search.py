@@ -9,10 +9,10 @@ from descriptions import changed, describe_scenario
 from tierscope.core.description import STEP
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
-from tierscope.data.accelerators import Plan
-from tierscope.model.accelerators import fit
-from tierscope.model.accelerators.feeding import limit_of, simulate_pace
-from tierscope.model.accelerators.search import accelerators_table, find_rows, row_of
+from tierscope.data.designs import Plan
+from tierscope.model.designs import fit
+from tierscope.model.designs.feeding import limit_of, simulate_pace
+from tierscope.model.designs.search import accelerators_table, find_rows, row_of
 from tierscope.model.simulator.run import simulate_reads
 from tierscope.storage.queueing_network import ModelError
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tierscope.core.scenario import Point
-from tierscope.data.accelerators import Plan
-from tierscope.model.accelerators.feeding import simulate_pace
+from tierscope.data.designs import Plan
+from tierscope.model.designs.feeding import simulate_pace
 from tierscope.model.calibration.result import (
     FURTHER_PARAMETERS,
     PARAMETERS,

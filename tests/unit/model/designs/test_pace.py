@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from descriptions import changed, describe_scenario
 from tierscope.core.scenario import Point
-from tierscope.model.accelerators.pace import pace_of, ready_times_ns, step_ends_ns
+from tierscope.model.designs.pace import pace_of, ready_times_ns, step_ends_ns
 from tierscope.model.simulator.run import simulate_reads, workload_of
 
 NS = 1e9

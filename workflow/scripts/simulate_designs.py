@@ -6,10 +6,10 @@ from tierscope.core.files import log_to
 from tierscope.core.output.streams import ending_on, say_step
 from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
-from tierscope.data.accelerators import Plan
-from tierscope.model.accelerators.feeding import limit_of
-from tierscope.model.accelerators.fit import Fitted, fit_parameter
-from tierscope.model.accelerators.search import (
+from tierscope.data.designs import Plan
+from tierscope.model.designs.feeding import limit_of
+from tierscope.model.designs.fit import Fitted, fit_parameter
+from tierscope.model.designs.search import (
     Row,
     accelerators_table,
     find_rows,

@@ -9,9 +9,9 @@ import pandas as pd
 from tierscope.core.columns import TABLES
 from tierscope.core.columns.accelerators import NOT_ASKED
 from tierscope.core.scenario import Point
-from tierscope.data.accelerators import Plan
-from tierscope.model.accelerators.feeding import simulate_pace
-from tierscope.model.accelerators.pace import Pace
+from tierscope.data.designs import Plan
+from tierscope.model.designs.feeding import simulate_pace
+from tierscope.model.designs.pace import Pace
 
 Row = Mapping[str, Any]
 

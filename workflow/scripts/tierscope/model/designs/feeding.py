@@ -10,9 +10,9 @@ from tierscope.analysis.training.stalls import largest_stalls
 from tierscope.core.columns import CLASSES
 from tierscope.core.description import run_keys
 from tierscope.core.scenario import Point
-from tierscope.data.accelerators import Plan
+from tierscope.data.designs import Plan
 from tierscope.data.steps import compute_times_ns
-from tierscope.model.accelerators.pace import Pace, pace_of, ready_times_ns
+from tierscope.model.designs.pace import Pace, pace_of, ready_times_ns
 from tierscope.model.simulator.run import planned_reads, workload_of
 from tierscope.model.simulator.stations import NS_PER_S
 from tierscope.model.stalls import divide_stall
