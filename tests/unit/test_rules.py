@@ -21,7 +21,7 @@ PACKAGE = WORKFLOW / "scripts" / "tierscope"
 SUBJECT_ROOMS = {
     "experiment": "experiment.planned.runs",
     "logs": "logs",
-    "accelerators": "experiment.accelerators",
+    "accelerators": "experiment.designs",
 }
 SUBJECTS = tuple(SUBJECT_ROOMS)
 RULE = re.compile(

@@ -9,9 +9,9 @@ from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
 from tierscope.core.words import count_words
 from tierscope.data.steps import UsedSteps
-from tierscope.experiment.accelerators.dlio_loaders import LOADERS
-from tierscope.experiment.accelerators.dlio_text import workload_text
-from tierscope.experiment.accelerators.workloads import Workload
+from tierscope.experiment.designs.dlio_loaders import LOADERS
+from tierscope.experiment.designs.dlio_text import workload_text
+from tierscope.experiment.designs.workloads import Workload
 from tierscope.model.programs.facts import (
     ProgramFacts,
     SeenRun,

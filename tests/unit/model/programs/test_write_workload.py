@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tierscope.experiment.accelerators.workloads import Workload, read_workloads
+from tierscope.experiment.designs.workloads import Workload, read_workloads
 from tierscope.storage.queueing_network import ModelError
 from unit.model.programs.conftest import LOADER, LOOP, N_FILES, PIPELINE
 from write_workload import program_text

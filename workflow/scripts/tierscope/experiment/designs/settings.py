@@ -12,7 +12,7 @@ from tierscope.core.validation import (
     without_defaults,
 )
 from tierscope.data.designs import MOST_REQUESTS, Plan
-from tierscope.experiment.accelerators.workloads import Workload, read_workloads
+from tierscope.experiment.designs.workloads import Workload, read_workloads
 from tierscope.experiment.system import System, read_system
 
 ACCELERATORS = "accelerators"  # the key that makes a configuration one of these

@@ -10,8 +10,8 @@ from descriptions import describe_scenario
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tierscope.core.validation import ConfigError, read_schema
-from tierscope.experiment.accelerators.dlio import read_workload_file
-from tierscope.experiment.accelerators.workloads import Workload, read_workloads
+from tierscope.experiment.designs.dlio import read_workload_file
+from tierscope.experiment.designs.workloads import Workload, read_workloads
 
 RESOURCES = Path(__file__).parents[4] / "resources"
 UNET3D = """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tierscope.core.validation import ConfigError, read_yaml
-from tierscope.experiment.accelerators.settings import is_of_accelerators, read_study
+from tierscope.experiment.designs.settings import is_of_accelerators, read_study
 
 RESOURCES = Path(__file__).parents[4] / "resources"
 DEFAULTS = {"experiment": "scale-model", "system": "scale-model", "sweep": {"a": 1}}

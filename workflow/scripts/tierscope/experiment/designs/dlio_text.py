@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tierscope.experiment.accelerators.dlio import LATER_NAMES
-from tierscope.experiment.accelerators.dlio_loaders import LOADERS
-from tierscope.experiment.accelerators.workloads import Workload
+from tierscope.experiment.designs.dlio import LATER_NAMES
+from tierscope.experiment.designs.dlio_loaders import LOADERS
+from tierscope.experiment.designs.workloads import Workload
 
 
 def workload_text(

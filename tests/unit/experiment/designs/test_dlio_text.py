@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tierscope.experiment.accelerators.dlio_text import workload_text
-from tierscope.experiment.accelerators.workloads import Workload, read_workloads
+from tierscope.experiment.designs.dlio_text import workload_text
+from tierscope.experiment.designs.workloads import Workload, read_workloads
 
 
 @st.composite

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tierscope.core.validation import ConfigError, check, read_schema, read_yaml
-from tierscope.experiment.accelerators.dlio_loaders import LOADERS
+from tierscope.experiment.designs.dlio_loaders import LOADERS
 from tierscope.experiment.keys.dlio import ComputationTime, DlioKeys
 
 LATER_NAMES = {  # of keys of DLIO 2.0.0

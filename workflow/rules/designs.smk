@@ -5,7 +5,7 @@ each cache rate by a job of its own.
 """
 
 from tierscope.core.output.declared import PlainFigures
-from tierscope.experiment.accelerators.settings import read_study
+from tierscope.experiment.designs.settings import read_study
 from tierscope.experiment.start import start_alone
 
 with one_line():

@@ -17,8 +17,8 @@ from tierscope.core.given.keys import Seconds, above, from_to, rules
 from tierscope.core.machine import Machine
 from tierscope.core.scenario import Dataset, Scenario
 from tierscope.core.validation import ConfigError, read_presets
-from tierscope.experiment.accelerators.dlio import is_workload_file, read_workload_file
-from tierscope.experiment.accelerators.dlio_loaders import TF_DATA
+from tierscope.experiment.designs.dlio import is_workload_file, read_workload_file
+from tierscope.experiment.designs.dlio_loaders import TF_DATA
 
 _MOST_BYTES = 1 << 40
 _Some = Annotated[int, from_to(1, 1024)]
