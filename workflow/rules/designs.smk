@@ -1,7 +1,7 @@
-"""A study of accelerators: how many of them a storage feeds, by the simulator.
+"""A study of designs: which storage meets a goal, and what it costs, by the simulator.
 
-Nothing is measured, and nothing of an experiment is needed. Each workload is simulated at
-each cache rate by a job of its own.
+Nothing is measured, and nothing of an experiment is needed. One job simulates all
+designs, as what is simulated next depends on what was found.
 """
 
 from tierscope.core.output.declared import PlainFigures
@@ -9,19 +9,18 @@ from tierscope.experiment.designs.settings import read_study
 from tierscope.experiment.start import start_alone
 
 with one_line():
-    config.update(OPENING.as_schema_says(config, "accelerators"))
+    config.update(OPENING.as_schema_says(config, "designs"))
     STUDY = read_study(config, OPENING.defaults(), *OPENING.resources)
     RESULTS = OPENING.begin(config["experiment"], "simulated")
-WORKLOADS = {workload.name: workload.source for workload in STUDY.workloads}
-RATES = [f"{rate:03d}" for rate in sorted(STUDY.cache_rates_percent)]
-FED = "<experiment>/accelerators/{workload}"
-FITS = expand(f"{FED}/fit-{{rate}}.parquet", workload=WORKLOADS, rate=RATES)
-DECLARED = declared_figures("accelerators")
-FIGURES = PlainFigures(
-    "<tables>/{}.parquet".format,
-    {"provenance": STUDY.provenance, "sources": WORKLOADS},
-    {"fit": FITS if STUDY.fit else []},
-)
+FIT = {"fit": "<tables>/designs_fit.parquet"} if STUDY.values["fit"] else {}
+ASKED = {
+    "provenance": STUDY.provenance,
+    "sources": {one.name: one.source for one in STUDY.workloads},
+    "cost": STUDY.study.as_json()["cost"],
+    "limits": STUDY.limits,
+}
+DECLARED = declared_figures("designs")
+FIGURES = PlainFigures("<tables>/{}.parquet".format, ASKED, {"fit": FIT.get("fit", [])})
 
 
 pathvars:
@@ -31,62 +30,59 @@ pathvars:
 include: "unknown.smk"
 
 
-wildcard_constraints:
-    workload="|".join(WORKLOADS),
-    rate="|".join(RATES),
-
-
-rule simulate_accelerators:
+rule simulate_designs:
     input:
-        library=OPENING.library("simulate_accelerators"),
+        library=OPENING.library("simulate_designs"),
     output:
-        **({"fit": f"{FED}/fit-{{rate}}.parquet"} if STUDY.fit else {}),
-        table=f"{FED}/cache-{{rate}}.parquet",
+        **FIT,
+        designs=table("<tables>/designs.parquet", "Designs"),
+        inputs=table("<tables>/designs_inputs.parquet", "What to measure next"),
     log:
-        "<logs>/simulate_accelerators/{workload}-{rate}.log",
+        "<logs>/simulate_designs.log",
+    threads: 16
     resources:
+        mem_mb=lambda wildcards, threads: 700 * threads,
         terminal="progress",
     params:
-        plan=lambda wildcards: STUDY.plan(wildcards.workload).as_json(),
-        rate=lambda wildcards: int(wildcards.rate),
-        most=STUDY.most,
-        goal_percent=lambda wildcards: STUDY.goal_of(wildcards.workload),
-        repetitions=STUDY.repetitions,
-        fit=STUDY.fit,
+        study=STUDY.study.as_json(),
     message:
-        "Simulating accelerators of {wildcards.workload}, cache rate {wildcards.rate} %."
+        "Simulating designs."
     script:
-        "../scripts/simulate_accelerators.py"
-
-
-rule collect_accelerators:
-    input:
-        accelerators=expand(
-            f"{FED}/cache-{{rate}}.parquet", workload=WORKLOADS, rate=RATES
-        ),
-        library=OPENING.library("collect_tables"),
-    output:
-        accelerators=table("<tables>/accelerators.parquet", "Accelerators"),
-    log:
-        "<logs>/collect_accelerators.log",
-    message:
-        "Collecting what was simulated."
-    script:
-        "../scripts/collect_tables.py"
+        "../scripts/simulate_designs.py"
 
 
 include: "draw.smk"
 
 
-rule accelerators:
+rule build_designs:
     input:
-        figure_files("accelerators"),
+        designs="<tables>/designs.parquet",
+        inputs="<tables>/designs_inputs.parquet",
+        templates=OPENING.templates("designs"),
+        library=OPENING.library("build_designs"),
+    output:
+        page=page("designs", "What to buy"),
+    log:
+        "<logs>/build_designs.log",
+    params:
+        experiment=OPENING.name,
+        **ASKED,
+    message:
+        "Building the page of designs."
+    script:
+        "../scripts/build_designs.py"
+
+
+rule designs:
+    input:
+        figure_files("designs"),
         "<experiment>/summary.txt",
+        rules.build_designs.output,
 
 
 rule all:
     input:
-        rules.accelerators.input,
+        rules.designs.input,
 
 
 onstart:
@@ -97,8 +93,8 @@ onstart:
 onsuccess:
     if (summary := Path(RESULTS, "summary.txt")).is_file():
         logger.info(summary.read_text().rstrip())
-    table_path = f"{RESULTS}/{MAIN_SWEEP}/accelerators.parquet"
-    logger.info(f"Figure: {RESULTS}/figures  Table: {table_path}")
+    table_path = f"{RESULTS}/{MAIN_SWEEP}/designs.parquet"
+    logger.info(f"Page: {RESULTS}/designs.html  Table: {table_path}")
 
 
 # A workflow that imports this one may call it, whatever the configuration is about.

@@ -78,7 +78,7 @@ def program_text(
     words = f"mean of usual steps of {of_what}; assumed: the same in each step"
     words += "".join(f"; a least: {why}" for why in sorted(least))
     head = (
-        f"The program: its workload file for DLIO and target accelerators is {path}.\n"
+        f"The program: its workload file for DLIO and target designs is {path}.\n"
         f"It {facts.words}. What is assumed says so, all else was measured.\n"
         f"DLIO 2.0.0 and later: mpiexec -n {facts.n_ranks} dlio_benchmark --config-dir "
         f"{Path(path).parents[1]} workload={name}"

@@ -84,6 +84,9 @@ _DESIGNS: Columns = {
     "lfs_gib": if_known.number(
         "Room of such a device; missing if it is not known.", "GiB"
     ),
+    "n_lfs_devices": count(
+        "Devices of the LFS of all nodes; 0 if nothing is to be on them."
+    ),
     "placement": text("Policy that says which files are on the LFS.", PLACEMENTS),
     **common("cache_rate_percent"),
     "n_files": count("Number of files of the dataset that they read.", 1),

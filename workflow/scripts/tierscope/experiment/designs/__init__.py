@@ -1,1 +1,1 @@
-"""How many accelerators a storage feeds: the configuration and its workloads."""
+"""Designs of a storage: the configuration, its workloads and devices."""

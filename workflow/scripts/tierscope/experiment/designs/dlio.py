@@ -21,6 +21,7 @@ _ROOT = "workload"  # where Hydra puts the keys
 _MOST_BYTES = 1 << 20
 _MOST_STEPS = 20  # from one ${...} to another
 _MOST_NAMED = 10  # keys that are not simulated
+_NONE_OF = ("workers", "prefetch_factor")  # DLIO's process may read by itself
 _INTERPOLATION = re.compile(r"\$\{(\.*)([\w-]+(?:\.[\w-]+)*)\}")
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")  # a number of Hydra's
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
@@ -40,11 +41,19 @@ def read_workload_file(path: str) -> tuple[str, dict[str, Any]]:
     ------
     ConfigError
         One line that names file, key, value and expectation, if the file is not one of
-        DLIO or says what the simulator cannot do.
+        DLIO or says what the simulator cannot do, or what no workload may have.
     """
     workload = _DlioWorkload(path)
-    name = _NOT_IN_NAMES.sub("_", Path(path).stem.lower()).strip("_")
-    return name if name[:1].isalpha() else f"dlio_{name}", workload.values()
+    name, values = workload_name(Path(path).stem), workload.values()
+    at_least_one = {key: max(values[key], 1) for key in _NONE_OF}
+    check({name: values | at_least_one}, "workloads", path)
+    return name, values
+
+
+def workload_name(words: str) -> str:
+    """Return the name of a workload that is called so elsewhere."""
+    name = _NOT_IN_NAMES.sub("_", words.lower()).strip("_")
+    return name if name[:1].isalpha() else f"dlio_{name}"
 
 
 class _DlioWorkload:
@@ -215,7 +224,7 @@ def _content_of(path: str) -> dict[str, Any]:
     """Return what a file holds, below key `workload` as Hydra puts it."""
     wanted = f"expected a workload file of DLIO of at most {_MOST_BYTES} bytes"
     if not Path(path).is_file():
-        raise ConfigError(f"config: accelerators.workloads: got {path!r}, {wanted}")
+        raise ConfigError(f"config: designs.workloads: got {path!r}, {wanted}")
     if (n_bytes := Path(path).stat().st_size) > _MOST_BYTES:
         raise ConfigError(f"{path}: got {n_bytes} bytes, {wanted}")
     content = read_yaml(path)

@@ -1,6 +1,6 @@
 """What an accelerator, which is one process, reads and computes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +19,7 @@ from tierscope.core.scenario import Dataset, Scenario
 from tierscope.core.validation import ConfigError, read_presets
 from tierscope.experiment.designs.dlio import is_workload_file, read_workload_file
 from tierscope.experiment.designs.dlio_loaders import TF_DATA
+from tierscope.experiment.designs.measured import read_results
 
 _MOST_BYTES = 1 << 40
 _Some = Annotated[int, from_to(1, 1024)]
@@ -26,7 +27,7 @@ _Some = Annotated[int, from_to(1, 1024)]
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A workload of `resources/workloads.yaml`, or of a file of DLIO."""
+    """A workload of `resources/workloads.yaml`, of a file of DLIO, or measured."""
 
     name: str
     n_files: Annotated[
@@ -55,7 +56,7 @@ class Workload:
         float,
         above(0, 86400),
         "Time that an accelerator computes per step, in seconds. A workload without it "
-        "needs `accelerators.compute_time_s` of the configuration.",
+        "needs `designs.compute_time_s` of the configuration.",
     ] = 0.0
     compute_time_stdev_s: Annotated[
         Seconds,
@@ -157,12 +158,12 @@ def read_workloads(
     compute_time_s: Mapping[str, float],
     folders: Iterable[str | Path],
 ) -> tuple[Workload, ...]:
-    """Return workloads from the files `workloads.yaml` of some folders, or of DLIO.
+    """Return workloads of files `workloads.yaml` in some folders, of DLIO, or measured.
 
     Parameters
     ----------
     names : iterable of str
-        Their names, or paths of workload files of DLIO.
+        Their names, paths of workload files of DLIO, or folders of results.
     compute_time_s : mapping of str to float
         Compute times of steps, of any workloads, that replace those of the files.
     folders : iterable of path
@@ -171,26 +172,32 @@ def read_workloads(
     Raises
     ------
     ConfigError
-        If a workload is not known, lacks its compute time, or reads by a rule that the
-        simulator does not know.
+        If a workload is not known, or reads by a rule that the simulator does not know.
     """
     names, known = list(names), read_presets(folders, "workloads")
     for place, path in enumerate(names):
-        if is_workload_file(path):
-            names[place], values = read_workload_file(path)
+        if path not in known and (read := _reader_of(path)):
+            names[place], values = read(path)
             known[names[place]] = values
             if names.count(names[place]) > 1:
                 raise ConfigError(
-                    f"config: accelerators.workloads: got {path!r}, whose name is that "
+                    f"config: designs.workloads: got {path!r}, whose name is that "
                     "of another workload, expected a file of another name"
                 )
     for where, given in (("workloads", names), ("compute_time_s", compute_time_s)):
         if unknown := [name for name in given if name not in known]:
             raise ConfigError(
-                f"config: accelerators.{where}: got {unknown[0]!r}, expected some of "
+                f"config: designs.{where}: got {unknown[0]!r}, expected some of "
                 f"{', '.join(known)}"
             )
     return tuple(_workload(name, known[name], compute_time_s) for name in names)
+
+
+def _reader_of(path: str) -> Callable[[str], tuple[str, dict[str, Any]]] | None:
+    """Return what reads a file or folder as a workload; None: it is neither."""
+    if is_workload_file(path):
+        return read_workload_file
+    return read_results if Path(path).is_dir() else None
 
 
 def _workload(
@@ -201,11 +208,6 @@ def _workload(
     if name in compute_time_s:
         values |= {"compute_time_s": compute_time_s[name], "compute_time_stdev_s": 0}
     workload = Workload(name=name, **values)
-    if not workload.compute_time_s:
-        raise ConfigError(
-            f"config: accelerators.compute_time_s: got none of {name}, expected that "
-            "of a step in seconds: its utilisation is 0 if it computes nothing"
-        )
     if workload.file_size_least_bytes > workload.file_size_bytes:
         raise ConfigError(
             f"workload {name}: file_size_least_bytes: got "

@@ -1,15 +1,28 @@
-"""Keys of a configuration of accelerators, of which its schema is made."""
+"""Keys of a configuration of designs, of which its schema is made."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from tierscope.core.given.keys import above, from_to, rules
+from tierscope.core.columns.designs import PLACEMENTS
+from tierscope.core.given.keys import Seconds, above, from_to, rules
 from tierscope.experiment.keys.config import PARAMETERS
 
-_SEVERAL = rules(minItems=1, uniqueItems=True)
+_SEVERAL = rules(minItems=1, maxItems=1000, uniqueItems=True)
+_RANGE = ("from", "to", "step")
+_Path = Annotated[str, rules(minLength=1)]
 _Many = Annotated[int, from_to(1, 1_000_000)]
+_Factor = Annotated[float, from_to(0.001, 1000)]
+_Gib = Annotated[float, above(0, 1_000_000_000)]
+_Tib = Annotated[float, from_to(0, 1_000_000_000)]
+_Price = Annotated[float, from_to(0, 1e15)]
+_Watts = Annotated[float, from_to(0, 1_000_000_000)]
+_Units = Annotated[float, from_to(0, 1_000_000)]
 # Those of a rate limit are not fitted.
 _Parameter = Literal[tuple(one for one in PARAMETERS if ".limit_" not in one)]
+_Counts = TypedDict("_Counts", dict.fromkeys(_RANGE, _Many))
+_Factors = TypedDict("_Factors", dict.fromkeys(_RANGE, _Factor))
+_Sizes = TypedDict("_Sizes", dict.fromkeys(_RANGE, _Gib))
+_OR_RANGE = rules(expected="a list without duplicates, or {from, to, step}")
 
 
 class Fit(TypedDict):
@@ -30,21 +43,159 @@ class Fit(TypedDict):
     ]
 
 
-class Accelerators(TypedDict):
-    """How many accelerators a storage feeds."""
+class Most(TypedDict):
+    """A largest number, up to which the largest one that suffices is sought."""
+
+    most: Annotated[_Many, "Largest number of accelerators."]
+
+
+class Choices(TypedDict, total=False):
+    """What may be chosen; without a key it is as in the system's file."""
+
+    accelerators: Annotated[
+        Sequence[_Many] | Most,
+        _SEVERAL,
+        rules(expected="a list without duplicates, or {most}"),
+        "Numbers of accelerators, or `most`: 1, 2, 4 ... are simulated, whole nodes "
+        "from the second node on, and those between that find the largest number "
+        "which reaches the goal. Default most: the processes of the system.",
+    ]
+    object_servers: Annotated[
+        Sequence[_Many] | _Counts, _SEVERAL, _OR_RANGE, "Object servers (OSTs) of GFS."
+    ]
+    links: Annotated[
+        Sequence[_Many] | _Counts,
+        _SEVERAL,
+        _OR_RANGE,
+        "Network links of the GFS, each as fast as one of the system.",
+    ]
+    metadata_speed: Annotated[
+        Sequence[_Factor] | _Factors,
+        _SEVERAL,
+        _OR_RANGE,
+        "Factors that divide the times of opens and closes on the GFS.",
+    ]
+    lfs_devices: Annotated[
+        Sequence[_Many] | _Counts,
+        _SEVERAL,
+        _OR_RANGE,
+        "Devices of the LFS of a node, each as fast as that of the system.",
+    ]
+    lfs_gib: Annotated[
+        Sequence[_Gib] | _Sizes, _SEVERAL, _OR_RANGE, "Room of such a device, in GiB."
+    ]
+    placement: Annotated[
+        Sequence[Literal[PLACEMENTS]],
+        _SEVERAL,
+        "Which files are on the LFS: `none`, `pinning` (each node has the same), "
+        "`stratified-pinning`, or `adhoc` (each file on one node, which the others "
+        "read over `devices.network`). Default [pinning].",
+    ]
+    cache_rates_percent: Annotated[
+        Sequence[Annotated[int, from_to(0, 100)]],
+        _SEVERAL,
+        "Percent of the dataset's files that the LFS holds. Default: what it has room "
+        "for, by bytes.",
+    ]
+
+
+class Goal(TypedDict, total=False):
+    """One quantity and the value to reach."""
+
+    utilisation_percent: Annotated[
+        float, from_to(1, 100), "Accelerator utilisation (AU), in percent."
+    ]
+    epoch_time_s: Annotated[Seconds, "Longest time of an epoch, in seconds."]
+    io_time_s: Annotated[
+        Seconds,
+        "Longest I/O time of an epoch of the slowest process, in seconds; the whole "
+        "epoch is simulated.",
+    ]
+
+
+class UsableTib(TypedDict):
+    """What the GFS has to hold."""
+
+    dataset: Annotated[_Tib, "The datasets, in TiB."]
+    growth: NotRequired[Annotated[_Tib, "What they grow by, in TiB. Default 0."]]
+    checkpoints: NotRequired[
+        Annotated[_Tib, "Checkpoints that are kept, in TiB. Default 0."]
+    ]
+
+
+class Limits(TypedDict, total=False):
+    """The most of each that a design may have, and the room that it needs."""
+
+    price: Annotated[_Price, "Price, in the unit of `cost`."]
+    watts: Annotated[_Watts, "Power, in watts."]
+    rack_units: Annotated[_Units, "Rack units."]
+    nodes: Annotated[_Many, "Nodes."]
+    object_servers: Annotated[_Many, "Object servers."]
+    links: Annotated[_Many, "Links of the GFS."]
+    lfs_devices: Annotated[_Many, "LFS devices of a node."]
+    usable_tib: Annotated[
+        UsableTib,
+        "What the GFS has to hold; needs `cost.object_server.usable_tib`.",
+    ]
+
+
+class Unit(TypedDict, total=False):
+    """What one piece of hardware costs."""
+
+    price: Annotated[_Price, "Its price."]
+    watts: Annotated[_Watts, "Its power, in watts."]
+    rack_units: Annotated[_Units, "Its rack units."]
+
+
+class ObjectServer(Unit, total=False):
+    """An object server."""
+
+    usable_tib: Annotated[_Tib, "Its usable room, in TiB."]
+
+
+class LfsDevice(Unit, total=False):
+    """A device of an LFS."""
+
+    price_per_gib: Annotated[_Price, "Price of each GiB of it."]
+
+
+class Cost(TypedDict, total=False):
+    """What hardware costs; what is not said counts nowhere."""
+
+    unit: Annotated[str, rules(minLength=1, maxLength=20), "Unit of money."]
+    hours: Annotated[
+        float, above(0, 10_000_000), "Hours over which a purchase is written off."
+    ]
+    object_server: Annotated[ObjectServer, "An object server of the GFS."]
+    link: Annotated[Unit, "A link of the GFS."]
+    metadata_server: Annotated[
+        Unit, "The metadata service; it counts `metadata_speed` times."
+    ]
+    lfs_device: Annotated[LfsDevice, "A device of the LFS of a node."]
+    node: Annotated[Unit, "A node, with all its accelerators."]
+    accelerator_hour: Annotated[_Price, "Price of an hour of an accelerator."]
+
+
+class Designs(TypedDict):
+    """Which designs are compared."""
 
     workloads: Annotated[
-        Sequence[str],
+        Sequence[str] | Mapping[str, Annotated[float, above(0, 1_000_000)]],
         _SEVERAL,
-        "Workloads of `resources/workloads.yaml`, or paths of workload files of DLIO "
-        "or MLPerf Storage (`.yaml`, `.yml`), of which each workload has the name.",
+        rules(minProperties=1, expected="a list without duplicates, or a mapping"),
+        "Workloads, or a mapping of them to their parts of the hours; a list has equal "
+        "parts. Each is one of `resources/workloads.yaml`, the path of a workload file "
+        "of DLIO or MLPerf Storage (`.yaml`, `.yml`), or the folder of results of "
+        "`tierscope sweep` or of an experiment.",
     ]
     devices: NotRequired[
         Annotated[
-            Annotated[str, rules(minLength=1)] | None,
-            "Path of a `devices.yaml` that target `calibrate` wrote, or of a file "
+            _Path | Mapping[Literal["gfs", "lfs"], _Path] | None,
+            "Path of a `devices.yaml` that target `calibrate` wrote, with its "
+            "uncertainty beside it, the folder of such results, or a file "
             "with such a section `devices` and nothing else; its parts replace those "
-            "of the system file. Default null.",
+            "of the system file. Or {gfs: PATH, lfs: PATH}, or one of them: what "
+            "`fio --output-format=json` wrote of reads there. Default null.",
         ]
     ]
     compute_time_s: NotRequired[
@@ -55,21 +206,22 @@ class Accelerators(TypedDict):
             "workload, and is the same for all steps. Default {}.",
         ]
     ]
-    most: NotRequired[
+    choices: NotRequired[
+        Annotated[Choices, "What may be chosen. Default: accelerators."]
+    ]
+    goal: NotRequired[
         Annotated[
-            _Many | None,
-            "Largest number of accelerators. 1, 2, 4 ... are simulated, whole nodes "
-            "from the second node on. Default null: the processes of the system.",
+            Goal | None,
+            rules(
+                maxProperties=1,
+                minProperties=1,
+                expected="one of utilisation_percent, epoch_time_s, io_time_s",
+            ),
+            "What each workload has to reach. Default null: its AU.",
         ]
     ]
-    cache_rates_percent: NotRequired[
-        Annotated[
-            Sequence[Annotated[int, from_to(0, 100)]],
-            _SEVERAL,
-            "Percent of the dataset's files that the LFS of each node holds (policy "
-            "`pinning`). Default [0].",
-        ]
-    ]
+    limits: NotRequired[Annotated[Limits, "What no design may exceed. Default {}."]]
+    cost: NotRequired[Annotated[Cost, "What the hardware costs. Default {}."]]
     dataset: NotRequired[
         Annotated[
             Literal["grows", "fixed"],
@@ -88,19 +240,20 @@ class Accelerators(TypedDict):
             "their second half. A shorter epoch is simulated whole. Default 50.",
         ]
     ]
-    goal_percent: NotRequired[
-        Annotated[
-            Annotated[float, from_to(1, 100)] | None,
-            "Accelerator utilisation to reach, in percent. Default null: that of the "
-            "workload.",
-        ]
-    ]
     repetitions: NotRequired[
         Annotated[
             int,
             from_to(1, 100),
-            "Simulations of each number with seeds of their own; the AU is their "
-            "mean. Default 1.",
+            "Simulations of each design, as far as `simulations` allows, with seeds "
+            "of their own, and parameters drawn within the uncertainty of a "
+            "calibration; results are means. Default 1.",
+        ]
+    ]
+    simulations: NotRequired[
+        Annotated[
+            int,
+            from_to(1, 100_000),
+            "Most simulations of all designs together. Default 120.",
         ]
     ]
     seed: NotRequired[
@@ -112,13 +265,13 @@ class Accelerators(TypedDict):
         Annotated[
             Fit | None,
             "One parameter of the devices that is fitted first, to a utilisation that "
-            "somebody has measured. Needs one workload and one cache rate. Default "
+            "somebody has measured. Needs one workload and one storage. Default "
             "null.",
         ]
     ]
 
 
-class AcceleratorKeys(TypedDict):
+class DesignKeys(TypedDict):
     """All keys of the configuration."""
 
     experiment: Annotated[
@@ -128,10 +281,10 @@ class AcceleratorKeys(TypedDict):
     ]
     system: Annotated[
         str,
-        "Name of the system whose storage feeds the accelerators; its file has "
-        "`devices` of its own.",
+        "Name of the system of which some numbers are chosen; its file has `devices` "
+        "of its own.",
     ]
-    accelerators: Annotated[
-        Accelerators,
-        "How many accelerators the storage feeds; an accelerator is a process.",
+    designs: Annotated[
+        Designs,
+        "Which designs are compared: accelerators, which are processes, on a storage.",
     ]

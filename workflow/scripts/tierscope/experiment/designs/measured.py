@@ -1,0 +1,74 @@
+"""What a program or an experiment reads and computes, by its results."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tierscope.core.description import Run
+from tierscope.core.validation import ConfigError
+from tierscope.experiment.designs.dlio import read_workload_file, workload_name
+from tierscope.experiment.designs.dlio_loaders import LOADERS
+
+_PERCENT = 90  # of the time: MLPerf Storage's goal of most workloads
+_ASSUMED = "assumed: on other nodes each rank reads alike, its share of the files"
+
+
+def read_results(folder: str) -> tuple[str, dict[str, Any]]:
+    """Return a workload's name and its values as `resources/workloads.yaml` has them.
+
+    Parameters
+    ----------
+    folder : str
+        Results of `tierscope sweep`, which have a workload file of DLIO, or of an
+        experiment, whose runs say it.
+
+    Raises
+    ------
+    ConfigError
+        One line that names the folder, if there is not one workload.
+    """
+    files = sorted(Path(folder).glob("dlio/workload/*.yaml"))
+    found = [read_workload_file(str(path)) for path in files]
+    if not found:
+        scenarios = Path(folder).glob("runs/*")
+        runs = [next(one.glob("cache-*/rep-*/run.json"), None) for one in scenarios]
+        found = [_of_run(path) for path in sorted(filter(None, runs))]
+    if len({name for name, _ in found}) != 1:
+        names = ", ".join(name for name, _ in found) or "no runs"
+        raise ConfigError(
+            f"config: designs.workloads: got {folder!r} with {names}, expected the "
+            "folder of the results of one program or dataset, or a workload file in it"
+        )
+    name, values = found[0]
+    return name, {**values, "source": f"{values['source']}; {_ASSUMED}"}
+
+
+def _of_run(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return what a run of an experiment read."""
+    run = Run.read(path)
+    if (loader := run.scenario.loader) not in LOADERS or run.loader.read_threads > 1:
+        raise ConfigError(
+            f"{path}: got loader {loader} with {run.loader.read_threads} read threads, "
+            f"expected {' or '.join(LOADERS)} with one"
+        )
+    compute, settings = run.training.compute_time, run.loader
+    loads = LOADERS[loader].of_program(
+        settings.workers, settings.prefetch_factor, settings.prefetch_batches
+    )
+    return workload_name(run.dataset.name), {
+        "n_files": run.dataset.n_files,
+        "file_size_bytes": run.dataset.file_size_bytes,
+        "batch_size": run.dataset.batch_size,
+        **_computation(compute.mean_s, compute.stdev_s),
+        "loader": loader,
+        **loads,
+        "buffer_bytes": settings.buffer_bytes,
+        "utilisation_percent": _PERCENT,
+        "source": f"{run.source} run {path}; assumed: an AU of {_PERCENT} % to reach",
+    }
+
+
+def _computation(mean_s: float, stdev_s: float) -> Mapping[str, float]:
+    """Return what a step computes, nothing if that takes no time."""
+    times = {"compute_time_s": mean_s, "compute_time_stdev_s": stdev_s}
+    return times if mean_s else {}
