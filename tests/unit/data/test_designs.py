@@ -162,7 +162,7 @@ def test_the_cache_rate_follows_from_room_dataset_and_placement():
 def test_hardware_is_counted():
     found = plan(lfs_gib=1000)
     assert found.hardware(12, Storage(lfs_devices=3, metadata_speed=2.0)) == {
-        "object_server": 3,
+        "object_server": 1,
         "link": 2,
         "metadata_server": 2,
         "lfs_device": 2 * 3,
