@@ -1,21 +1,20 @@
 """Fit one parameter of the devices to a utilisation that somebody has measured."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tierscope.core.scenario import Point
-from tierscope.data.designs import Plan
-from tierscope.model.designs.feeding import simulate_pace
+from tierscope.data.designs import Design, Plan, Storage
 from tierscope.model.calibration.result import (
     FURTHER_PARAMETERS,
     PARAMETERS,
     Parameter,
 )
 from tierscope.model.calibration.starting_values import with_values
+from tierscope.model.designs.feeding import Job, Simulate
 from tierscope.storage.queueing_network import ModelError
 
 _NEAR_POINTS = 0.01  # of the utilisation: near enough
@@ -47,21 +46,27 @@ class Fitted:
 
 
 def fit_parameter(
+    simulate: Simulate,
     plan: Plan,
     fit: Mapping[str, Any],
-    points: Sequence[Point],
+    storage: Storage,
+    repetitions: int,
     say: Callable[[str], None],
 ) -> Fitted:
     """Fit a parameter of a plan's devices to a measured utilisation.
 
     Parameters
     ----------
+    simulate : callable
+        What simulates.
     plan : Plan
         The workload on the machine; its value of the parameter is ignored.
     fit : mapping
         Key ``fit`` of the configuration.
-    points : sequence of Point
-        Repetitions of the cache rate that was measured.
+    storage : Storage
+        The storage that was measured.
+    repetitions : int
+        Simulations of each value.
     say : callable
         Gets a line on each value that is tried.
 
@@ -78,8 +83,8 @@ def fit_parameter(
 
     @cache  # the searches begin with the same values
     def utilisation(value: float) -> float:
-        found = changed(value)
-        paces = [simulate_pace(found, fit["accelerators"], one) for one in points]
+        found, design = changed(value), Design(fit["accelerators"], storage)
+        paces = simulate([Job(found, design, i) for i in range(repetitions)])
         percent = float(np.mean([one.utilisation_percent for one in paces]))
         say(f"{parameter.name} {value:.4g} {parameter.unit}: AU {percent:.2f} %")
         return percent
@@ -116,7 +121,7 @@ def _check_reached(
     if ends[0] <= given - half and given + half <= ends[1]:
         return
     raise ModelError(
-        f"config: accelerators.fit: got utilisation_percent {given:g} and "
+        f"config: designs.fit: got utilisation_percent {given:g} and "
         f"deviation_points {half:g}, expected {given - half:g} to {given + half:g} % "
         f"between {ends[0]:.2f} and {ends[1]:.2f} %, which {parameter.name} gives from "
         f"{parameter.lower:g} to {parameter.upper:g} {parameter.unit}: fit another "

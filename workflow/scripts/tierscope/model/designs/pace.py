@@ -8,6 +8,7 @@ times of the second half of the known steps: that of a step, and that between tw
 batches that are ready, a mean over the processes.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,10 +30,16 @@ class Pace:
         the processes. Missing if they compute nothing.
     later_s : float
         Time of the epoch without the first step, mean over the processes.
+    epoch_time_s : float
+        Time of the epoch.
+    io_time_s : float
+        I/O time of the slowest process in the known steps.
     """
 
     utilisation_percent: float
     later_s: float
+    epoch_time_s: float
+    io_time_s: float = math.nan
 
 
 def ready_times_ns(
@@ -108,7 +115,11 @@ def pace_of(
     later_ns = end_ns - first_ns
     later_compute_ns = (n_steps - 1) * compute_ns + longer_ns[:, 1:].sum(axis=1)
     utilisation = later_compute_ns / later_ns
-    return Pace(float(utilisation.mean() * 100), float(later_ns.mean()) / NS_PER_S)
+    return Pace(
+        float(utilisation.mean() * 100),
+        float(later_ns.mean()) / NS_PER_S,
+        float(end_ns) / NS_PER_S,
+    )
 
 
 def _later_step_ns(ready_ns: np.ndarray, ends_ns: np.ndarray, n_readers: int) -> float:
