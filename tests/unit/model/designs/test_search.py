@@ -9,10 +9,11 @@ from descriptions import changed, describe_scenario
 from tierscope.core.description import STEP
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
-from tierscope.data.designs import Plan
+from tierscope.data.designs import Design, Goal, Plan, Storage, Study
 from tierscope.model.designs import fit
-from tierscope.model.designs.feeding import limit_of, simulate_pace
-from tierscope.model.designs.search import accelerators_table, find_rows, row_of
+from tierscope.model.designs.evidence import Evidence
+from tierscope.model.designs.feeding import Job, limit_of, simulate_pace
+from tierscope.model.designs.study import simulate_study
 from tierscope.model.simulator.run import simulate_reads
 from tierscope.storage.queueing_network import ModelError
 
@@ -35,7 +36,15 @@ DEVICES = {
         "processes_per_server": 1,
     },
 }
-POINTS = [Point(0, 0)]
+ON_GFS, ON_LFS = Storage(cache_rate_percent=0), Storage(cache_rate_percent=100)
+
+
+def simulate(jobs):
+    return list(map(simulate_pace, jobs))
+
+
+def used_by(found, n, storage=ON_GFS):
+    return simulate_pace(Job(found, Design(n, storage))).utilisation_percent
 
 
 def plan(per_node=1, n_files=8000, compute_time_s=0.1, steps=20):
@@ -61,19 +70,19 @@ def plan(per_node=1, n_files=8000, compute_time_s=0.1, steps=20):
     return Plan(description, None, False, steps)
 
 
-def rows_of(found, most, goal=90, points=POINTS):
-    return find_rows(
-        lambda n: row_of(found, (), n, points, goal),
-        lambda n: limit_of(found, n, points),
-        found,
-        most,
-        goal,
-    )
+def study_of(found, most=None, goal=90.0, storages=(ON_GFS,), **keys):
+    goals = {"tiny": Goal("utilisation_percent", goal)}
+    return Study({"tiny": found}, {"tiny": 1.0}, goals, storages, most=most, **keys)
+
+
+def rows_of(found, most, **keys):
+    table = simulate_study(study_of(found, most, **keys), simulate, print).designs
+    assert check_table(table, "designs").equals(table)
+    return table.sort_values("n_accelerators").to_dict("records")
 
 
 def test_a_server_that_is_full_shares_its_rate():
-    used = [simulate_pace(plan(), n, POINTS[0]) for n in (1, 5, 10, 20, 40)]
-    percents = [one.utilisation_percent for one in used]
+    percents = [used_by(plan(), n) for n in (1, 5, 10, 20, 40)]
     assert percents == pytest.approx([100, 100, 100, 50, 25], rel=0.02)
 
 
@@ -84,11 +93,10 @@ def test_a_computation_that_varies_is_drawn_as_the_simulator_draws_it(loader):
     ahead = {"prefetch_batches": 2, "workers": 2, "prefetch_factor": 1}
     described = changed(found.description, scenario={"loader": loader}, loader=ahead)
     found = replace(found, description=described)
-    (reads,) = simulate_reads(found.described(12), POINTS[0])
+    (reads,) = simulate_reads(found.described(12, ON_GFS), Point(0, 0))
     wanted = reads.epoch.steps.columns()["utilisation_percent"].mean()
     assert 40 < wanted < 80  # where an even computation of ten would use 100 %
-    used = simulate_pace(found, 12, POINTS[0]).utilisation_percent
-    assert used == pytest.approx(wanted, rel=1e-9)
+    assert used_by(found, 12) == pytest.approx(wanted, rel=1e-9)
 
 
 def test_the_most_that_reach_the_goal_are_found_exactly():
@@ -111,31 +119,34 @@ def test_between_whole_nodes_there_is_none():
 
 
 def test_of_files_on_the_lfs_each_accelerator_has_its_own_server():
-    points = [Point(100, 0)]
-    fed = rows_of(plan(compute_time_s=0.2), 16, points=points)
+    fed = rows_of(plan(compute_time_s=0.2), 16, storages=(ON_LFS,))
     assert all(one["utilisation_percent"] > 99 for one in fed)
     assert {one["limit"] for one in fed} == {"not asked"}
-    (starved, *_) = rows_of(plan(compute_time_s=0.05), 4, points=points)
+    (starved, *_) = rows_of(plan(compute_time_s=0.05), 4, storages=(ON_LFS,))
     assert starved["utilisation_percent"] == pytest.approx(50, rel=0.01)
     assert starved["limit"] == "lfs_read"
 
 
 def test_numbers_end_where_an_epoch_has_fewer_than_two_steps():
-    numbers = [one["n_accelerators"] for one in rows_of(plan(n_files=31), 64, 1)]
-    assert numbers == [1, 2, 4, 8, 15]
+    rows = rows_of(plan(n_files=31), 64, goal=1.0)
+    assert [one["n_accelerators"] for one in rows] == [1, 2, 4, 8, 15]
 
 
-def test_rows_are_a_table():
-    table = accelerators_table(rows_of(plan(), 4), plan())
-    assert check_table(table, "accelerators").equals(table)
-    assert table["utilisation_low_percent"].isna().all()
-    two = row_of(plan(), (), 2, [Point(0, 0), Point(0, 1)], 90)
+def test_ends_are_those_of_several_repetitions():
+    (one,) = rows_of(plan(), 1)
+    assert math.isnan(one["utilisation_low_percent"])
+    assert (one["n_repetitions"], one["known_by"]) == (1, "simulated")
+    (two,) = rows_of(plan(), 1, repetitions=2)
     assert two["utilisation_low_percent"] <= two["utilisation_percent"]
     assert two["n_repetitions"] == 2
 
 
 def fit_of(
-    percent, parameter="gfs.ost_bandwidth_bytes_per_s", deviation=0, say=[].append
+    percent,
+    parameter="gfs.ost_bandwidth_bytes_per_s",
+    deviation=0,
+    say=[].append,
+    what=simulate,
 ):
     given = {
         "parameter": parameter,
@@ -143,7 +154,7 @@ def fit_of(
         "utilisation_percent": percent,
         "deviation_points": deviation,
     }
-    return fit.fit_parameter(plan(), given, POINTS, say)
+    return fit.fit_parameter(what, plan(), given, ON_GFS, 1, say)
 
 
 def test_a_rate_is_fitted_to_what_was_measured():
@@ -155,17 +166,19 @@ def test_a_rate_is_fitted_to_what_was_measured():
     assert fitted.value == pytest.approx(2e7, rel=0.03)
     assert fitted.low == pytest.approx(1.8e7, rel=0.03)
     assert fitted.high == pytest.approx(2.2e7, rel=0.03)
-    row = row_of(fitted.plan, fitted.ends, 8, POINTS, 90)
-    assert row["utilisation_percent"] == pytest.approx(25, rel=0.03)
-    assert row["utilisation_low_percent"] == pytest.approx(22.5, rel=0.03)
-    assert row["samples_per_second_high"] == pytest.approx(22, rel=0.03)
+    plans, eight = {"tiny": [[fitted.plan, *fitted.ends]]}, Design(8, ON_GFS)
+    evidence = Evidence(study_of(plan(), 8), plans, simulate)
+    evidence.add([("tiny", eight)])
+    band = evidence.band("tiny", eight, "utilisation_percent")
+    assert band == pytest.approx((25, 22.5, 27.5), rel=0.03)
+    band = evidence.band("tiny", eight, "samples_per_second")
+    assert band.high == pytest.approx(22, rel=0.03)
 
 
 def test_a_latency_of_each_reader_is_fitted_and_more_readers_are_fed_as_well():
     fitted = fit_of(50, "gfs.read_latency_s")
     assert 0.15 < fitted.value < 0.2
-    used = simulate_pace(fitted.plan, 1, POINTS[0]).utilisation_percent
-    assert used == pytest.approx(50, rel=0.1)
+    assert used_by(fitted.plan, 1) == pytest.approx(50, rel=0.1)
 
 
 def test_a_utilisation_that_no_value_gives_is_refused():
@@ -178,23 +191,19 @@ def test_a_utilisation_that_no_value_gives_is_refused():
 
 
 @pytest.mark.parametrize(("percent", "deviation"), [(5, 4), (99, 2)])
-def test_an_end_that_no_value_gives_is_refused_before_a_search(
-    monkeypatch, percent, deviation
-):
+def test_an_end_that_no_value_gives_is_refused_before_a_search(percent, deviation):
     """The slowest rate feeds 1 of 40 files a second."""
-    simulated = Mock(wraps=simulate_pace)
-    monkeypatch.setattr(fit, "simulate_pace", simulated)
+    simulated = Mock(wraps=simulate)
     with pytest.raises(ModelError, match=f"deviation_points {deviation}, expected"):
-        fit_of(percent, deviation=deviation)
+        fit_of(percent, deviation=deviation, what=simulated)
     assert simulated.call_count == 2
 
 
 def test_a_limit_is_the_processor_where_storage_costs_nothing():
     slow = changed_processor(plan(compute_time_s=0.1), 0.2)
-    assert limit_of(slow, 1, POINTS) == "computation and processor"
-    assert math.isclose(
-        simulate_pace(slow, 1, POINTS[0]).utilisation_percent, 50, rel_tol=0.1
-    )
+    limit = limit_of(simulate, slow, Design(1, ON_GFS), 1)
+    assert limit == "computation and processor"
+    assert used_by(slow, 1) == pytest.approx(50, rel=0.1)
 
 
 def changed_processor(found, sample_s):

@@ -199,7 +199,9 @@ class Plan:
         return storage.lfs_devices or self.machine.devices["lfs"].get(LFS_DEVICES, 1)
 
     def n_lfs_devices(self, n: int, storage: Storage) -> int:
-        """Return the devices of the LFS of all nodes."""
+        """Return the devices of the LFS of all nodes, 0 if nothing is to be there."""
+        if storage.placement == NO_COPIES or storage.cache_rate_percent == 0:
+            return 0
         sharing = self.machine.devices["lfs"]["processes_per_server"]
         return self.lfs_devices(storage) * -(-n // sharing)
 
@@ -246,7 +248,7 @@ class Plan:
             METADATA_SERVER: storage.metadata_speed,
             LFS_DEVICE: devices,
             NODE: self.n_nodes(n),
-            LFS_GIB: math.nan if device_gib is None else devices * device_gib,
+            LFS_GIB: devices * (math.nan if device_gib is None else device_gib),
         }
 
     def point(self, n: int, storage: Storage, repetition: int) -> Point:
@@ -342,6 +344,8 @@ class Study:
         Key `fit` of the configuration.
     cost : Cost
         Prices of the hardware, as far as they are given.
+    limits : mapping of str to float
+        Most price, watts and rack units of a design, and least usable TiB.
     assumed_percent : float
         How far a declared or assumed input may be off, for table `designs_inputs`.
     """
@@ -357,6 +361,7 @@ class Study:
     draws: Mapping[str, Any] | None = None
     fit: Mapping[str, Any] | None = None
     cost: Cost = field(default_factory=Cost)
+    limits: Mapping[str, float] = field(default_factory=dict)
     assumed_percent: float = 20.0
 
     @classmethod

@@ -43,6 +43,19 @@ class Bounds:
     io_time_s: float
 
 
+class _Files(NamedTuple):
+    """Mean requests and bytes of files, how these vary, and the largest over a mean."""
+
+    n_requests: float
+    n_bytes: float
+    cv2: float
+    largest: float
+
+    def with_cv2(self, cv2: float) -> float:
+        """Return the variation of times that vary on their own as well."""
+        return (1 + cv2) * (1 + self.cv2) - 1
+
+
 @dataclass(frozen=True)
 class _Station:
     """Servers that share the files of some tiers; or readers.
@@ -142,7 +155,7 @@ def _readers(
         # The square of a sum of three is at most three times those of each.
         square = 3 * (
             _square(metadata_s, squared_cv(tier.metadata_service))
-            + _square(object_s, squared_cv(tier.object_service) + file.cv2)
+            + _square(object_s, file.with_cv2(squared_cv(tier.object_service)))
             + _square(by_size_s, file.cv2)
         )
         files.append((part, fixed_s + metadata_s + object_s + by_size_s, square))
@@ -160,7 +173,7 @@ def _servers(
     n_links, object_cv2 = max(min(tier.n_links, n), 1), squared_cv(tier.object_service)
     for time_s, cv2, n_servers, credit_s in (
         (metadata_s, squared_cv(tier.metadata_service), n_groups * n_metadata, 0.0),
-        (object_s, object_cv2 + file.cv2, n_groups * n_object, 0.0),
+        (object_s, file.with_cv2(object_cv2), n_groups * n_object, 0.0),
         (limit_s, file.cv2, n_groups * n_object, tier.credit_s),
         (_link_s(tier, file), file.cv2, n_links, 0.0),
     ):
@@ -199,15 +212,6 @@ def _link_s(tier: TierModel, file: _Files) -> float:
 def _square(mean_s: float, cv2: float) -> float:
     """Return the mean square of a time, 0 if it is not random."""
     return mean_s**2 * (1 + cv2) if cv2 else 0.0
-
-
-class _Files(NamedTuple):
-    """Mean requests and bytes of files, how these vary, and the largest over a mean."""
-
-    n_requests: float
-    n_bytes: float
-    cv2: float
-    largest: float
 
 
 @lru_cache(maxsize=32)

@@ -2,12 +2,12 @@
 
 import multiprocessing
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -47,10 +47,8 @@ class Job(NamedTuple):
     without: Collection[str] = ()
 
 
-class Simulate(Protocol):
-    """Simulates jobs, and returns their paces in the same order."""
-
-    def __call__(self, jobs: Sequence[Job], /) -> list[Pace]: ...
+# Simulates jobs, and returns their paces in the same order.
+Simulate = Callable[[Sequence[Job]], list[Pace]]
 
 
 @contextmanager
