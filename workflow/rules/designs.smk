@@ -65,8 +65,8 @@ rule build_designs:
     log:
         "<logs>/build_designs.log",
     params:
-        experiment=OPENING.name,
         **ASKED,
+        experiment=OPENING.name,
     message:
         "Building the page of designs."
     script:

@@ -9,6 +9,7 @@ from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
 from tierscope.core.words import count_words
 from tierscope.data.steps import UsedSteps
+from tierscope.experiment.designs.dlio import NO_WORKLOAD
 from tierscope.experiment.designs.dlio_loaders import LOADERS
 from tierscope.experiment.designs.dlio_text import workload_text
 from tierscope.experiment.designs.workloads import Workload
@@ -106,7 +107,7 @@ def main() -> None:
         text = program_text(snakemake.wildcards.dataset, path, runs, ideal, sizes)
     except ModelError as error:
         reason = " ".join(f"{error}".split())
-        text = f"# The program: no workload file for DLIO: {reason}\n"
+        text = f"{NO_WORKLOAD}{reason}\n"
     write_text(path, text)
 
 

@@ -233,7 +233,18 @@ BOMB = ROW + "".join(f"a{i + 1}: &a{i + 1} [{f'*a{i},' * 10}]\n" for i in range(
             sections(train={"computation_time": {"mean": 1, "type": "gamma"}}),
             "train.computation_time.type: got 'gamma', expected one of normal",
         ),
-        ({"train": {"epochs": 1}, "metric": {"au": 1}}, "compute_time_s: got none of "),
+        (sections({"prefetch_size": 1025}), "mine.prefetch_factor: got 1025, expected"),
+        (
+            sections((), {"record_length_bytes": 63}),
+            "mine.file_size_bytes: got 63, exp",
+        ),
+        (
+            sections(
+                {"batch_size": 64},
+                {"num_samples_per_file": 64, "record_length_bytes": 1 << 36},
+            ),
+            "mine.file_size_bytes: got 4398046511104, expected integer from 64 to",
+        ),
     ],
 )
 def test_what_is_no_workload_is_refused_in_one_line(read, content, words):
@@ -311,3 +322,7 @@ def test_a_wild_file_is_a_workload_or_a_refusal_of_one_line(tmp_path, content):
         assert min(found.n_files, found.file_size_bytes, found.batch_size) >= 1
         assert min(found.workers, found.prefetch_factor, found.buffer_bytes) >= 0
     assert len(words.splitlines()) == 1
+
+
+def test_a_file_without_computation_is_one_of_a_workload_that_computes_nothing(read):
+    assert read({"train": {"epochs": 1}, "metric": {"au": 1}}).compute_time_s == 0

@@ -17,6 +17,7 @@ LATER_NAMES = {  # of keys of DLIO 2.0.0
     "record_length": "record_length_bytes",
     "record_length_stdev": "record_length_bytes_stdev",
 }
+NO_WORKLOAD = "# The program: no workload file for DLIO: "  # in place of one, and why
 _ROOT = "workload"  # where Hydra puts the keys
 _MOST_BYTES = 1 << 20
 _MOST_STEPS = 20  # from one ${...} to another
@@ -227,6 +228,9 @@ def _content_of(path: str) -> dict[str, Any]:
         raise ConfigError(f"config: designs.workloads: got {path!r}, {wanted}")
     if (n_bytes := Path(path).stat().st_size) > _MOST_BYTES:
         raise ConfigError(f"{path}: got {n_bytes} bytes, {wanted}")
+    if Path(path).read_bytes().startswith(NO_WORKLOAD.encode()):
+        reason = Path(path).read_text(encoding="utf-8", errors="replace")
+        raise ConfigError(f"{path}: {' '.join(reason.removeprefix('# ').split())}")
     content = read_yaml(path)
     if "defaults" in content:
         raise ConfigError(

@@ -5,6 +5,7 @@ block after the other tells what of its latency is not service.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,7 @@ def _lfs(
     if latencies_s:
         values["latency_s"] = max(min(latencies_s), 0.0)
     declared_s = declared["request_s"]
-    rate = declared["request_bytes"] / declared_s if declared_s else float("inf")
+    rate = declared["request_bytes"] / declared_s if declared_s else math.inf
     return values, rate
 
 
@@ -144,8 +145,11 @@ def _reads_of(jobs: Sequence[Mapping[str, Any]]) -> Reads:
     n_reads = sum(job["total_ios"] for job in jobs)
     lasted_ns = sum(job["lat_ns"]["mean"] * job["total_ios"] for job in jobs)
     latency_s = lasted_ns / n_reads / _NS_PER_S
+    bytes_per_s = float(sum(job["bw_bytes"] for job in jobs))
+    if not 0 < bytes_per_s < math.inf:
+        raise ValueError(f"{bytes_per_s} bytes a second")
     return Reads(
-        bytes_per_s=float(sum(job["bw_bytes"] for job in jobs)),
+        bytes_per_s=bytes_per_s,
         request_bytes=round(sum(job["io_bytes"] for job in jobs) / n_reads),
         latency_s=latency_s,
         depth=sum(job["iops"] for job in jobs) * latency_s,
