@@ -75,7 +75,7 @@ rule build_designs:
 
 rule designs:
     input:
-        figure_files("designs"),
+        figure_files("fig7_designs"),
         "<experiment>/summary.txt",
         rules.build_designs.output,
 
