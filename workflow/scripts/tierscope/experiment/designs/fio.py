@@ -142,15 +142,15 @@ def read_fio(path: str) -> list[Reads]:
 
 def _reads_of(jobs: Sequence[Mapping[str, Any]]) -> Reads:
     """Return what jobs read that ran together."""
-    n_reads = sum(job["total_ios"] for job in jobs)
-    lasted_ns = sum(job["lat_ns"]["mean"] * job["total_ios"] for job in jobs)
+    n_reads = math.fsum(job["total_ios"] for job in jobs)
+    lasted_ns = math.fsum(job["lat_ns"]["mean"] * job["total_ios"] for job in jobs)
     latency_s = lasted_ns / n_reads / _NS_PER_S
-    bytes_per_s = float(sum(job["bw_bytes"] for job in jobs))
+    bytes_per_s = math.fsum(job["bw_bytes"] for job in jobs)
     if not 0 < bytes_per_s < math.inf:
         raise ValueError(f"{bytes_per_s} bytes a second")
     return Reads(
         bytes_per_s=bytes_per_s,
-        request_bytes=round(sum(job["io_bytes"] for job in jobs) / n_reads),
+        request_bytes=round(math.fsum(job["io_bytes"] for job in jobs) / n_reads),
         latency_s=latency_s,
-        depth=sum(job["iops"] for job in jobs) * latency_s,
+        depth=math.fsum(job["iops"] for job in jobs) * latency_s,
     )

@@ -46,13 +46,13 @@ def read_results(folder: str) -> tuple[str, dict[str, Any]]:
 def _of_run(path: Path) -> tuple[str, dict[str, Any]]:
     """Return what a run of an experiment read."""
     run = Run.read(path)
-    if (loader := run.scenario.loader) not in LOADERS or run.loader.read_threads > 1:
-        raise ConfigError(
-            f"{path}: got loader {loader} with {run.loader.read_threads} read threads, "
-            f"expected {' or '.join(LOADERS)} with one"
-        )
     compute, settings = run.training.compute_time, run.loader
-    loads = LOADERS[loader].of_program(
+    if not (rule := LOADERS.get(run.scenario.loader)) or settings.read_threads > 1:
+        raise ConfigError(
+            f"{path}: got loader {run.scenario.loader} with {settings.read_threads} "
+            f"read threads, expected {' or '.join(LOADERS)} with one"
+        )
+    loads = rule.of_program(
         settings.workers, settings.prefetch_factor, settings.prefetch_batches
     )
     return workload_name(run.dataset.name), {
@@ -60,7 +60,7 @@ def _of_run(path: Path) -> tuple[str, dict[str, Any]]:
         "file_size_bytes": run.dataset.file_size_bytes,
         "batch_size": run.dataset.batch_size,
         **_computation(compute.mean_s, compute.stdev_s),
-        "loader": loader,
+        "loader": rule.name,
         **loads,
         "buffer_bytes": settings.buffer_bytes,
         "utilisation_percent": _PERCENT,

@@ -1,5 +1,6 @@
 """The configuration of target `designs`: read, check, complete."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -111,7 +112,7 @@ class DesignStudy:
     def limits(self) -> dict[str, float]:
         """Return the limits by quantity; of usable room it is the least."""
         return {
-            name: sum(most.values()) if isinstance(most, Mapping) else most
+            name: math.fsum(most.values()) if isinstance(most, Mapping) else most
             for name, most in self.values["limits"].items()
         }
 
@@ -130,7 +131,7 @@ class DesignStudy:
     def study(self) -> Study:
         """Return all that is needed to simulate the designs."""
         plans = {one.name: self.plan(one) for one in self.workloads}
-        hours = sum(self.workloads.values())
+        hours = math.fsum(self.workloads.values())
         return Study(
             plans=plans,
             shares={one.name: part / hours for one, part in self.workloads.items()},
