@@ -1,8 +1,12 @@
-"""Target `accelerators` from the command line, with fitted devices and a fit."""
+"""Target `designs` from the command line: with fitted devices and a fit, and as is."""
+
+from pathlib import Path
 
 import pytest
 import yaml
 from tierscope.core.tables import read_table
+
+CONFIG = Path(__file__).parents[2] / "config" / "designs.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +34,11 @@ def fed(finished):
     config = {
         "experiment": "fed",
         "system": "fugaku",
-        "accelerators": {
+        "designs": {
             "workloads": ["paper_large"],
             "compute_time_s": {"paper_large": 1},
             "devices": devices.name,
-            "most": 32,
+            "choices": {"accelerators": {"most": 32}, "cache_rates_percent": [0]},
             "steps": 200,  # of opens that vary by 135 %
             "fit": {
                 "parameter": "gfs.open_s",
@@ -45,28 +49,40 @@ def fed(finished):
         },
     }
     (finished.folder / "fed.yaml").write_text(yaml.safe_dump(config))
-    finished.fed_output = finished.snakemake("accelerators", config="fed.yaml")
+    finished.fed_output = finished.snakemake("designs", config="fed.yaml")
     return finished
 
 
 def test_a_study_says_how_many_are_fed_by_the_fitted_devices(fed):
     """At an AU of 50 %, 32 accelerators open 32 files a second: one takes 1 / 32 s."""
     folder = fed.folder / "results" / "fed"
-    table = read_table(folder / "tables" / "accelerators.parquet", "accelerators")
+    table = read_table(folder / "tables" / "designs.parquet", "designs")
     of_32 = table[table["n_accelerators"] == 32].iloc[0]
     assert of_32["utilisation_percent"] == pytest.approx(50, abs=1)
     assert of_32["utilisation_low_percent"] == pytest.approx(45, abs=1)
-    fit = folder / "accelerators" / "paper_large" / "fit-000.parquet"
-    value_s = read_table(fit, "accelerators_fit")["value"].iloc[0]
+    fit = folder / "tables" / "designs_fit.parquet"
+    value_s = read_table(fit, "designs_fit")["value"].iloc[0]
     assert value_s == pytest.approx(1 / 32, rel=0.1)
     reaching = table[table["utilisation_percent"] >= 90]
     assert 16 <= reaching["n_accelerators"].max() <= 20
     text = (folder / "summary.txt").read_text()
     assert "GFS-META limits" in text
     assert text.rstrip().splitlines()[-1] in fed.fed_output
-    assert (folder / "figures" / "accelerators.svg").exists()
+    assert (folder / "figures" / "fig7_designs.svg").exists()
 
 
-def test_accelerators_without_a_study_says_what_to_type(finished):
-    output = finished.snakemake("accelerators", expect=1)
-    assert "--configfile config/accelerators.yaml" in output
+def test_the_example_says_what_to_buy(finished):
+    """Its configuration is that of the project, on declared devices."""
+    finished.snakemake("designs", config=CONFIG)
+    folder = finished.folder / "results" / "designs"
+    table = read_table(folder / "tables" / "designs.parquet", "designs")
+    assert set(table["workload"]) == {"unet3d_h100", "cosmoflow_h100"}
+    assert table["design"].nunique() == 9
+    assert {"meets", "misses"} <= set(table["verdict"])
+    assert "object server" in (folder / "summary.txt").read_text().splitlines()[0]
+    assert (folder / "designs.html").exists()
+
+
+def test_designs_without_a_study_says_what_to_type(finished):
+    output = finished.snakemake("designs", expect=1)
+    assert "--configfile config/designs.yaml" in output
