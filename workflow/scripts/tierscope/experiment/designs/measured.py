@@ -50,7 +50,8 @@ def _of_run(path: Path) -> tuple[str, dict[str, Any]]:
     if not (rule := LOADERS.get(run.scenario.loader)) or settings.read_threads > 1:
         raise ConfigError(
             f"{path}: got loader {run.scenario.loader} with {settings.read_threads} "
-            f"read threads, expected {' or '.join(LOADERS)} with one"
+            f"read threads, expected {' or '.join(LOADERS)} with one, or a program's "
+            "dlio/workload/*.yaml beside runs"
         )
     loads = rule.of_program(
         settings.workers, settings.prefetch_factor, settings.prefetch_batches
