@@ -80,6 +80,7 @@ def test_results_of_an_experiment_are_its_workload(experiment):
     assert (found.batch_size, found.compute_time) == (2, times)
     assert (found.loader, found.workers, found.prefetch_factor) == ("pytorch", 3, 2)
     assert found.source.startswith("measured run ")
+    assert "; measured with 1 process a node; assumed: on other nod" in found.source
 
 
 def test_results_of_a_loader_that_is_not_simulated_are_refused(experiment):

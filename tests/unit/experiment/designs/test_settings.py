@@ -171,8 +171,9 @@ def test_a_configuration_of_the_project_is_one_of_designs(path):
         ({"limits": {"object_servers": 59}}, "limits that none of 1 storages meets"),
         (
             {"limits": {"usable_tib": {"dataset": 1}}},
-            "got a limit, expected designs.cost.object_server.usable_tib beside it",
+            "usable_tib: got 1, expected designs.cost to say usable_tib of some",
         ),
+        ({"limits": {"watts": 9}, "cost": {"link": {"price": 1}}}, "watts: got 9, exp"),
         (
             {
                 "choices": {

@@ -8,6 +8,7 @@ from typing import Any
 
 from tierscope.core.validation import ConfigError, check, read_yaml
 from tierscope.experiment.designs.fio import devices_of_fio
+from tierscope.experiment.designs.measured import node_words, runs_of
 
 _FILE, _BESIDE = "devices.yaml", "uncertainty.json"  # that target `calibrate` writes
 
@@ -46,9 +47,9 @@ def read_devices(
     path = _file_of(given)
     content = read_yaml(path)
     check(content, "system", str(path), "devices")
-    return StudiedDevices(
-        {**devices, **content["devices"]}, str(path), _uncertainty_of(path)
-    )
+    origin = ", ".join([str(path), *map(node_words, runs_of(given)[:1])])
+    found = {**devices, **content["devices"]}
+    return StudiedDevices(found, origin, _uncertainty_of(path))
 
 
 def _file_of(given: str) -> Path:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tierscope.core.description import Run
 from tierscope.core.validation import ConfigError
+from tierscope.core.words import count_words
 from tierscope.experiment.designs.dlio import read_workload_file, workload_name
 from tierscope.experiment.designs.dlio_loaders import LOADERS
 
@@ -29,10 +30,7 @@ def read_results(folder: str) -> tuple[str, dict[str, Any]]:
     """
     files = sorted(Path(folder).glob("dlio/workload/*.yaml"))
     found = [read_workload_file(str(path)) for path in files]
-    if not found:
-        scenarios = Path(folder).glob("runs/*")
-        runs = [next(one.glob("cache-*/rep-*/run.json"), None) for one in scenarios]
-        found = [_of_run(path) for path in sorted(filter(None, runs))]
+    found = found or [_of_run(path) for path in runs_of(folder)]
     if len({name for name, _ in found}) != 1:
         names = ", ".join(name for name, _ in found) or "no runs"
         raise ConfigError(
@@ -40,7 +38,21 @@ def read_results(folder: str) -> tuple[str, dict[str, Any]]:
             "folder of the results of one program or dataset, or a workload file in it"
         )
     name, values = found[0]
-    return name, {**values, "source": f"{values['source']}; {_ASSUMED}"}
+    words = [f"{node_words(path)}; " for path in runs_of(folder)[:1]]
+    return name, {**values, "source": f"{values['source']}; {''.join(words)}{_ASSUMED}"}
+
+
+def node_words(path: Path) -> str:
+    """Return in words how many processes a run had on each node."""
+    n = Run.read(path).system.processes_per_node
+    return f"measured with {count_words(n, 'process')} a node"
+
+
+def runs_of(folder: str) -> list[Path]:
+    """Return the `run.json` of a run of each scenario of some results."""
+    scenarios = Path(folder).glob("runs/*")
+    runs = [next(one.glob("cache-*/rep-*/run.json"), None) for one in scenarios]
+    return sorted(filter(None, runs))
 
 
 def _of_run(path: Path) -> tuple[str, dict[str, Any]]:

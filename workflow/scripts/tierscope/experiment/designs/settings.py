@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.core.validation import ConfigError, check, without_defaults
-from tierscope.data.costs import HARDWARE, Cost, Unit
+from tierscope.data.costs import HARDWARE, LFS_GIB, Cost, Unit
 from tierscope.data.designs import MOST_REQUESTS, POOLED, Goal, Plan, Storage, Study
 from tierscope.experiment.designs.devices import StudiedDevices, read_devices
 from tierscope.experiment.designs.storages import (
@@ -124,7 +124,7 @@ class DesignStudy:
             storages_of(self.values["choices"]),
             self.plan(next(iter(self.workloads))),
             self.limits,
-            servers.get("usable_tib"),
+            servers.get("usable_tib", 0.0),
         )
 
     @property
@@ -143,14 +143,15 @@ class DesignStudy:
             simulations=self.values["simulations"],
             draws=self.devices.uncertainty,
             fit=self.values["fit"],
-            cost=_cost(self.values["cost"]),
+            cost=self.cost,
         )
 
-
-def _cost(given: Mapping[str, Any]) -> Cost:
-    """Return what hardware costs, of key `cost` of the configuration."""
-    units = {name: Unit(**one) for name, one in given.items() if name in HARDWARE}
-    return Cost(units=units, **{k: v for k, v in given.items() if k not in HARDWARE})
+    @property
+    def cost(self) -> Cost:
+        """Return what hardware costs."""
+        given = dict(self.values["cost"])
+        units = {name: Unit(**given.pop(name)) for name in HARDWARE if name in given}
+        return Cost(units=units, **given)
 
 
 def is_of_designs(config: Mapping[str, Any]) -> bool:
@@ -221,6 +222,13 @@ def _check_choices(study: DesignStudy) -> None:
             f"{study.system.name}, expected its devices to have a network, over which "
             "nodes read from each other"
         )
+    known = study.cost.sums(dict.fromkeys((*HARDWARE, LFS_GIB), 1.0))
+    for name, limit in study.limits.items():
+        if math.isnan(known.get(name, 0.0)):
+            raise ConfigError(
+                f"config: designs.limits.{name}: got {limit:g}, expected designs.cost "
+                f"to say {name} of some hardware"
+            )
     n_designs = len(study.storages) * max(len(study.accelerators), 1)
     if n_designs > MOST_DESIGNS:
         raise ConfigError(

@@ -81,7 +81,7 @@ def within_limits(
     storages: Sequence[Storage],
     plan: Plan,
     limits: Mapping[str, float],
-    usable_tib: float | None,
+    usable_tib: float,
 ) -> tuple[Storage, ...]:
     """Return the storages that limits of pieces and of room allow.
 
@@ -95,27 +95,22 @@ def within_limits(
         Any workload on the machine.
     limits : mapping of str to float
         Limits by quantity; of usable room it is the least.
-    usable_tib : float or None
+    usable_tib : float
         Usable room of an object server.
 
     Raises
     ------
     ConfigError
-        If none is left, or the room of an object server is not said.
+        If none is left.
     """
     needed_tib = limits.get("usable_tib", 0)
-    if needed_tib and usable_tib is None:
-        raise ConfigError(
-            "config: designs.limits.usable_tib: got a limit, expected "
-            "designs.cost.object_server.usable_tib beside it"
-        )
     found = [
         one
         for one in storages
         if plan.object_servers(one) <= limits.get("object_servers", math.inf)
         and (one.links or 1) <= limits.get("links", math.inf)
         and plan.lfs_devices(one) <= limits.get("lfs_devices", math.inf)
-        and plan.object_servers(one) * (usable_tib or 0) >= needed_tib
+        and plan.object_servers(one) * usable_tib >= needed_tib
     ]
     if not found:
         raise ConfigError(

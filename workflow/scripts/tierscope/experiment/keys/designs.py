@@ -22,6 +22,11 @@ _Parameter = Literal[tuple(one for one in PARAMETERS if ".limit_" not in one)]
 _Counts = TypedDict("_Counts", dict.fromkeys(_RANGE, _Many))
 _Factors = TypedDict("_Factors", dict.fromkeys(_RANGE, _Factor))
 _Sizes = TypedDict("_Sizes", dict.fromkeys(_RANGE, _Gib))
+_Percent = Annotated[int, from_to(0, 100)]
+_Rates = TypedDict(
+    "_Rates",
+    {"from": _Percent, "to": _Percent, "step": Annotated[int, from_to(1, 100)]},
+)
 _OR_RANGE = rules(expected="a list without duplicates, or {from, to, step}")
 
 
@@ -92,8 +97,9 @@ class Choices(TypedDict, total=False):
         "read over `devices.network`). Default [pinning].",
     ]
     cache_rates_percent: Annotated[
-        Sequence[Annotated[int, from_to(0, 100)]],
+        Sequence[_Percent] | _Rates,
         _SEVERAL,
+        _OR_RANGE,
         "Percent of the dataset's files that the LFS holds. Default: what it has room "
         "for, by bytes.",
     ]
