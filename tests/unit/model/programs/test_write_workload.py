@@ -38,7 +38,7 @@ def test_runs_tell_sizes_batches_workers_and_computation(made, tmp_path):
     text = program_text("mine", PATH, [made(), made()], [], SIZES)
     assert workload_of(text, tmp_path) == MINE
     first, second, third, *_ = text.splitlines()
-    assert first.endswith(f"workload file for DLIO and target accelerators is {PATH}.")
+    assert first.endswith(f"workload file for DLIO and target designs is {PATH}.")
     assert second.startswith(
         "# It loads as pytorch: batches of 2, 2 workers a rank, 2 "
     )
