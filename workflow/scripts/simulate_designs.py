@@ -13,7 +13,7 @@ def main() -> None:
     """Simulate in as many processes as the rule has threads, and write the tables."""
     study, output = Study.from_json(snakemake.params.study), snakemake.output
     with simulating(snakemake.threads) as simulate:
-        found = simulate_study(study, simulate, say_step)
+        found = simulate_study(study, simulate, print, say_step)
     write_table(found.designs, output.designs, "designs")
     write_table(found.inputs, output.inputs, "designs_inputs")
     if found.fit is not None:

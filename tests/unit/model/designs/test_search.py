@@ -5,11 +5,11 @@ from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
-from descriptions import changed, describe_scenario
-from tierscope.core.description import STEP
+from descriptions import changed
+from small_designs import DEVICES, ON_GFS, ON_LFS, plan, simulate, study_of
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
-from tierscope.data.designs import Design, Goal, Plan, Storage, Study
+from tierscope.data.designs import Design
 from tierscope.model.designs import fit
 from tierscope.model.designs.evidence import Evidence
 from tierscope.model.designs.feeding import Job, limit_of, simulate_pace
@@ -17,66 +17,15 @@ from tierscope.model.designs.study import simulate_study
 from tierscope.model.simulator.run import simulate_reads
 from tierscope.storage.queueing_network import ModelError
 
-# The one server of the GFS reads 100 files a second, each LFS 10.
-DEVICES = {
-    "gfs": {
-        "open_s": 0.0,
-        "close_s": 0.0,
-        "metadata_latency_s": 0.0,
-        "n_osts": 1,
-        "ost_bandwidth_bytes_per_s": 1e8,
-        "read_latency_s": 0.0,
-        "link_bytes_per_s": 1e15,
-        "request_bytes": 1_000_000,
-    },
-    "lfs": {
-        "request_bytes": 1_000_000,
-        "request_s": 0.1,
-        "latency_s": 0.0,
-        "processes_per_server": 1,
-    },
-}
-ON_GFS, ON_LFS = Storage(cache_rate_percent=0), Storage(cache_rate_percent=100)
-
-
-def simulate(jobs):
-    return list(map(simulate_pace, jobs))
-
 
 def used_by(found, n, storage=ON_GFS):
     return simulate_pace(Job(found, Design(n, storage))).utilisation_percent
 
 
-def plan(per_node=1, n_files=8000, compute_time_s=0.1, steps=20):
-    """Return accelerators that take 10 files a second each: ten are fed."""
-    description = describe_scenario(
-        source="simulated",
-        system={"n_nodes": 64, "processes_per_node": per_node, "devices": DEVICES},
-        dataset={"n_files": n_files, "file_size_bytes": 1_000_000, "batch_size": 1},
-        training={
-            "epochs": 1,
-            "shuffle": "global",
-            "seed": 1,
-            "compute_time_s": compute_time_s,
-            "synchronise": STEP,
-        },
-        scenario={
-            "dataset": "tiny",
-            "n_osts": 1,
-            "policy": "pinning",
-            "loader": "tensorflow",
-        },
-    )
-    return Plan(description, None, False, steps)
-
-
-def study_of(found, most=None, goal=90.0, storages=(ON_GFS,), **keys):
-    goals = {"tiny": Goal("utilisation_percent", goal)}
-    return Study({"tiny": found}, {"tiny": 1.0}, goals, storages, most=most, **keys)
-
-
 def rows_of(found, most, **keys):
-    table = simulate_study(study_of(found, most, **keys), simulate, print).designs
+    table = simulate_study(
+        study_of(found, most=most, **keys), simulate, [].append, [].append
+    ).designs
     assert check_table(table, "designs").equals(table)
     return table.sort_values("n_accelerators").to_dict("records")
 
@@ -167,7 +116,7 @@ def test_a_rate_is_fitted_to_what_was_measured():
     assert fitted.low == pytest.approx(1.8e7, rel=0.03)
     assert fitted.high == pytest.approx(2.2e7, rel=0.03)
     plans, eight = {"tiny": [[fitted.plan, *fitted.ends]]}, Design(8, ON_GFS)
-    evidence = Evidence(study_of(plan(), 8), plans, simulate)
+    evidence = Evidence(study_of(plan(), most=8), plans, simulate, [].append)
     evidence.add([("tiny", eight)])
     band = evidence.band("tiny", eight, "utilisation_percent")
     assert band == pytest.approx((25, 22.5, 27.5), rel=0.03)

@@ -82,7 +82,7 @@ class Cost:
                 parts.append(numbers[kind] * each)
             if quantity == PRICE and unit.price_per_gib is not None:
                 parts.append(numbers[LFS_GIB] * unit.price_per_gib)
-        return float(sum(parts)) if parts else math.nan
+        return math.fsum(parts) if parts else math.nan
 
     def hour_price(self, price: float, n: int, utilisation_percent: float) -> float:
         """Return the price of an hour in which an accelerator of `n` computes.

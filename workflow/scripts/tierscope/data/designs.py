@@ -9,12 +9,12 @@ are simulated; the files of these are a dataset of their own.
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from statistics import fmean
+from functools import lru_cache
+from statistics import fmean, pstdev
 from typing import Any, NamedTuple, Self
 
 from tierscope.core.description import FileSizes, RunDescription
 from tierscope.core.machine import Machine
-from tierscope.core.scenario import Point
 from tierscope.data.costs import (
     LFS_DEVICE,
     LFS_GIB,
@@ -139,11 +139,16 @@ class Plan:
         return self.description.system
 
     @property
+    def _shared(self) -> int:
+        """Return how many processes share an LFS."""
+        return self.machine.devices["lfs"]["processes_per_server"]
+
+    @property
     def mean_file_bytes(self) -> float:
         """Return the mean size of a file."""
         if self.sizes is None:
             return float(self.description.dataset.file_size_bytes)
-        return fmean(self.sizes.values())
+        return _mean_and_cv2(self.sizes)[0]
 
     @property
     def batch_size(self) -> int:
@@ -202,8 +207,7 @@ class Plan:
         """Return the devices of the LFS of all nodes, 0 if nothing is to be there."""
         if storage.placement == NO_COPIES or storage.cache_rate_percent == 0:
             return 0
-        sharing = self.machine.devices["lfs"]["processes_per_server"]
-        return self.lfs_devices(storage) * -(-n // sharing)
+        return self.lfs_devices(storage) * -(-n // self._shared)
 
     def lfs_gib(self, storage: Storage) -> float | None:
         """Return the room of a device of an LFS, None if it is not known."""
@@ -213,22 +217,36 @@ class Plan:
 
     def _devices_per_node(self, storage: Storage) -> float:
         """Return the devices of a node, a fraction if several nodes share one."""
-        sharing = self.machine.devices["lfs"]["processes_per_server"]
-        part = self.machine.processes_per_node / sharing
-        return self.lfs_devices(storage) * part
+        return (
+            self.lfs_devices(storage) * self.machine.processes_per_node / self._shared
+        )
 
     def lfs_rate_percent(self, n: int, storage: Storage) -> float | None:
         """Return the largest cache rate that the LFS has room for.
 
-        Each node holds all pinned files, or all nodes together. None: the room is not
-        known.
+        Each node holds all pinned files, or those whose hash says so: then the fullest
+        node has more than the mean. None: the room is not known.
         """
-        if (device_gib := self.lfs_gib(storage)) is None:
+        if storage.lfs_gib is not None:
+            room_gib = storage.lfs_gib * self._devices_per_node(storage)
+        elif self.lfs_gib_per_node is not None:
+            more = self.lfs_devices(storage) / self.lfs_devices(Storage())
+            room_gib = self.lfs_gib_per_node * more
+        else:
             return None
-        room_gib = self._devices_per_node(storage) * device_gib
-        room_gib *= self.n_nodes(n) if storage.placement == POOLED else 1
+        if storage.placement == POOLED:
+            room_gib = self._pooled_gib(self.n_nodes(n), room_gib)
         dataset_bytes = self.n_files(n) * self.mean_file_bytes
         return min(100.0, 100 * room_gib * _GIB / dataset_bytes)
+
+    def _pooled_gib(self, n_nodes: int, room_gib: float) -> float:
+        """Return what nodes hold together when the fullest of them is full."""
+        cv2 = 0.0 if self.sizes is None else _mean_and_cv2(self.sizes)[1]
+        file_gib = self.mean_file_bytes / _GIB
+        # Of normal numbers the most is so many deviations above the mean, or fewer.
+        deviations = math.sqrt(2 * math.log(n_nodes) * (1 + cv2))
+        root = math.sqrt(deviations**2 + 4 * room_gib / file_gib) - deviations
+        return n_nodes * file_gib * root**2 / 4
 
     def cache_rate_percent(self, n: int, storage: Storage) -> int:
         """Return the cache rate: none, the given one, or what there is room for."""
@@ -240,20 +258,16 @@ class Plan:
 
     def hardware(self, n: int, storage: Storage) -> dict[str, float]:
         """Return how much a design has of each kind of hardware (`data.costs`)."""
-        devices = self.n_lfs_devices(n, storage)
-        device_gib = self.lfs_gib(storage)
+        devices, device_gib = self.n_lfs_devices(n, storage), self.lfs_gib(storage)
+        device_gib = math.nan if device_gib is None else device_gib
         return {
             OBJECT_SERVER: self.object_servers(storage),
             LINK: self.n_links(n, storage),
             METADATA_SERVER: storage.metadata_speed,
             LFS_DEVICE: devices,
             NODE: self.n_nodes(n),
-            LFS_GIB: devices * (math.nan if device_gib is None else device_gib),
+            LFS_GIB: devices * device_gib if devices else 0.0,
         }
-
-    def point(self, n: int, storage: Storage, repetition: int) -> Point:
-        """Return the point that is simulated."""
-        return Point(self.cache_rate_percent(n, storage), repetition)
 
     def object_servers(self, storage: Storage) -> int:
         """Return the object servers of the GFS."""
@@ -284,23 +298,17 @@ class Plan:
             processes_per_node=min(n, self.machine.processes_per_node),
             devices=self._devices(n, storage),
         )
+        given = self.description
         n_files = self.n_simulated_steps(n) * self.batch_size * n
-        dataset = replace(self.description.dataset, n_files=n_files)
-        scenario = replace(
-            self.description.scenario,
-            n_osts=self.object_servers(storage),
-            policy=storage.placement,
-        )
-        return replace(
-            self.description, system=system, dataset=dataset, scenario=scenario
-        )
+        dataset = replace(given.dataset, n_files=n_files)
+        n_osts, policy = self.object_servers(storage), storage.placement
+        scenario = replace(given.scenario, n_osts=n_osts, policy=policy)
+        return replace(given, system=system, dataset=dataset, scenario=scenario)
 
     def _devices(self, n: int, storage: Storage) -> dict[str, Any]:
-        """Return the machine's devices as some accelerators use and a storage has them.
-
-        What is not chosen stays as it is, to the digit.
-        """
-        devices, details = self.machine.devices, self.machine.devices.get("simulation")
+        """Return the devices; what is not chosen stays as it is, to the digit."""
+        devices = self.machine.devices
+        details = devices.get("simulation", {})
         gfs, lfs = dict(devices["gfs"]), dict(devices["lfs"])
         for key in ("open_s", "close_s"):
             gfs[key] /= storage.metadata_speed
@@ -308,12 +316,18 @@ class Plan:
             lfs[LFS_DEVICES] = storage.lfs_devices
         if "n_osts" in gfs:
             gfs["n_osts"] = self.object_servers(storage)
-        before, n_links = (details or {}).get("gfs_links", 1), self.n_links(n, storage)
+        before, n_links = details.get("gfs_links", 1), self.n_links(n, storage)
         if (before, n_links) != (1, 1):
             gfs["link_bytes_per_s"] = gfs["link_bytes_per_s"] / before * n_links
-            details = {**(details or {}), "gfs_links": n_links}
-        changed = {"gfs": gfs, "lfs": lfs}
-        return {**devices, **changed, **({"simulation": details} if details else {})}
+            details = {**details, "gfs_links": n_links}
+        return {**devices, "gfs": gfs, "lfs": lfs, "simulation": details}
+
+
+@lru_cache(maxsize=32)
+def _mean_and_cv2(sizes: FileSizes) -> tuple[float, float]:
+    """Return the mean of sizes, and the square of their coefficient of variation."""
+    mean = fmean(values := sizes.values())
+    return mean, (pstdev(values) / mean) ** 2
 
 
 @dataclass(frozen=True)
@@ -372,11 +386,12 @@ class Study:
         built = {
             "plans": plans,
             "goals": goals,
-            "storages": tuple(Storage(**one) for one in content["storages"]),
-            "accelerators": tuple(content["accelerators"]),
             "cost": Cost.from_json(content["cost"]),
         }
-        return cls(**{**content, **built})
+        built["storages"] = tuple(Storage(**one) for one in content["storages"])
+        return cls(
+            **{**content, **built, "accelerators": tuple(content["accelerators"])}
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the study ready for JSON."""

@@ -77,9 +77,9 @@ class _Station:
 
     def least_s(self, n_files: int, n_others: int = 0) -> float:
         """Return the least time for some files, of which `n_others` do not count."""
-        work_s = sum(part * n_files * file_s for part, file_s, _ in self.files)
+        work_s = math.fsum(part * n_files * file_s for part, file_s, _ in self.files)
         work_s -= n_others * max(file_s for _, file_s, _ in self.files)
-        square = sum(part * n_files * square for part, _, square in self.files)
+        square = math.fsum(part * n_files * square for part, _, square in self.files)
         work_s -= math.sqrt(2 * _SURE * square)
         return max(work_s / self.n_servers - self.credit_s, 0.0)
 
@@ -231,5 +231,5 @@ def _most_compute_s(workload: Workload, n_steps: int, n_known: int, n: int) -> f
         return total_s
     deviation_s, mean_s = compute.stdev_s, workload.compute_time_s
     below_0 = NormalDist().pdf(mean_s / deviation_s) if deviation_s else 0.0
-    total_s += sum(compute.warmup_s) + n_steps * deviation_s * below_0
+    total_s += math.fsum(compute.warmup_s) + n_steps * deviation_s * below_0
     return total_s + _DEVIATIONS * deviation_s * math.sqrt(n_known / n)

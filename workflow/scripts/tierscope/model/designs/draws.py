@@ -7,6 +7,7 @@ stratified: of `n` draws each error takes the middles of `n` equally likely part
 in random order, so that few draws reach both ends.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -72,8 +73,8 @@ def total_covariance(uncertainty: Uncertainty) -> tuple[np.ndarray, float]:
         part[n, n] = source.deviation**2
         parts.append((part, min(source.degrees, _MOST_DEGREES)))
     traces = [(np.trace(part), degrees) for part, degrees in parts]
-    rest = sum(trace**2 / degrees for trace, degrees in traces)
-    total = sum(trace for trace, _ in traces)
+    rest = math.fsum(trace**2 / degrees for trace, degrees in traces)
+    total = math.fsum(trace for trace, _ in traces)
     degrees = max(total**2 / rest, 1.0) if rest else _MOST_DEGREES
     return reduce(add, (part for part, _ in parts)), degrees
 

@@ -1,7 +1,7 @@
 """What is known of designs: simulations, bounds, and what follows for the goal."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -36,8 +36,8 @@ class Evidence:
     variants : mapping of str to sequence of sequence of Plan
         Of each workload and repetition the plans to simulate: the first one, and those
         with the ends of a fitted parameter.
-    simulate : callable
-        What simulates.
+    simulate, say : callable
+        What simulates, and what gets a line on each simulation.
     paces : dict
         What was simulated, by workload and design: of each repetition the pace of each
         plan.
@@ -46,6 +46,7 @@ class Evidence:
     study: Study
     variants: Mapping[str, Sequence[Sequence[Plan]]]
     simulate: Simulate
+    say: Callable[[str], None]
     paces: dict[tuple[str, Design], list[list[Pace]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -82,7 +83,7 @@ class Evidence:
             found = [next(paces) for _ in range(n_plans)]
             self.paces.setdefault(place, []).append(found)
             (workload, (n, _)), first = place, found[0]
-            print(
+            self.say(
                 f"{workload}, {n} accelerators, simulation {self.n_draws(*place)}: AU "
                 f"{first.utilisation_percent:.2f} %"
             )

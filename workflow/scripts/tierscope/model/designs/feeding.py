@@ -17,6 +17,7 @@ from tierscope.core.columns import CLASSES
 from tierscope.core.description import run_keys
 from tierscope.core.io_class import total_s
 from tierscope.core.processes.children import end_with_parent
+from tierscope.core.scenario import Point
 from tierscope.data.designs import Design, Plan
 from tierscope.data.steps import compute_times_ns
 from tierscope.model.designs.pace import Pace, pace_of, ready_times_ns
@@ -87,7 +88,8 @@ def simulate_pace(job: Job) -> Pace:
     description = plan.described(*design)
     network = network_of(description.system, description.scenario.n_osts)
     workload = replace(workload_of(description), sizes=plan.sizes)
-    (planned,) = planned_reads(description, plan.point(*design, job.repetition), [0])
+    point = Point(plan.cache_rate_percent(*design), job.repetition)
+    (planned,) = planned_reads(description, point, [0])
     reads = planned.simulate(network.without(job.without), workload)
     ready_ns = ready_times_ns(reads.epoch, workload, design.n, network.sample_s)
     n_readers, longer_ns = workload.workers or 1, 0.0
@@ -116,7 +118,7 @@ def limit_of(simulate: Simulate, plan: Plan, design: Design, repetitions: int) -
     means_s = pd.DataFrame(map(_times, times_s)).mean()
     execution_s = means_s.pop("execution_time_s")
     table = pd.DataFrame({"part": means_s.index, "stall_s": means_s.to_numpy()})
-    keys = run_keys(plan.description, plan.point(*design, 0))
+    keys = run_keys(plan.description, Point(0, 0))
     table = table.assign(**keys, execution_time_s=execution_s, first_wait_s=0.0)
     return largest_stalls(table).iloc[0]
 

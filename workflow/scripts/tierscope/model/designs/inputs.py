@@ -48,8 +48,9 @@ class Input(NamedTuple):
             values = {self.parameter: value}
             return replace(plan, description=with_values(description, values))
         training = description.training
-        time = replace(training.compute_time, mean_s=value)
-        varied = vars(time) if time.varies else value
+        given, varied = training.compute_time_s, value
+        if isinstance(given, Mapping):
+            varied = {**given, "mean_s": value}
         training = replace(training, compute_time_s=varied)
         return replace(plan, description=replace(description, training=training))
 
@@ -120,7 +121,7 @@ def rivals_of(evidence: Evidence, table: pd.DataFrame) -> Rivals:
     choice = choose(found, cost, evidence.study.limits)
     price = costs(found, cost)[choice.by]
     others = [*choice.undecided, choice.miss]
-    cheaper = price[price.index.isin(others) & found["is_simulated"]]
+    cheaper = price[price.index.isin(others)]
     meets = found["fits"] & (found["verdict"] == MEETS)
     dearer = price[meets & (price > price.get(choice.chosen, math.inf))]
     return Rivals(
@@ -213,15 +214,20 @@ def _those_that_meet(
 def _worst_ends(
     evidence: Evidence, changes: Sequence[tuple[_Change, Design]]
 ) -> list[float]:
-    """Return the worst ends of the goal's quantity of designs after changes."""
+    """Return the worst ends of the goal's quantity of designs after changes.
+
+    Of a design that was known by its bound it is what was simulated.
+    """
     jobs = [
         Job(one.input.changed(evidence.plan(one.workload), one.value), design)
         for one, design in changes
     ]
     found = []
     for (one, design), pace in zip(changes, evidence.simulate(jobs), strict=True):
-        goal = evidence.study.goals[one.workload]
-        before = evidence.paces[one.workload, design][0][0]
-        ratio = getattr(pace, goal.quantity) / getattr(before, goal.quantity)
-        found.append(evidence.ends(one.workload, design)[0] * ratio)
+        quantity = evidence.study.goals[one.workload].quantity
+        value = getattr(pace, quantity)
+        if before := evidence.paces.get((one.workload, design)):
+            worst, _ = evidence.ends(one.workload, design)
+            value *= worst / getattr(before[0][0], quantity)
+        found.append(value)
     return found

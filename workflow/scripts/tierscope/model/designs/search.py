@@ -160,11 +160,11 @@ class Grid:
 
     def _known(self) -> dict[int, str]:
         """Return the verdicts of designs that were simulated, by their places."""
-        simulated = {design for _, design in self._evidence.paces}
+        tried = {design for _, design in self._evidence.paces}
         return {
             at: self._evidence.verdict_of_all(design)
             for at, design in enumerate(self.designs)
-            if design in simulated
+            if design in tried
         }
 
     def _first_draws(self) -> list[int]:

@@ -28,7 +28,10 @@ class Simulated:
 
 
 def simulate_study(
-    study: Study, simulate: Simulate, say: Callable[[str], None]
+    study: Study,
+    simulate: Simulate,
+    say: Callable[[str], None],
+    say_step: Callable[[str], None],
 ) -> Simulated:
     """Fit a parameter if one is given, then simulate the designs.
 
@@ -38,8 +41,8 @@ def simulate_study(
         The study.
     simulate : callable
         What simulates (`feeding.simulating`).
-    say : callable
-        Gets a line on each value of the fit.
+    say, say_step : callable
+        Get a line on each simulation, and on each value of a fit.
 
     Raises
     ------
@@ -52,12 +55,19 @@ def simulate_study(
         for name, plan in study.plans.items()
     }
     if study.fit:
-        ((name, plan),) = study.plans.items()
-        fitted = fit_parameter(simulate, plan, study.fit, study.storages[0], n, say)
-        variants = {name: [[fitted.plan, *fitted.ends]] * n}
-    evidence = Evidence(study, variants, simulate)
+        fitted = _fit(study, simulate, say_step)
+        variants = {name: [[fitted.plan, *fitted.ends]] * n for name in variants}
+    evidence = Evidence(study, variants, simulate, say)
     table, inputs = _answered(evidence)
     return Simulated(table, inputs, fitted and fit_table(fitted, study))
+
+
+def _fit(study: Study, simulate: Simulate, say_step: Callable) -> Fitted:
+    """Fit the parameter to the one workload on the one storage."""
+    (plan,), (storage,) = study.plans.values(), study.storages
+    return fit_parameter(
+        simulate, plan, study.fit, storage, study.repetitions, say_step
+    )
 
 
 def _answered(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:

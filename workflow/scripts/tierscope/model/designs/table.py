@@ -130,7 +130,7 @@ def _linear_percent(rows: list[dict[str, Any]]) -> list[float]:
     by = (*by, "n_lfs_devices", "design")
     smallest: dict[str, dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: [row[one] for one in by]):
-        if row["known_by"] == SIMULATED:
+        if row["n_repetitions"]:
             smallest.setdefault(row["workload"], row)
     found = []
     for row in rows:
