@@ -73,7 +73,7 @@ def test_a_study_says_how_many_are_fed_by_the_fitted_devices(fed):
 
 def test_the_example_says_what_to_buy(finished):
     """Its configuration is that of the project, on declared devices."""
-    finished.snakemake("designs", config=CONFIG)
+    finished.snakemake("designs", config=str(CONFIG))
     folder = finished.folder / "results" / "designs"
     table = read_table(folder / "tables" / "designs.parquet", "designs")
     assert set(table["workload"]) == {"unet3d_h100", "cosmoflow_h100"}
