@@ -1,14 +1,13 @@
 """Keys of a configuration of designs, of which its schema is made."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from tierscope.core.columns.designs import PLACEMENTS
 from tierscope.core.given.keys import Seconds, above, from_to, rules
 from tierscope.experiment.keys.config import PARAMETERS
 
 _SEVERAL = rules(minItems=1, maxItems=1000, uniqueItems=True)
-_RANGE = ("from", "to", "step")
 _Path = Annotated[str, rules(minLength=1)]
 _Many = Annotated[int, from_to(1, 1_000_000)]
 _Factor = Annotated[float, from_to(0.001, 1000)]
@@ -19,15 +18,13 @@ _Watts = Annotated[float, from_to(0, 1_000_000_000)]
 _Units = Annotated[float, from_to(0, 1_000_000)]
 # Those of a rate limit are not fitted.
 _Parameter = Literal[tuple(one for one in PARAMETERS if ".limit_" not in one)]
-_Counts = TypedDict("_Counts", dict.fromkeys(_RANGE, _Many))
-_Factors = TypedDict("_Factors", dict.fromkeys(_RANGE, _Factor))
-_Sizes = TypedDict("_Sizes", dict.fromkeys(_RANGE, _Gib))
-_Percent = Annotated[int, from_to(0, 100)]
-_Rates = TypedDict(
-    "_Rates",
-    {"from": _Percent, "to": _Percent, "step": Annotated[int, from_to(1, 100)]},
-)
-_OR_RANGE = rules(expected="a list without duplicates, or {from, to, step}")
+
+
+def _choice(one: Any, words: str, step: Any = None) -> Any:
+    """Return the type of a list of numbers, or of a range with both its ends."""
+    numbers = TypedDict("numbers", {"from": one, "to": one, "step": step or one})
+    wanted = rules(expected="a list without duplicates, or {from, to, step}")
+    return Annotated[Sequence[one] | numbers, _SEVERAL, wanted, words]
 
 
 class Fit(TypedDict):
@@ -65,30 +62,19 @@ class Choices(TypedDict, total=False):
         "from the second node on, and those between that find the largest number "
         "which reaches the goal. Default most: the processes of the system.",
     ]
-    object_servers: Annotated[
-        Sequence[_Many] | _Counts, _SEVERAL, _OR_RANGE, "Object servers (OSTs) of GFS."
-    ]
-    links: Annotated[
-        Sequence[_Many] | _Counts,
-        _SEVERAL,
-        _OR_RANGE,
-        "Network links of the GFS, each as fast as one of the system.",
-    ]
-    metadata_speed: Annotated[
-        Sequence[_Factor] | _Factors,
-        _SEVERAL,
-        _OR_RANGE,
-        "Factors that divide the times of opens and closes on the GFS.",
-    ]
-    lfs_devices: Annotated[
-        Sequence[_Many] | _Counts,
-        _SEVERAL,
-        _OR_RANGE,
-        "Devices of the LFS of a node, each as fast as that of the system.",
-    ]
-    lfs_gib: Annotated[
-        Sequence[_Gib] | _Sizes, _SEVERAL, _OR_RANGE, "Room of such a device, in GiB."
-    ]
+    object_servers: _choice(_Many, "Object servers (OSTs) of the GFS.")
+    links: _choice(
+        _Many, "Network links of the GFS, each as fast as one of the system."
+    )
+    metadata_speed: _choice(
+        _Factor, "Factors that divide the times of opens and closes on the GFS."
+    )
+    lfs_devices: _choice(
+        _Many,
+        "Devices of an LFS, of a node or of those that share it, each as fast as one of "
+        "the system.",
+    )
+    lfs_gib: _choice(_Gib, "Room of such a device, in GiB.")
     placement: Annotated[
         Sequence[Literal[PLACEMENTS]],
         _SEVERAL,
@@ -96,13 +82,12 @@ class Choices(TypedDict, total=False):
         "`stratified-pinning`, or `adhoc` (each file on one node, which the others "
         "read over `devices.network`). Default [pinning].",
     ]
-    cache_rates_percent: Annotated[
-        Sequence[_Percent] | _Rates,
-        _SEVERAL,
-        _OR_RANGE,
+    cache_rates_percent: _choice(
+        Annotated[int, from_to(0, 100)],
         "Percent of the dataset's files that the LFS holds. Default: what it has room "
         "for, by bytes.",
-    ]
+        Annotated[int, from_to(1, 100)],
+    )
 
 
 class Goal(TypedDict, total=False):
