@@ -90,7 +90,7 @@ def config_readme() -> str:
     ]
     for name, title in (
         ("logs", "`config/logs.yaml`"),
-        ("accelerators", "`config/accelerators.yaml`"),
+        ("designs", "`config/designs.yaml`"),
         ("datasets", "`resources/datasets.yaml`"),
         ("workloads", "`resources/workloads.yaml`"),
         ("dlio", "Workload files of DLIO"),

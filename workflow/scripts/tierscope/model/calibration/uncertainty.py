@@ -18,7 +18,7 @@ many repetitions, not of a single run.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -183,6 +183,20 @@ class Uncertainty:
         write_text(path, json.dumps(self.as_json(), indent=1) + "\n")
 
     @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Uncertainty":
+        """Return the uncertainty from the output of `as_json`."""
+        sources = [
+            Source(
+                one["name"],
+                np.array(one["covariance"], dtype=float),
+                np.inf if one["degrees"] is None else float(one["degrees"]),
+                float(one["deviation"]),
+            )
+            for one in content["sources"]
+        ]
+        return cls(tuple(content["parameters"]), tuple(sources))
+
+    @classmethod
     def read(cls, path: str | Path) -> "Uncertainty":
         """Read the uncertainty that target `calibrate` has written.
 
@@ -192,17 +206,7 @@ class Uncertainty:
             If the file has another form.
         """
         try:
-            content = read_json(path)
-            sources = [
-                Source(
-                    one["name"],
-                    np.array(one["covariance"], dtype=float),
-                    np.inf if one["degrees"] is None else float(one["degrees"]),
-                    float(one["deviation"]),
-                )
-                for one in content["sources"]
-            ]
-            return cls(tuple(content["parameters"]), tuple(sources))
+            return cls.from_json(read_json(path))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ModelError(
                 f"{path}: got no uncertainty of a calibration, expected that of target "
