@@ -39,26 +39,36 @@ def written_whole(path: str | Path, *, lasting: bool = False) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with named_at_end(str(temporary), str(path)):
-            yield temporary
-            if lasting:
-                write_back(path.parent)
-    except OSError as error:
-        if error.errno and not error.filename:  # of a write, as to a full file system
-            error.filename = str(path)
-        raise
+    with named_at_end(str(temporary), str(path)):
+        yield temporary
+        if lasting:
+            write_back(path.parent)
 
 
 @contextmanager
 def named_at_end(temporary: str, path: str) -> Iterator[None]:
-    """Give a file that is written here its name; after an error it is gone."""
+    """Give a file that is written here its name; after an error it is gone.
+
+    An OSError names a file.
+    """
     try:
-        yield
-        os.rename(temporary, path)
+        with errors_named(path):
+            yield
+            os.rename(temporary, path)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
+        raise
+
+
+@contextmanager
+def errors_named(path: str | Path) -> Iterator[None]:
+    """Let an OSError that names no file, as one of a write does, name this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and error.filename is None:
+            error.strerror, error.filename = os.strerror(error.errno), str(path)
         raise
 
 
