@@ -314,7 +314,7 @@ def goal_notes(goal: "pd.Series") -> list[str]:
     ]
 
 
-def error_words(error: Exception) -> str:
+def error_words(error: BaseException) -> str:
     """Return what an error says: of a call the file and the reason, no number.
 
     Of a call with two files, such as a rename, the new one is named.
