@@ -93,14 +93,17 @@ class Stops:
 def stopped(folder: Path, write: Callable[[], Any]) -> Iterator[tuple[str, bool]]:
     """Let a folder hold what each stop of a function leaves there, and yield which.
 
-    Yields words, and whether the function has ended.
+    Yields words, and whether the function has ended. What two stops leave comes once.
     """
     with Stops(folder) as stops:
         write()
+    seen: list[tuple[Tree, bool]] = []
     for stop in stops:
         for how, tree in stop.left.items():
-            restore(tree, folder)
-            yield how, stop.step == END
+            if (left := (tree, stop.step == END)) not in seen:
+                seen.append(left)
+                restore(tree, folder)
+                yield how, stop.step == END
 
 
 def _hook(event: str, details: tuple[Any, ...]) -> None:

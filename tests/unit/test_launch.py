@@ -16,7 +16,7 @@ import pytest
 import sessions
 from launch import move_finished
 from sessions import HANG_S
-from stops import Stops, stopped
+from stops import stopped
 from tierscope.benchmark.run_folder import mark_complete
 from tierscope.core.files import write_text
 
@@ -231,12 +231,29 @@ def write_run(folder, text, *names):
         write_text(folder / name, text)
 
 
+OF_A_RUN = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(LAUNCHER.parent)!r})
+from launch import move_finished
+from tierscope.benchmark.run_folder import mark_complete
+from tierscope.core.files import write_text
+for name in {FILES[:3]}:
+    write_text(Path("staging/{POINT}", name), "")
+mark_complete(Path("staging/{POINT}"), {{}})
+move_finished(Path("staging"), Path("runs"))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_run_takes_three_syncs(tmp_path):
-    with Stops(tmp_path) as stops:
-        write_run(tmp_path / "staging" / POINT, "", *FILES[:3])
-        mark_complete(tmp_path / "staging" / POINT, {})
-        move_finished(tmp_path / "staging", tmp_path / "runs")
-    assert stops.n_syncs == 3
+    calls = "fsync,fdatasync,sync,syncfs,sync_file_range,msync"
+    strace = ["strace", "-f", "-o", "calls", "-e", f"trace={calls}"]
+    command = [*strace, sys.executable, "-c", OF_A_RUN]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert (tmp_path / "runs" / POINT / "run.json").exists()
+    lines = (tmp_path / "calls").read_text().splitlines()
+    assert ["syncfs(" in line for line in lines if "sync" in line] == [True] * 3
 
 
 def test_killed_launch_leaves_its_run_to_the_next(site):

@@ -37,6 +37,7 @@ from typing import BinaryIO
 from tierscope.core.files import write_back, write_text
 from tierscope.core.processes.children import end_child, end_once, listen
 from tierscope.core.processes.times import TIME_FORMAT
+from tierscope.core.words import error_words
 
 LOCK = Path("results", ".launch")
 COMPLETE = "run.json"  # the last file of a run
@@ -86,9 +87,23 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Launch the ranks, and move the runs that are finished."""
+    """Launch the ranks, or say in a line which file cannot be written, and why."""
     arguments = parse_arguments()
     listen(end_once)
+    try:
+        launch(arguments)
+    except OSError as error:
+        line = f"tierscope: {error_words(error)}.\n"
+        try:
+            with arguments.log.open("a") as log:
+                log.write(line)
+        except OSError:  # its disk is full
+            sys.stderr.write(line)
+        sys.exit(1)
+
+
+def launch(arguments: argparse.Namespace) -> None:
+    """Launch the ranks, and move the runs that are finished."""
     name = f"{os.getpid()}-{secrets.token_hex(8)}"
     script = Path(__file__).with_name(f"{arguments.script}.py")
     ranks = [sys.executable, str(script), "--launch", name, *arguments.arguments]

@@ -53,7 +53,7 @@ sys.path.insert(0, sys.argv[1])
 from tierscope.core.files import log_to
 log_to(sys.argv[2])
 print("\\u00e9\\udcff")
-print(open(sys.argv[2], encoding="utf-8").read(), end="")
+print(open(sys.argv[2], encoding="utf-8").read(99), end="")
 sys.exit("tierscope: no")
 """
 
@@ -158,6 +158,18 @@ def test_what_a_script_prints_is_in_its_log_at_once(tmp_path):
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
     assert log.read_text("utf-8") == "é\\udcff\né\\udcff\ntierscope: no\n"
+
+
+def test_what_a_log_cannot_take_goes_to_standard_error():
+    command = [sys.executable, "-c", CODE, SCRIPTS, "/dev/full"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == b""
+    assert done.stderr.decode().endswith("tierscope: no\n")
+    command[-1] = str(SCRIPTS)
+    done = subprocess.run(command, capture_output=True, check=False)
+    words = f"tierscope: {SCRIPTS}: cannot be written: Is a directory.\n"
+    assert done.stderr.decode() == words
 
 
 @pytest.mark.parametrize("script", OF_RULES, ids=lambda path: path.stem)

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import io
 import os
 import secrets
 import stat
@@ -13,6 +14,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+_LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
 @contextmanager
@@ -39,26 +43,36 @@ def written_whole(path: str | Path, *, lasting: bool = False) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with named_at_end(str(temporary), str(path)):
-            yield temporary
-            if lasting:
-                write_back(path.parent)
-    except OSError as error:
-        if error.errno and not error.filename:  # of a write, as to a full file system
-            error.filename = str(path)
-        raise
+    with named_at_end(str(temporary), str(path)):
+        yield temporary
+        if lasting:
+            write_back(path.parent)
 
 
 @contextmanager
 def named_at_end(temporary: str, path: str) -> Iterator[None]:
-    """Give a file that is written here its name; after an error it is gone."""
+    """Give a file that is written here its name; after an error it is gone.
+
+    An OSError names a file.
+    """
     try:
-        yield
-        os.rename(temporary, path)
+        with errors_named(path):
+            yield
+            os.rename(temporary, path)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
+        raise
+
+
+@contextmanager
+def errors_named(path: str | Path) -> Iterator[None]:
+    """Let an OSError that names no file, as one of a write does, name this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and error.filename is None:
+            error.strerror, error.filename = os.strerror(error.errno), str(path)
         raise
 
 
@@ -156,11 +170,30 @@ def read_array(path: str | Path) -> "np.ndarray":
         raise ValueError(f"{path}: holds no whole array: {error}") from error
 
 
+class _Log(io.TextIOBase):
+    """A log; what it cannot take, as on a full disk, goes to standard error."""
+
+    encoding = "utf-8"
+
+    def __init__(self, path: str):
+        self._files = os.open(path, _LOG_FLAGS, 0o666), 2
+
+    def write(self, text: str) -> int:
+        """Write a text at once, so that the log can be read meanwhile."""
+        content = text.encode("utf-8", "backslashreplace")
+        for file in self._files:
+            with suppress(OSError):
+                while content:
+                    content = content[os.write(file, content) :]
+        return len(text)
+
+
 def log_to(path: str) -> None:
     """Send all that a script prints, errors included, to the log of its rule.
 
-    A line is there as soon as it is printed, so a log can be read meanwhile.
+    If there can be none, this ends the script with a line.
     """
-    sys.stdout = sys.stderr = open(
-        path, "w", buffering=1, encoding="utf-8", errors="backslashreplace"
-    )
+    try:
+        sys.stdout = sys.stderr = _Log(path)
+    except OSError as error:
+        sys.exit(f"tierscope: {path}: cannot be written: {error.strerror}.")

@@ -1,5 +1,7 @@
 """Check the columns of tables by their contracts, and write a table to Parquet."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +86,21 @@ def read_parquet(path: str | Path, **options: Any) -> pa.Table:
 
 def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a table under a temporary name, then rename it."""
-    with written_whole(path) as temporary:
-        pq.write_table(
-            table.replace_schema_metadata(METADATA),
-            temporary,
-            compression="zstd",
-            write_page_checksum=True,
-        )
+    table = table.replace_schema_metadata(METADATA)
+    with (
+        written_whole(path) as temporary,
+        parquet_writer(temporary, table.schema) as file,
+    ):
+        file.write_table(table)
+
+
+@contextmanager
+def parquet_writer(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """Give what writes tables to a file, one below the other."""
+    options = {"compression": "zstd", "write_page_checksum": True}
+    writer = pq.ParquetWriter(path, schema, **options)
+    try:
+        yield writer
+        writer.close()
+    finally:
+        writer.is_open = False  # else its end prints an error again

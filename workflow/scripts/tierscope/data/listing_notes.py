@@ -112,7 +112,8 @@ class ListingNotes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with self._writing():
+            self._file.close()
 
     def add(self, path: str, part: FolderContent) -> None:
         """Note a part of the folder at a path."""

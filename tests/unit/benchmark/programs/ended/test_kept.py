@@ -56,7 +56,7 @@ def test_notes_of_an_ended_program_are_whole_wherever_it_stops(tmp_path):
             assert note.opens.tolist() == [*range(9)], how
         assert kept or not has_ended or "early" in how, how
         n_kept += bool(kept)
-    assert n_kept == 2  # killed, or with the last name on the disk
+    assert n_kept == 1
 
 
 def test_room_is_held_while_the_program_runs_and_free_afterwards(tmp_path):
