@@ -117,7 +117,9 @@ def study(name: str, structure: Structure, seeds: int, steps: int) -> list[int]:
             for per_node in range(one, 0, -1):
                 found = utilisation(n_nodes, per_node)
                 if found >= goal_percent:
-                    print(f"  {n_nodes * per_node} on {n_nodes} nodes: AU {found:.2f} %")
+                    print(
+                        f"  {n_nodes * per_node} on {n_nodes} nodes: AU {found:.2f} %"
+                    )
                     return n_nodes * per_node
             return 0
 
@@ -128,7 +130,9 @@ def study(name: str, structure: Structure, seeds: int, steps: int) -> list[int]:
 def main() -> None:
     """Print what each structure says, and the geometric mean."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5, help="simulations of each number")
+    parser.add_argument(
+        "--seeds", type=int, default=5, help="simulations of each number"
+    )
     parser.add_argument("--steps", type=int, default=100, help="simulated steps")
     given = parser.parse_args()
     for name, structures in STRUCTURES.items():

@@ -202,7 +202,9 @@ def test_real_results_are_answered_as_a_reader_found_clear(name):
     """Their tables, and where they come from, are in tests/data/answers."""
     names = ("breakdown", "limits", "goals", "combinations", "storage_time")
     paths = {one: REAL / name / f"{one}.parquet" for one in names}
-    tables = {one: read_table(path, one) for one, path in paths.items() if path.exists()}
+    tables = {
+        one: read_table(path, one) for one, path in paths.items() if path.exists()
+    }
     about = json.loads((REAL / name / "about.json").read_text())
     empty = {"storage_time": None, "policy_summary": None}
     said = answer(Evidence(**{**empty, **tables}, **about))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from descriptions import describe_scenario
+from hostile_files import hostile_yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tierscope.core.validation import ConfigError, read_schema
@@ -326,3 +327,14 @@ def test_a_wild_file_is_a_workload_or_a_refusal_of_one_line(tmp_path, content):
 
 def test_a_file_without_computation_is_one_of_a_workload_that_computes_nothing(read):
     assert read({"train": {"epochs": 1}, "metric": {"au": 1}}).compute_time_s == 0
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from([UNET3D, COSMOFLOW]))
+def test_hostile_file_is_refused_in_one_short_line_or_read(tmp_path_factory, rng, text):
+    path = tmp_path_factory.getbasetemp() / "hostile.yaml"
+    path.write_text(hostile_yaml(text, rng))
+    try:
+        read_workloads([str(path)], {}, [RESOURCES])
+    except ConfigError as error:
+        assert "\n" not in str(error)  # noqa: PT017
+        assert len(str(error)) < 3000  # noqa: PT017

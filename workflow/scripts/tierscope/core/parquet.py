@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,9 @@ import pyarrow.parquet as pq
 from tierscope.core.columns import COLUMNS, FLAG, INTEGER, NUMBER, Column
 from tierscope.core.files import written_whole
 from tierscope.core.output.version import VERSION
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 METADATA = {"tierscope": VERSION}  # of a table's file: who has written it
 _KINDS = {INTEGER: "iu", NUMBER: "iuf", FLAG: "b"}  # of NumPy's dtypes, by column
@@ -82,6 +85,20 @@ def read_parquet(path: str | Path, **options: Any) -> pa.Table:
             f"{path}: is damaged ({error}); delete its folder and start again, to make "
             "it again."
         ) from error
+
+
+def check_paths(paths: "pd.Series", where: str) -> None:
+    """Refuse texts of a column of paths that lead out of their folder."""
+    if not _contract(where).is_path:
+        return
+    is_odd = paths.str.startswith("/") | (paths == "")
+    for part in ("..", "\0"):
+        is_odd |= paths.str.contains(part, regex=False)
+    for path in paths[is_odd]:
+        if path[:1] in ("", "/") or "\0" in path or ".." in path.split("/"):
+            raise TableError(
+                f"table column {where}: got {path!r}, expected a path below the folder."
+            )
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

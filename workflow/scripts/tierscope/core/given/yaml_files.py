@@ -108,7 +108,9 @@ def _json_of(text: str, path: str | Path) -> Any:
         return None
     try:
         return json.loads(text, object_pairs_hook=unique)
-    except (json.JSONDecodeError, RecursionError):
+    except UnreadableError:
+        raise
+    except (ValueError, RecursionError):
         return None
 
 

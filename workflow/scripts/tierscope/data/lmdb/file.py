@@ -45,6 +45,7 @@ DATA_FILE, PROVENANCE_FILE, RECORDS_FILE = "data.mdb", "provenance.json", "recor
 # 0 means LMDB 0.9, whose file format LMDBIO uses; py-lmdb also has 1.0.
 _LMDB_MAJOR_VERSION = 0
 _LARGEST_PAGE_BYTES = 1 << 15  # limit of LMDB if the machine's pages are larger
+_PAGE_BYTES = [1 << power for power in range(9, 16)]  # those of LMDB
 _SPARE_BYTES = 1 << 20
 _COPY_BYTES = 4 << 20
 _CHECKSUM = np.dtype("<u4")
@@ -79,13 +80,17 @@ def read_provenance(folder: Path) -> Provenance:
     path = folder / PROVENANCE_FILE
     try:
         provenance = Provenance(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise DatasetError(f"{path}: cannot read it: {error}.{_REMEDY}") from error
     for name, value in asdict(provenance).items():
         if type(value) is not int or value < 1:
             raise DatasetError(
                 f"{path}: {name}: got {value!r}, expected an integer of at least 1."
             )
+    if (found := provenance.page_bytes) not in _PAGE_BYTES:
+        raise DatasetError(
+            f"{path}: page_bytes: got {found}, expected one of {_PAGE_BYTES}."
+        )
     return provenance
 
 
@@ -102,7 +107,7 @@ def read_checksums(folder: Path, n_records: int) -> np.ndarray:
     path = folder / RECORDS_FILE
     try:
         checksums = read_array(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, MemoryError) as error:
         raise DatasetError(f"{path}: cannot read it: {error}.{_REMEDY}") from error
     if "crc32c" in (checksums.dtype.names or ()):
         checksums = checksums["crc32c"]

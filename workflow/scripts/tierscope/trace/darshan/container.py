@@ -90,8 +90,8 @@ FORMATS = {
 
 # What a part of a log may inflate to: so many bytes, and so many for each of its own.
 # Names and records have ids of eight bytes that do not compress.
-_MOST_INFLATED = {"job data": (1 << 13, 0), "names": (64 << 20, 100)}
-_MOST_OF_RECORDS = 64 << 20, 500
+_MOST_INFLATED = {"job data": (1 << 13, 0), "names": (1 << 20, 48)}
+_MOST_OF_RECORDS = 4 << 20, 500
 _READ_BYTES = 1 << 18
 _FED_BYTES = 1 << 14  # at once: what is behind a stream is copied
 _BLOCK_BYTES = 1 << 22
@@ -253,8 +253,8 @@ class Container:
                     yield unzipper.decompress(data, _BLOCK_BYTES)
                     while not (unzipper.eof or unzipper.needs_input):
                         yield unzipper.decompress(b"", _BLOCK_BYTES)
-                except OSError as error:
-                    raise self.error(f"corrupt in its {what}: {error}.") from error
+                except OSError as error:  # no error of a call, which may pass
+                    raise self.error(f"corrupt in its {what}: {error}.") from None
                 data = unzipper.unused_data
         if not unzipper.eof:
             raise self.error(f"corrupt in its {what}: it ends too early.")
