@@ -71,8 +71,8 @@ class Choices(TypedDict, total=False):
     )
     lfs_devices: _choice(
         _Many,
-        "Devices of an LFS, of a node or of those that share it, each as fast as one of "
-        "the system.",
+        "Devices of the LFS of a node, or of those that share it, each as fast as one "
+        "of the system.",
     )
     lfs_gib: _choice(_Gib, "Room of such a device, in GiB.")
     placement: Annotated[
