@@ -244,7 +244,8 @@ class Designs(TypedDict):
         Annotated[
             int,
             from_to(1, 100_000),
-            "Most simulations of all designs together. Default 120.",
+            "Most simulations of all designs together; the search for `most` "
+            "accelerators has no such end. Default 120.",
         ]
     ]
     seed: NotRequired[
