@@ -158,7 +158,11 @@ def test_the_cache_rate_follows_from_room_dataset_and_placement():
     assert rates(8, cache_rate_percent=80) == (12.5, 80)
     assert rates(8, placement="none", cache_rate_percent=80)[1] == 0
     assert plan().cache_rate_percent(8, Storage()) == 0  # no room is known
-    assert found.described(8, Storage(placement="adhoc")).scenario.policy == "adhoc"
+    pooled = found.described(8, Storage(placement="adhoc"))
+    assert (pooled.scenario.policy, pooled.policy_options) == (
+        "adhoc",
+        {"server_threads": 8},
+    )
 
 
 def test_hardware_is_counted():

@@ -203,5 +203,23 @@ def test_null_models_scale_and_divide_rates():
 def test_of_answers_it_is_known_what_limits_them():
     table = tables(forty_on(goal=60.0)).designs
     asked = table[table["limit"] != "not asked"]
-    assert asked["verdict"].tolist()[:1] == [MEETS]
-    assert asked["limit"].tolist()[0] == "gfs_read"
+    assert asked["verdict"].tolist() == [MISSES, MEETS]
+    assert asked["limit"].tolist() == ["gfs_read"] * 2
+
+
+def test_what_was_not_simulated_is_no_better_than_with_more_hardware():
+    """One simulation tells of the other designs with at most four servers."""
+    storages = [
+        Storage(object_servers=4, metadata_speed=speed, cache_rate_percent=0)
+        for speed in (1.0, 2.0, 3.0)
+    ]
+    evidence, grid = searched(forty_on(storages, goal=95.0, simulations=2))
+    (_, known), *others = evidence.paces
+    assert not others
+    used = evidence.band("tiny", known, AU).mean
+    less, more = grid.designs[: grid.designs.index(known)], grid.designs[-1]
+    assert less
+    for one in less:
+        assert evidence.band("tiny", one, AU).high == used
+        assert evidence.verdict("tiny", one) == MISSES
+    assert evidence.verdict("tiny", more) == (MISSES if more == known else UNDECIDED)

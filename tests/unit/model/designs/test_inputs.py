@@ -12,6 +12,7 @@ from tierscope.model.designs.study import simulate_study
 
 RATE, REQUEST = "gfs.ost_bandwidth_bytes_per_s", "lfs.request_s"
 SOURCES = {"gfs": {"ost_bandwidth_bytes_per_s": "measured by fio (x.json)"}}
+SOURCES["gfs"]["link_bytes_per_s"] = "fitted to measurements"
 SOURCES["lfs"] = {"request_s": "assumed: as of another drive"}
 
 
@@ -24,7 +25,7 @@ def test_values_say_how_they_are_known():
     origins = {name: one.origin for name, one in found.items()}
     assert origins == {
         RATE: "measured",
-        "gfs.link_bytes_per_s": "declared",
+        "gfs.link_bytes_per_s": "calibrated",
         REQUEST: "assumed",
         "compute_time_s": "declared",
     }  # and none that costs nothing

@@ -303,7 +303,10 @@ class Plan:
         dataset = replace(given.dataset, n_files=n_files)
         n_osts, policy = self.object_servers(storage), storage.placement
         scenario = replace(given.scenario, n_osts=n_osts, policy=policy)
-        return replace(given, system=system, dataset=dataset, scenario=scenario)
+        # A node serves all that ask it at a time.
+        options = {"server_threads": n * max(given.loader.workers, 1)}
+        parts = {"system": system, "dataset": dataset, "scenario": scenario}
+        return replace(given, **parts, policy_options=options)
 
     def _devices(self, n: int, storage: Storage) -> dict[str, Any]:
         """Return the devices; what is not chosen stays as it is, to the digit."""

@@ -48,6 +48,7 @@ class Evidence:
     simulate: Simulate
     say: Callable[[str], None]
     paces: dict[tuple[str, Design], list[list[Pace]]] = field(default_factory=dict)
+    _best: dict[tuple[str, Design], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.bounds, self._spread = cache(self._bounds), cache(self._spread_of)
@@ -123,7 +124,11 @@ class Evidence:
             rate = n * plan.batch_size * used / 100 / compute_s if compute_s else None
             return Band(math.nan, high=math.nan if rate is None else rate)
         best = getattr(self.bounds(workload, design), quantity)
-        end = "high" if Goal(quantity, 0.0).sign > 0 else "low"
+        sign = Goal(quantity, 0.0).sign
+        if quantity == self.study.goals[workload].quantity:
+            noted = self._best.get((workload, design), sign * math.inf)
+            best = sign * min(sign * best, sign * noted)
+        end = "high" if sign > 0 else "low"
         return Band(math.nan)._replace(**{end: best})
 
     def _bounds(self, workload: str, design: Design) -> Bounds:
@@ -139,6 +144,14 @@ class Evidence:
             min(one.epoch_time_s for one in found),
             min(one.io_time_s for one in found),
         )
+
+    def note_no_better(self, design: Design, other: Design) -> None:
+        """Note that a design is no better than another one, which was simulated."""
+        for workload, goal in self.study.goals.items():
+            _, most = self.ends(workload, other)
+            best = self._best.get((workload, design), goal.sign * math.inf)
+            best = goal.sign * min(goal.sign * best, goal.sign * most)
+            self._best[workload, design] = best
 
     def ends(self, workload: str, design: Design) -> tuple[float, float]:
         """Return the worst and the best value of the goal's quantity.

@@ -13,7 +13,7 @@ from tierscope.analysis.designs.choice import choose, costs, designs_of
 from tierscope.core.columns import TABLES
 from tierscope.core.columns.designs import MEETS, NO_CHOICE, ORIGINS
 from tierscope.core.tables import empty_table
-from tierscope.data.designs import Design, Plan
+from tierscope.data.designs import POOLED, Design, Plan
 from tierscope.model.calibration.result import FURTHER_PARAMETERS, PARAMETERS
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.model.calibration.uncertainty import LEVEL_PERCENT, Uncertainty
@@ -28,7 +28,8 @@ _UNITS = {
     "network.bandwidth_bytes_per_s": "B/s",
     "processor.sample_s": "s",
 }
-_FITTED, _CALIBRATED, _DECLARED = "fitted", "calibrated", "declared"
+_CALIBRATED, _DECLARED = "calibrated", "declared"
+_FITTED = "fitted to measurements"  # says target `calibrate` of a source
 
 
 class Input(NamedTuple):
@@ -98,13 +99,12 @@ def _errors(draws: Mapping[str, Any] | None) -> dict[str, float]:
 def _origin(devices: Mapping[str, Any], part: str, key: str) -> str:
     """Return how a value of devices is known: measured, calibrated, declared, assumed.
 
-    It is the first word of the value's source, else the origin of the devices.
+    It is the first word of the value's source or, without one, of that of the devices.
     """
-    words = devices.get("sources", {}).get(part, {}).get(key, "")
-    first = words.replace(":", " ").split()[:1]
-    named = [_CALIBRATED if one == _FITTED else one for one in first]
-    known = [one for one in (*named, devices.get("origin")) if one in ORIGINS]
-    return known[0] if known else _DECLARED
+    origin = devices.get("origin", _DECLARED)
+    words = devices.get("sources", {}).get(part, {}).get(key, origin)
+    first = words.replace(_FITTED, _CALIBRATED).replace(":", " ").split(maxsplit=1)[0]
+    return first if first in ORIGINS else _DECLARED
 
 
 class Rivals(NamedTuple):
@@ -186,6 +186,13 @@ class _Change(NamedTuple):
     input: Input
     value: float
 
+    def matters_on(self, evidence: Evidence, design: Design) -> bool:
+        """Return whether a design uses what the input is of."""
+        rate = evidence.plan(self.workload).cache_rate_percent(*design)
+        is_pooled = design.storage.placement == POOLED
+        used = {"gfs": rate < 100, "lfs": rate > 0, "network": is_pooled}
+        return used.get(self.input.parameter.partition(".")[0], True)
+
 
 def _those_that_meet(
     evidence: Evidence,
@@ -218,16 +225,20 @@ def _worst_ends(
 
     Of a design that was known by its bound it is what was simulated.
     """
+    tried = [one for one in changes if one[0].matters_on(evidence, one[1])]
     jobs = [
         Job(one.input.changed(evidence.plan(one.workload), one.value), design)
-        for one, design in changes
+        for one, design in tried
     ]
+    paces = dict(zip(tried, evidence.simulate(jobs), strict=True))
     found = []
-    for (one, design), pace in zip(changes, evidence.simulate(jobs), strict=True):
-        quantity = evidence.study.goals[one.workload].quantity
-        value = getattr(pace, quantity)
-        if before := evidence.paces.get((one.workload, design)):
-            worst, _ = evidence.ends(one.workload, design)
-            value *= worst / getattr(before[0][0], quantity)
-        found.append(value)
+    for one, design in changes:
+        worst, _ = evidence.ends(one.workload, design)
+        if pace := paces.get((one, design)):
+            quantity = evidence.study.goals[one.workload].quantity
+            value = getattr(pace, quantity)
+            before = evidence.paces.get((one.workload, design))
+            ratio = worst / getattr(before[0][0], quantity) if before else 1.0
+            worst = value * ratio
+        found.append(worst)
     return found

@@ -97,7 +97,8 @@ class Grid:
     design with no more of any hardware. Of the others those come first of which nothing
     follows from those known, if more hardware is never worse; then those that should
     reach the goal, then those that should miss it. Half of the simulations are for
-    further draws of designs near the goal and at the border between both.
+    further draws of designs near the goal and at the border between both. In the end
+    no design is said to be better than one that was simulated and has no less hardware.
 
     Parameters
     ----------
@@ -118,8 +119,12 @@ class Grid:
             axis=1
         )
         self._n = np.array([one.n for one in self.designs])
-        # More hardware is comparable for the same placement only.
-        kinds = [(n, one.placement, one.cache_rate_percent) for n, one in self.designs]
+        # More hardware is comparable for the same placement and cache rates only.
+        plans = [evidence.plan(one) for one in evidence.workloads]
+        kinds = [
+            (one.n, one.storage.placement, *(p.cache_rate_percent(*one) for p in plans))
+            for one in self.designs
+        ]
         numbers = {kind: i for i, kind in enumerate(dict.fromkeys(kinds))}
         self._kind = np.array([numbers[one] for one in kinds])
         self._best = {one: self._best_of(one) for one in evidence.workloads}
@@ -138,6 +143,9 @@ class Grid:
             self._until(first, self._first_draws)
             self._until(most, self._border_draws)
         self._until(most, self._further_draws)
+        for at in self._known():
+            for place in np.flatnonzero(self._has_less(at) & self._possible):
+                self._evidence.note_no_better(self.designs[place], self.designs[at])
 
     def _until(self, most: int, choose: Callable[[], Sequence[int]]) -> None:
         """Simulate what is chosen until nothing is, or so much was simulated."""
@@ -178,9 +186,12 @@ class Grid:
             should_miss |= self._has_less(at) & (verdict == MISSES)
         by_size = np.argsort(self._size, kind="stable")
         unknown = [at for at in by_size if (left & ~should_meet & ~should_miss)[at]]
-        if unknown:  # evenly over the amounts of hardware
-            some = np.linspace(0, len(unknown) - 1, min(len(unknown), _AT_ONCE) + 2)
-            return [unknown[i] for i in dict.fromkeys(some.round().astype(int)[1:-1])]
+        if unknown:  # evenly over the amounts of hardware, the middle first
+            n = min(-(-len(unknown) // 3), _AT_ONCE)
+            some = ((np.arange(n) + 0.5) / n * len(unknown)).astype(int)
+            return [
+                unknown[i] for i in sorted(some, key=lambda i: abs(i - some[n // 2]))
+            ]
         border = [at for at in by_size if (left & should_meet)[at]]
         return border + [at for at in by_size[::-1] if (left & ~should_meet)[at]]
 
