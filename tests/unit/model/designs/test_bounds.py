@@ -4,9 +4,10 @@ import random
 
 import pytest
 from descriptions import changed, describe_scenario
+from small_designs import ON_GFS, plan
 from tierscope.core.description import STEP, FileSizes
 from tierscope.data.designs import Design, Plan, Storage
-from tierscope.model.designs.bounds import bounds_of
+from tierscope.model.designs.bounds import bandwidth_percent, bounds_of
 from tierscope.model.designs.feeding import Job, simulate_pace
 
 SERVICES = [{}, {"service_distribution": "exponential"}]
@@ -90,18 +91,46 @@ def design_of(draw):
             object_servers=draw.choice([None, 1, 5]),
             links=draw.choice([None, 2, 9]),
             metadata_speed=draw.choice([1.0, 3.0]),
-            placement=draw.choice(["none", "pinning", "stratified-pinning"]),
+            lfs_devices=draw.choice([None, 3]),
+            placement=draw.choice(["none", "pinning", "stratified-pinning", "adhoc"]),
             cache_rate_percent=draw.choice([0, 30, 70, 100]),
         ),
     )
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(60))
 def test_no_simulation_is_better_than_the_bounds(seed):
     draw = random.Random(seed)
-    plan, design = plan_of(draw), design_of(draw)
-    best, found = bounds_of(plan, design), simulate_pace(Job(plan, design, seed))
+    given, design = plan_of(draw), design_of(draw)
+    best, found = bounds_of(given, design), simulate_pace(Job(given, design, seed))
     rounding = 1 + 1e-6
     assert found.utilisation_percent <= best.utilisation_percent * rounding
     assert found.epoch_time_s * rounding >= best.epoch_time_s
     assert found.io_time_s * rounding >= best.io_time_s
+
+
+@pytest.mark.parametrize(("n", "percent"), [(20, 50), (40, 25)])
+def test_bounds_of_a_server_that_is_full_are_its_rate(n, percent):
+    """It reads 100 files a second, and each accelerator takes ten."""
+    best = bounds_of(plan(n_files=16_000, steps=10_000), Design(n, ON_GFS))
+    assert best.utilisation_percent == pytest.approx(percent, rel=0.02)
+    assert best.epoch_time_s == pytest.approx(160, rel=0.01)
+    assert best.io_time_s == pytest.approx(16_000 / n / 100)
+
+
+def test_what_is_not_simulated_may_be_a_little_better():
+    whole, part = (
+        bounds_of(plan(n_files=16_000, steps=steps), Design(20, ON_GFS))
+        for steps in (10_000, 20)
+    )
+    assert part.epoch_time_s == pytest.approx(0.98 * whole.epoch_time_s)
+    assert part.utilisation_percent == pytest.approx(whole.utilisation_percent / 0.98)
+
+
+def test_bandwidth_is_that_of_both_tiers():
+    """At 60 % on the LFS a server of 10 files a second each limits, else the GFS."""
+    used = [
+        bandwidth_percent(plan(), Design(40, Storage(cache_rate_percent=rate)))
+        for rate in (0, 60, 90, 100)
+    ]
+    assert used == pytest.approx([25, 62.5, 100, 100])
