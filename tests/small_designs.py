@@ -51,8 +51,8 @@ def plan(per_node=1, n_files=8000, compute_time_s=0.1, steps=20, devices=DEVICES
     return Plan(description, None, False, steps)
 
 
-def simulate(jobs):
-    return list(map(simulate_pace, jobs))
+def simulate(trials):
+    return list(map(simulate_pace, trials))
 
 
 def study_of(found, storages=(ON_GFS,), goal=90.0, **keys):

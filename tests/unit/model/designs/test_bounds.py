@@ -8,7 +8,7 @@ from small_designs import ON_GFS, plan
 from tierscope.core.description import STEP, FileSizes
 from tierscope.data.designs import Design, Plan, Storage
 from tierscope.model.designs.bounds import bandwidth_percent, bounds_of
-from tierscope.model.designs.feeding import Job, simulate_pace
+from tierscope.model.designs.feeding import Trial, simulate_pace
 
 SERVICES = [{}, {"service_distribution": "exponential"}]
 SERVICES += [{"service_distribution": "lognormal", "service_cv": 1.5}]
@@ -102,7 +102,7 @@ def design_of(draw):
 def test_no_simulation_is_better_than_the_bounds(seed):
     draw = random.Random(seed)
     given, design = plan_of(draw), design_of(draw)
-    best, found = bounds_of(given, design), simulate_pace(Job(given, design, seed))
+    best, found = bounds_of(given, design), simulate_pace(Trial(given, design, seed))
     rounding = 1 + 1e-6
     assert found.utilisation_percent <= best.utilisation_percent * rounding
     assert found.epoch_time_s * rounding >= best.epoch_time_s

@@ -11,7 +11,7 @@ from tierscope.data.costs import Cost, Unit
 from tierscope.data.designs import Design, Goal, Storage
 from tierscope.model.designs.draws import drawn_plans
 from tierscope.model.designs.evidence import Evidence
-from tierscope.model.designs.feeding import Job, simulating
+from tierscope.model.designs.feeding import Trial, simulating
 from tierscope.model.designs.search import Grid
 from tierscope.model.designs.study import simulate_study
 
@@ -121,7 +121,7 @@ def test_seeds_go_with_draws_and_are_those_of_all_designs():
     rates = [one.machine.devices["gfs"][RATE[4:]] for (one,) in plans]
     used = [some[0].utilisation_percent for some in evidence.paces["tiny", four]]
     assert (rates[0], len(set(rates))) == (1e8, 5)
-    paces = simulate([Job(one, four, i) for i, (one,) in enumerate(plans)])
+    paces = simulate([Trial(one, four, i) for i, (one,) in enumerate(plans)])
     assert used == [one.utilisation_percent for one in paces]
     band = evidence.band("tiny", four, AU)
     assert (band.low, band.high) == (min(used), max(used))

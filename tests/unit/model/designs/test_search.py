@@ -12,14 +12,14 @@ from tierscope.core.tables import check_table
 from tierscope.data.designs import Design
 from tierscope.model.designs import fit
 from tierscope.model.designs.evidence import Evidence
-from tierscope.model.designs.feeding import Job, limit_of, simulate_pace
+from tierscope.model.designs.feeding import Trial, limit_of, simulate_pace
 from tierscope.model.designs.study import simulate_study
 from tierscope.model.simulator.run import simulate_reads
 from tierscope.storage.queueing_network import ModelError
 
 
 def used_by(found, n, storage=ON_GFS):
-    return simulate_pace(Job(found, Design(n, storage))).utilisation_percent
+    return simulate_pace(Trial(found, Design(n, storage))).utilisation_percent
 
 
 def rows_of(found, most, **keys):

@@ -11,7 +11,7 @@ import numpy as np
 from tierscope.core.columns.designs import MEETS, MISSES, UNDECIDED
 from tierscope.data.designs import Design, Goal, Plan, Study
 from tierscope.model.designs.bounds import Bounds, bounds_of
-from tierscope.model.designs.feeding import Job, Simulate
+from tierscope.model.designs.feeding import Simulate, Trial
 from tierscope.model.designs.pace import Pace
 
 _VERDICTS = {True: MEETS, False: MISSES}
@@ -73,13 +73,13 @@ class Evidence:
 
     def add(self, asked: Iterable[tuple[str, Design]]) -> None:
         """Simulate the next repetition of designs, and say what it was."""
-        jobs, places = [], []
+        trials, places = [], []
         for place in asked:
             repetition = self.n_draws(*place)
             plans = self.variants[place[0]][repetition]
-            jobs += [Job(plan, place[1], repetition) for plan in plans]
+            trials += [Trial(plan, place[1], repetition) for plan in plans]
             places.append((place, len(plans)))
-        paces = iter(self.simulate(jobs))
+        paces = iter(self.simulate(trials))
         for place, n_plans in places:
             found = [next(paces) for _ in range(n_plans)]
             self.paces.setdefault(place, []).append(found)

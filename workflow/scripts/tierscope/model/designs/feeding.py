@@ -27,7 +27,7 @@ from tierscope.model.stalls import divide_stall
 from tierscope.storage.queueing_network import ModelError, network_of
 
 
-class Job(NamedTuple):
+class Trial(NamedTuple):
     """A simulation of the first steps of an epoch.
 
     Parameters
@@ -48,13 +48,13 @@ class Job(NamedTuple):
     without: Collection[str] = ()
 
 
-# Simulates jobs, and returns their paces in the same order.
-Simulate = Callable[[Sequence[Job]], list[Pace]]
+# Simulates trials, and returns their paces in the same order.
+Simulate = Callable[[Sequence[Trial]], list[Pace]]
 
 
 @contextmanager
 def simulating(n_processes: int) -> Iterator[Simulate]:
-    """Yield what simulates jobs in so many processes; their number changes no result.
+    """Yield what simulates trials in so many processes; their number changes no result.
 
     Raises
     ------
@@ -62,13 +62,13 @@ def simulating(n_processes: int) -> Iterator[Simulate]:
         If the devices cannot be simulated, or a process is killed.
     """
     if n_processes == 1:
-        yield lambda jobs: list(map(simulate_pace, jobs))
+        yield lambda trials: list(map(simulate_pace, trials))
         return
     fork = multiprocessing.get_context("fork")  # what is compiled is there at once
     ends = {"initializer": end_with_parent, "initargs": (os.getpid(),)}
     with ProcessPoolExecutor(n_processes, mp_context=fork, **ends) as pool:
         try:
-            yield lambda jobs: list(pool.map(simulate_pace, jobs))
+            yield lambda trials: list(pool.map(simulate_pace, trials))
         except BrokenProcessPool:
             raise ModelError(
                 f"a simulation was killed: got {n_processes} at a time, expected "
@@ -76,7 +76,7 @@ def simulating(n_processes: int) -> Iterator[Simulate]:
             ) from None
 
 
-def simulate_pace(job: Job) -> Pace:
+def simulate_pace(trial: Trial) -> Pace:
     """Simulate the first steps of an epoch of a design.
 
     Raises
@@ -84,13 +84,13 @@ def simulate_pace(job: Job) -> Pace:
     ModelError
         If the devices cannot be simulated.
     """
-    plan, design = job.plan, job.design
+    plan, design = trial.plan, trial.design
     description = plan.described(*design)
     network = network_of(description.system, description.scenario.n_osts)
     workload = replace(workload_of(description), sizes=plan.sizes)
-    point = Point(plan.cache_rate_percent(*design), job.repetition)
+    point = Point(plan.cache_rate_percent(*design), trial.repetition)
     (planned,) = planned_reads(description, point, [0])
-    reads = planned.simulate(network.without(job.without), workload)
+    reads = planned.simulate(network.without(trial.without), workload)
     ready_ns = ready_times_ns(reads.epoch, workload, design.n, network.sample_s)
     n_readers, longer_ns = workload.workers or 1, 0.0
     if workload.compute:  # the steps that the simulator drew
@@ -112,7 +112,7 @@ def limit_of(simulate: Simulate, plan: Plan, design: Design, repetitions: int) -
     """
     changes = [*((one,) for one in CLASSES), (), CLASSES]
     paces = simulate(
-        [Job(plan, design, i, one) for i in range(repetitions) for one in changes]
+        [Trial(plan, design, i, one) for i in range(repetitions) for one in changes]
     )
     times_s = np.reshape([one.later_s for one in paces], (repetitions, len(changes)))
     means_s = pd.DataFrame(map(_times, times_s)).mean()

@@ -14,7 +14,7 @@ from tierscope.model.calibration.result import (
     Parameter,
 )
 from tierscope.model.calibration.starting_values import with_values
-from tierscope.model.designs.feeding import Job, Simulate
+from tierscope.model.designs.feeding import Simulate, Trial
 from tierscope.storage.queueing_network import ModelError
 
 _NEAR_POINTS = 0.01  # of the utilisation: near enough
@@ -84,7 +84,7 @@ def fit_parameter(
     @cache  # the searches begin with the same values
     def utilisation(value: float) -> float:
         found, design = changed(value), Design(fit["accelerators"], storage)
-        paces = simulate([Job(found, design, i) for i in range(repetitions)])
+        paces = simulate([Trial(found, design, i) for i in range(repetitions)])
         percent = float(np.mean([one.utilisation_percent for one in paces]))
         say(f"{parameter.name} {value:.4g} {parameter.unit}: AU {percent:.2f} %")
         return percent

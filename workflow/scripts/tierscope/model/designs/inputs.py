@@ -19,7 +19,7 @@ from tierscope.model.calibration.starting_values import with_values
 from tierscope.model.calibration.uncertainty import LEVEL_PERCENT, Uncertainty
 from tierscope.model.designs.draws import total_covariance
 from tierscope.model.designs.evidence import Evidence
-from tierscope.model.designs.feeding import Job
+from tierscope.model.designs.feeding import Trial
 
 COMPUTE_TIME = "compute_time_s"  # of a step: of the workload, not of the devices
 _UNITS = {
@@ -226,11 +226,11 @@ def _worst_ends(
     Of a design that was known by its bound it is what was simulated.
     """
     tried = [one for one in changes if one[0].matters_on(evidence, one[1])]
-    jobs = [
-        Job(one.input.changed(evidence.plan(one.workload), one.value), design)
+    trials = [
+        Trial(one.input.changed(evidence.plan(one.workload), one.value), design)
         for one, design in tried
     ]
-    paces = dict(zip(tried, evidence.simulate(jobs), strict=True))
+    paces = dict(zip(tried, evidence.simulate(trials), strict=True))
     found = []
     for one, design in changes:
         worst, _ = evidence.ends(one.workload, design)
