@@ -145,13 +145,13 @@ class Evidence:
             min(one.io_time_s for one in found),
         )
 
-    def note_no_better(self, design: Design, other: Design) -> None:
-        """Note that a design is no better than another one, which was simulated."""
+    def note_no_better(self, designs: Iterable[Design], known: Design) -> None:
+        """Note that designs are no better than another one, which was simulated."""
         for workload, goal in self.study.goals.items():
-            _, most = self.ends(workload, other)
-            best = self._best.get((workload, design), goal.sign * math.inf)
-            best = goal.sign * min(goal.sign * best, goal.sign * most)
-            self._best[workload, design] = best
+            _, most = self.ends(workload, known)
+            for place in ((workload, one) for one in designs):
+                best = min(goal.sign * self._best.get(place, most), goal.sign * most)
+                self._best[place] = goal.sign * best
 
     def ends(self, workload: str, design: Design) -> tuple[float, float]:
         """Return the worst and the best value of the goal's quantity.

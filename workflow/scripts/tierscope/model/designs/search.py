@@ -144,8 +144,9 @@ class Grid:
             self._until(most, self._border_draws)
         self._until(most, self._further_draws)
         for at in self._known():
-            for place in np.flatnonzero(self._has_less(at) & self._possible):
-                self._evidence.note_no_better(self.designs[place], self.designs[at])
+            less = np.flatnonzero(self._has_less(at) & self._possible)
+            others = [self.designs[one] for one in less]
+            self._evidence.note_no_better(others, self.designs[at])
 
     def _until(self, most: int, choose: Callable[[], Sequence[int]]) -> None:
         """Simulate what is chosen until nothing is, or so much was simulated."""
