@@ -17,7 +17,7 @@ from tierscope.data.designs import POOLED, Design, Plan
 from tierscope.model.calibration.result import FURTHER_PARAMETERS, PARAMETERS
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.model.calibration.uncertainty import LEVEL_PERCENT, Uncertainty
-from tierscope.model.designs.draws import total_covariance
+from tierscope.model.designs.draws import total_covariance, value_of
 from tierscope.model.designs.evidence import Evidence
 from tierscope.model.designs.feeding import Trial
 
@@ -57,29 +57,36 @@ class Input(NamedTuple):
 
 
 def inputs_of(
-    plan: Plan, draws: Mapping[str, Any] | None, assumed_percent: float
+    plans: Sequence[Plan], draws: Mapping[str, Any] | None, assumed_percent: float
 ) -> Iterator[Input]:
     """Yield what a workload's times depend on, and how sure that is.
 
     Parameters
     ----------
-    plan : Plan
-        The workload on the machine.
+    plans : sequence of Plan
+        The workload on the machine, and with both ends of a fitted parameter.
     draws : mapping or None
         What a calibration wrote on its uncertainty: of its parameters the ends are
         those of an interval of `LEVEL_PERCENT`.
     assumed_percent : float
         How far all others may be off: this is assumed.
     """
-    errors, devices = _errors(draws), plan.machine.devices
+    (plan, *_), errors = plans, _errors(draws)
+    devices = plan.machine.devices
     usual = 1 + assumed_percent / 100
     for name, unit in _UNITS.items():
         part, key = name.split(".")
         # What takes no time takes none if it is off by a part of it.
         if value := devices.get(part, {}).get(key):
-            origin = _CALIBRATED if name in errors else _origin(devices, part, key)
-            by = errors.get(name, usual)
-            yield Input(name, unit, origin, value, value / by, value * by)
+            by, values = errors.get(name, usual), {value_of(one, name) for one in plans}
+            ends = (
+                (min(values), max(values))
+                if len(values) > 1
+                else (value / by, value * by)
+            )
+            is_fitted = name in errors or len(values) > 1
+            origin = _CALIBRATED if is_fitted else _origin(devices, part, key)
+            yield Input(name, unit, origin, value, *ends)
     if value := plan.description.training.compute_time.mean_s:
         ends = value / usual, value * usual
         yield Input(COMPUTE_TIME, "s", _DECLARED, value, *ends)
@@ -152,8 +159,8 @@ def inputs_table(
     """
     study, asked = evidence.study, []
     for workload in evidence.workloads:
-        plan = evidence.plan(workload)
-        for one in inputs_of(plan, study.draws, study.assumed_percent):
+        plans = evidence.variants[workload][0]
+        for one in inputs_of(plans, study.draws, study.assumed_percent):
             asked += [_Change(workload, one, end) for end in (one.low, one.high)]
     watched = rivals.cheaper if rivals.chosen == NO_CHOICE else rivals.chosen
     if watched == NO_CHOICE or not asked:
