@@ -194,7 +194,9 @@ def test_sweep_without_the_scene_has_no_answer(found):
     assert answer(replace(found, scene=SCENE | {"n_osts": 1})) == []
 
 
-@pytest.mark.parametrize("name", ["emulated-default", "fugaku-simulated", "undecided"])
+@pytest.mark.parametrize(
+    "name", ["emulated-default", "fugaku-simulated", "limits", "undecided"]
+)
 def test_real_results_are_answered_as_a_reader_found_clear(name):
     """Their tables, and where they come from, are in tests/data/answers."""
     names = ("breakdown", "limits", "goals", "combinations", "storage_time")
