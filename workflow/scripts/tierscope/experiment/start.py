@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tierscope.experiment.planned.measurement import (
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
     SnakemakeInternals,
+    SnakemakeJob,
     after_failure,
     refuse_unquoted_interpreter,
     try_to,
@@ -90,8 +92,10 @@ def start_alone(
         If another start uses the results, or they cannot be written.
     """
     me = f"snakemake of {what} in {Path.cwd()}"
+    mark = partial(_mark_out_of_date, snakemake, tell)
     with _one_line():
         Ending(snakemake.executor() == "local", tell).prepare()
+        try_to(partial(snakemake.when_a_job_fails, mark), tell, None)
         hold_lease(results / ".lease", me)
     return me
 
@@ -110,6 +114,21 @@ def start_logs(
     with _one_line():
         names = try_to(snakemake.scripts_of_rules, tell, set())
         _refuse_missing_packages(names, "logs")
+
+
+def _mark_out_of_date(
+    snakemake: SnakemakeInternals, tell: Callable[[str], Any], failed: SnakemakeJob
+) -> None:
+    """Let the next start repeat all jobs that depend on a failed one.
+
+    Snakemake records a failed job as finished, so those after it seem up to date.
+    """
+    try:
+        for unfinished in snakemake.jobs_after(failed):
+            if "mpi" not in unfinished.resources:  # launches are not repeated
+                snakemake.mark_unfinished(unfinished)
+    except (InterfaceError, OSError) as error:
+        tell(f"Could not mark what depends on a failed job: {error}")
 
 
 def _refuse_missing_packages(scripts: Iterable[str], subject: str) -> None:
@@ -204,11 +223,8 @@ class Start:
         self.tell("\n".join(lines))
 
     def after_failure(self) -> None:
-        """Cancel what runs in vain, mark what must be repeated, say how to continue."""
-        steps = {
-            "cancel the remaining batch jobs": self._end_batch_jobs,
-            "mark what depends on failed jobs": self._mark_out_of_date,
-        }
+        """Cancel what runs in vain, and say how to continue."""
+        steps = {"cancel the remaining batch jobs": self._end_batch_jobs}
         after_failure(self.snakemake, steps, self.warn, self.tell)
 
     @property
@@ -338,14 +354,6 @@ class Start:
             marked = try_to(self.snakemake.batch_job_ids, self.warn, set())
             with suppress(slurm.SlurmError):  # the next start cancels them
                 slurm.cancel_forgotten_jobs(self.batch_jobs, marked)
-
-    def _mark_out_of_date(self) -> None:
-        """Let the next start repeat all jobs that depend on a failed one."""
-        # Snakemake records a failed job as finished, so those after it seem up to date.
-        # The failure is lost if Snakemake is killed while jobs beside it run.
-        for unfinished in self.snakemake.jobs_after_failed():
-            if "mpi" not in unfinished.resources:  # launches are not repeated
-                self.snakemake.mark_unfinished(unfinished)
 
     def _remove_staging_folders(self) -> None:
         """Remove the empty folders of launches."""
