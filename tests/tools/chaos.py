@@ -252,7 +252,9 @@ class Plan:
         """Write it anew, or add the process that signals are for."""
         fault = self.fault or Fault(0)
         numbers = _OPS.index(self.op), self.nth, fault.action, fault.error
-        folders = (f"{project.folder}/{one}/".encode() for one in ("results", "scratch"))
+        folders = (
+            f"{project.folder}/{one}/".encode() for one in ("results", "scratch")
+        )
         packed = _PLAN.pack(0, 0, 0, *numbers, fault.goes_on, starter, 0, *folders, b"")
         if starter:
             with self.path.open("r+b") as file:  # others count meanwhile
@@ -276,7 +278,9 @@ class Chaos:
     library: Path
     made: dict[str, "Kept"] = field(default_factory=dict)
 
-    def start(self, project: Project, targets: list[str], plan: Plan) -> tuple[int, str]:
+    def start(
+        self, project: Project, targets: list[str], plan: Plan
+    ) -> tuple[int, str]:
         """Start a target under a plan; return exit status and output."""
         plan.write(project)
         environment = project.environment | {
@@ -328,7 +332,9 @@ def kill_all(project: Project) -> None:
 
 def _is_dead(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+        )
     except OSError:
         return True
 
@@ -385,7 +391,9 @@ class Kept:
 
     def targets(self, job: str) -> list[str]:
         """Return what to ask for."""
-        return self.experiment.jobs[[*self.experiment.jobs][-1] if job == "all" else job]
+        return self.experiment.jobs[
+            [*self.experiment.jobs][-1] if job == "all" else job
+        ]
 
     def differences(self, project: Project, job: str) -> Iterator[str]:
         """Yield what differs from the state after an undisturbed job."""
