@@ -62,3 +62,12 @@ def test_hostile_notes_end_a_listing_in_one_line_or_not_at_all(folder, rng):
         list_files(root, notes)
     except DatasetError as error:
         assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_manifest_with_a_column_that_is_no_utf_8_is_refused(folder):
+    path = folder / "manifest.parquet"
+    pq.write_table(pa.table({"pathq": ["a"]}), path, store_schema=False)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"pathq", b"pa\x80hq"))
+    with pytest.raises(TableError, match="cannot read table user_manifest"):
+        read_table(path, "user_manifest")

@@ -2,6 +2,7 @@
 
 import bz2
 import json
+import struct
 import zlib
 
 import numpy as np
@@ -17,7 +18,12 @@ from tierscope.trace.darshan.container import LogError, open_container
 from tierscope.trace.darshan.names import read_names
 from tierscope.trace.log_writer import LoggedJob
 from tierscope.trace.posix_records import POSIX_RECORD
-from tierscope.trace.spool import _HEADER, SPOOL_VERSION, write_log_from_spools
+from tierscope.trace.spool import (
+    _HEADER,
+    SPOOL_VERSION,
+    open_spool,
+    write_log_from_spools,
+)
 
 RANDOM = st.randoms(use_true_random=False)
 BY_MOUNTS = {"tiers": "auto", "epochs": r"\.ep(\d+)/"}
@@ -148,3 +154,22 @@ def test_hostile_spool_is_refused_in_one_line_or_a_log(folder, rng):
         assert "\n" not in str(error)  # noqa: PT017
     else:
         answer(str(folder / "log.darshan"), BY_MOUNTS)
+
+
+@pytest.mark.parametrize(
+    ("at", "content", "words"),
+    [
+        (48, b"\xff\xff\xff\xff", "got errno 4294967295"),
+        (4096 + 8 + POSIX_RECORD.itemsize, b"\0", "at byte 4096"),
+    ],
+)
+def test_spool_that_no_process_leaves_is_refused(tmp_path, at, content, words):
+    entry = struct.pack("<II", 8 + POSIX_RECORD.itemsize + 2, 2) + RECORD + b"/a"
+    data = bytearray(header_of_spool() + entry)
+    struct.pack_into("<Q", data, 40, len(data))
+    (path := tmp_path / "a.spool").write_bytes(data)
+    assert open_spool(path).names == [b"/a"]
+    data[at : at + len(content)] = content
+    path.write_bytes(data)
+    with pytest.raises(LogError, match=f"is damaged.*{words}"):
+        open_spool(path)

@@ -208,7 +208,7 @@ def _reading(path: Place, name: str) -> Iterator[list[Path]]:
         yield files
     except FileNotFoundError as error:
         raise TableError(f"{path}: cannot read table {name}: no such file") from error
-    except (OSError, pa.ArrowException, TableError) as error:
+    except (OSError, pa.ArrowException, UnicodeError, TableError) as error:
         is_damaged = getattr(error, "errno", None) is None  # else it cannot be opened
         remedy = _remedy(name) if is_damaged else ""
         why = " ".join(str(error).split())  # that of Arrow has several lines

@@ -46,6 +46,7 @@ _HEADER = np.dtype(
     ],
     align=True,
 )
+_LAST_ERRNO = 4095  # of Linux
 _ENTRY = struct.Struct("<II")  # bytes of the entry, bytes of its path
 
 _UNMONITORED = -1
@@ -179,6 +180,8 @@ def open_spool(path: str | Path, *, must_be_whole: bool = False) -> Spool:
         raise LogError(path, f"has records of other ranks than {header['rank']}.")
     names = ("origin_ns", "incomplete", "mapped_bytes", "device_bytes")
     facts = [int(header[name]) for name in names]
+    if facts[1] > _LAST_ERRNO:
+        raise LogError(path, f"is damaged: got errno {facts[1]}.")
     spool = Spool(path, records, paths, *facts, tuple(header["drops"].tolist()))
     if must_be_whole and spool.lost:
         raise LogError(
@@ -225,10 +228,12 @@ def _entries(
     while position + _ENTRY.size <= min(used_bytes, len(data)):
         n_bytes, path_bytes = _ENTRY.unpack_from(data, position)
         name_start = position + smallest
+        name = data[name_start : name_start + path_bytes]
         if path_bytes:
             starts.append(position + _ENTRY.size)
-            paths.append(data[name_start : name_start + path_bytes])
-        if n_bytes < (smallest + path_bytes if path_bytes else _ENTRY.size):
+            paths.append(name)
+        least_bytes = smallest + path_bytes if path_bytes else _ENTRY.size
+        if n_bytes < least_bytes or b"\0" in name:
             raise LogError(path, f"is damaged at byte {position}.")
         position += n_bytes
     if position != used_bytes or used_bytes > len(data):
