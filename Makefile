@@ -150,6 +150,8 @@ $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml
 	touch $@
 
 $(VENV)/pyvenv.cfg: $(if $(STALE),stale)
+	@test ! -L $(VENV) || { echo \
+	  '$(VENV): got a link, whose folder would be emptied; expected none, remove it'; exit 1; }
 	@case "$$(pwd -P)" in *[:{}*?[]*) \
 	  echo "$$(pwd -P): got a clone with : { } * ? or [ in its path; move it"; exit 1;; \
 	  *' '*[\"\$$\`\\]*|*[\"\$$\`\\]*' '*) echo "$$(pwd -P): got a clone with a blank and" \

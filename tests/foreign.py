@@ -18,6 +18,7 @@ import numpy as np
 from tierscope.core.description import ProbeDescription, RunDescription
 from tierscope.core.scenario import Point
 from tierscope.model.simulator.epoch import SimulatedEpoch
+from tierscope.model.simulator.reader_steps import FROM_LFS
 from tierscope.model.simulator.run import PlannedReads, SimulatedReads, planned_reads
 from tierscope.storage.probes import REPEATS, Probe, plan, probe_files
 from tierscope.storage.queueing_network import network_of
@@ -144,7 +145,7 @@ class ForeignStorage:
         customers = [
             np.flatnonzero(planned.rank_of == rank).tolist() for rank in range(n_ranks)
         ]
-        files, on_lfs = planned.files.tolist(), planned.on_lfs.tolist()
+        files, on_lfs = planned.files.tolist(), planned.place.tolist()
         n_bytes = self.description.dataset.file_size_bytes
         jobs = [
             [(i, files[i], int(on_lfs[i]), n_bytes) for i in mine] for mine in customers
@@ -158,7 +159,7 @@ class ForeignStorage:
         none = np.zeros(1, np.int64)
         epoch = SimulatedEpoch(instants_ns, finished, none, 0, None, none)
         return SimulatedReads(
-            planned.files, planned.rank_of, planned.on_lfs, epoch
+            planned.files, planned.rank_of, planned.place == FROM_LFS, epoch
         ), end_s
 
     def _serve(

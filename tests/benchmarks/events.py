@@ -17,11 +17,14 @@ from tierscope.core.scenario import Point, Scenario
 from tierscope.data.record_order import first_records, order_of
 from tierscope.model.simulator.database_calls import DatabaseEpoch
 from tierscope.model.simulator.database_run import provenance_of
-from tierscope.model.simulator.epoch import first_reads, simulate_epoch
-from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage
-from tierscope.model.simulator.placed_run import AdHocRun
+from tierscope.model.simulator.epoch import (
+    KnownServers,
+    first_reads,
+    simulate_epoch,
+)
+from tierscope.model.simulator.placed_epoch import PlacedStorage
 from tierscope.model.simulator.programs import simulate_programs
-from tierscope.model.simulator.run import draw_slowness, workload_of
+from tierscope.model.simulator.run import draw_slowness, planned_reads, workload_of
 from tierscope.model.simulator.runs import Tables, simulate_run
 from tierscope.storage.queueing_network import network_of
 
@@ -92,16 +95,15 @@ def _file_loops(plain: RunDescription, adhoc: RunDescription) -> dict[str, Loop]
     """Return the loops that read files: half from the LFS, or as many from peers."""
     network, workload = network_of(plain.system, N_OSTS), workload_of(plain)
     slowness = draw_slowness(network, np.random.default_rng(1))
-    run = AdHocRun(adhoc, POINT)
-    peers = Peers(run.policy.owners, adhoc.policy_options["server_threads"])
-    storage = PlacedStorage(network, workload, run.n_nodes, 0, 1, slowness, peers)
-    files, n_files = run.order(0), workload.n_files
+    pooled, n_files = next(planned_reads(adhoc, POINT)), workload.n_files
+    known, files = KnownServers(peers=pooled.peers), pooled.files
+    storage = PlacedStorage(network, workload, plain.system.n_nodes, 0, 1, slowness)
     on_lfs = np.random.default_rng(2).random(n_files) < 0.5
     first_read = first_reads(n_files, network.n_ranks)
 
-    def simulate_plain() -> Ended:
-        services = np.random.default_rng(3)
-        epoch = simulate_epoch(network, workload, files, on_lfs, services, slowness)
+    def simulate_static(place: np.ndarray, known: KnownServers) -> Ended:
+        arguments = network, workload, files, place, np.random.default_rng(3)
+        epoch = simulate_epoch(*arguments, slowness, known=known)
         return epoch.finished_ns, epoch.n_events
 
     def simulate_placed(place: np.ndarray) -> Ended:
@@ -109,9 +111,9 @@ def _file_loops(plain: RunDescription, adhoc: RunDescription) -> dict[str, Loop]
         return epoch.finished_ns, epoch.n_events
 
     return {
-        PLAIN: simulate_plain,
+        PLAIN: partial(simulate_static, on_lfs, KnownServers()),
         PLACED: partial(simulate_placed, on_lfs.astype(np.int8)),
-        "adhoc": partial(simulate_placed, run.places(files)),
+        "adhoc": partial(simulate_static, pooled.place, known),
     }
 
 

@@ -98,16 +98,44 @@ def test_the_explorer_shows_hostile_tiers_and_runs_nothing(browser, tmp_path, ti
     assert page.complaints() == []
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_of_a_large_job_is_not_wider_than_the_window(browser, tmp_path, width):
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Return the function that opens the page of a large job with a width."""
     folder = write_pages(job_tables.large_job(), tmp_path)
     size = browser.get_window_size()
-    try:
+
+    def ask(width, script):
         browser.set_window_size(width, 900)
         browser.get((folder / "report.html").as_uri())
-        inside, wide = browser.execute_script(
-            "const d = document.documentElement; return [d.clientWidth, d.scrollWidth]"
-        )
-        assert wide <= inside
-    finally:
-        browser.set_window_size(size["width"], size["height"])
+        return browser.execute_script(script)
+
+    yield ask
+    browser.set_window_size(size["width"], size["height"])
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_of_a_large_job_is_not_wider_than_the_window(opened, width):
+    inside, wide = opened(
+        width,
+        "const d = document.documentElement; return [d.clientWidth, d.scrollWidth]",
+    )
+    assert wide <= inside
+
+
+def test_what_is_wider_than_a_narrow_page_says_so(opened):
+    hints = opened(
+        390,
+        "return [...document.querySelectorAll('.scroll')].filter(one => "
+        "one.scrollWidth > one.clientWidth).map(one => [one.firstElementChild.tagName, "
+        "getComputedStyle(one, '::before').content, "
+        "getComputedStyle(one).backgroundImage])",
+    )
+    assert {kind for kind, *_ in hints} == {"IMG", "TABLE"}
+    for kind, words, shadow in hints:
+        assert kind == "TABLE" or "scroll sideways" in words
+        assert shadow.count("gradient") == 4
+
+
+def test_figures_of_a_wide_page_have_no_hint(opened):
+    script = "return getComputedStyle(document.querySelector('figure .scroll'), "
+    assert opened(1280, f"{script}'::before').content") == "none"

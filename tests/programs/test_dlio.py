@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 from integration.programs import Programs
-from tierscope.experiment.accelerators.dlio_loaders import LOADERS
-from tierscope.experiment.accelerators.dlio_text import workload_text
-from tierscope.experiment.accelerators.workloads import Workload
+from tierscope.experiment.designs.dlio_loaders import LOADERS
+from tierscope.experiment.designs.dlio_text import workload_text
+from tierscope.experiment.designs.workloads import Workload
 
 N_FILES, EPOCHS, N_BYTES = 64, 2, 65536
 

@@ -33,7 +33,7 @@ from tierscope.experiment.designs.workloads import Workload  # noqa: E402
 from tierscope.experiment.system import read_system  # noqa: E402
 from tierscope.model.calibration.uncertainty import Source, Uncertainty  # noqa: E402
 from tierscope.model.designs.draws import drawn_plans  # noqa: E402
-from tierscope.model.designs.feeding import Job, simulate_pace  # noqa: E402
+from tierscope.model.designs.feeding import Trial, simulate_pace  # noqa: E402
 from tierscope.model.designs.study import simulate_study  # noqa: E402
 
 N, BATCH, STEPS = 16, 4, 40  # accelerators, and what they read
@@ -115,7 +115,7 @@ class Case:
         )
 
 
-def simulate(jobs: Sequence[Job]) -> list:
+def simulate(jobs: Sequence[Trial]) -> list:
     """Simulate in this process."""
     return list(map(simulate_pace, jobs))
 
@@ -125,7 +125,7 @@ def utilisation_percent(plans: Sequence[Plan]) -> np.ndarray:
     return np.array(
         [
             [
-                simulate_pace(Job(plan, Design(N, one), i)).utilisation_percent
+                simulate_pace(Trial(plan, Design(N, one), i)).utilisation_percent
                 for i, plan in enumerate(plans)
             ]
             for one in STORAGES

@@ -21,7 +21,7 @@ from tierscope.data.designs import Design, Plan, Storage  # noqa: E402
 from tierscope.experiment.designs.workloads import read_workloads  # noqa: E402
 from tierscope.experiment.system import read_system  # noqa: E402
 from tierscope.model.calibration.starting_values import with_values  # noqa: E402
-from tierscope.model.designs.feeding import Job, simulating  # noqa: E402
+from tierscope.model.designs.feeding import Trial, simulating  # noqa: E402
 from tierscope.model.designs.fit import fit_parameter  # noqa: E402
 
 RESOURCES = ROOT / "resources"
@@ -110,7 +110,7 @@ def study(name: str, structure: Structure, seeds: int, steps: int) -> list[int]:
             values = {structure.parameter: fitted.value * factor}
             plan = replace(plan, description=with_values(plan.description, values))
             design = Design(n_nodes * per_node, structure.storage)
-            paces = simulate([Job(plan, design, seed) for seed in range(seeds)])
+            paces = simulate([Trial(plan, design, seed) for seed in range(seeds)])
             return float(np.mean([pace.utilisation_percent for pace in paces]))
 
         def most(n_nodes: int) -> int:

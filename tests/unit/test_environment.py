@@ -223,3 +223,16 @@ def test_make_keeps_an_environment_or_says_why_not(made, version, says):
     done = make(made.parent, "-n", ".venv/pyvenv.cfg", "PYTHON=")
     assert not done.stderr
     assert says in done.stdout
+
+
+def test_environment_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path):
+    clone, other = tmp_path / "clone", tmp_path / "other"
+    clone.mkdir()
+    other.mkdir()
+    (other / "kept").touch()
+    (clone / ".venv").symlink_to(other)
+    copy_makefile(clone)
+    done = make(clone, ".venv/pyvenv.cfg", f"PYTHON={sys.executable}")
+    assert done.returncode
+    assert ".venv: got a link, whose folder would be emptied" in done.stdout
+    assert (other / "kept").exists()

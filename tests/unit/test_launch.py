@@ -16,6 +16,9 @@ import pytest
 import sessions
 from launch import move_finished
 from sessions import HANG_S
+from stops import stopped
+from tierscope.benchmark.run_folder import mark_complete
+from tierscope.core.files import write_text
 
 LAUNCHER = Path(__file__).parents[2] / "workflow" / "scripts" / "launch.py"
 FILES = ("log.darshan", "epochs.parquet", "decisions.parquet", "run.json")
@@ -190,6 +193,67 @@ def test_interrupted_move_is_ended_by_the_next_launch(site):
     (site.staged / "log.darshan").rename(site.run / "log.darshan")
     assert site.launch() == 0
     assert site.taken() == sorted(FILES)
+
+
+@pytest.mark.parametrize("has_old", [False, True])
+def test_run_is_whole_or_measured_again_wherever_its_writing_and_move_stop(
+    tmp_path, has_old
+):
+    """What was complete once is there after the next start, also after a power cut."""
+    staging, runs = tmp_path / "staging", tmp_path / "runs"
+    for folder in (staging, runs):
+        folder.mkdir()
+    if has_old:  # with other settings, or one of its files was lost
+        write_run(runs / POINT, "old", "run.json")
+        (runs / POINT / "decisions.parquet").write_text("old")
+
+    def measure_and_move():
+        write_run(staging / POINT, "new", *FILES[:3])
+        mark_complete(staging / POINT, {"hash": "new"})
+        move_finished(staging, runs)
+
+    n_whole = 0
+    for how, has_ended in stopped(tmp_path, measure_and_move):
+        move_finished(staging, runs)  # the next start
+        run = runs / POINT
+        if (run / "run.json").exists() and "new" in (run / "run.json").read_text():
+            texts = {name: (run / name).read_text() for name in FILES[:3]}
+            assert set(texts.values()) == {"new"}, how
+            n_whole += 1
+        else:
+            assert not has_ended, how
+    assert n_whole > 5
+
+
+def write_run(folder, text, *names):
+    """Write files of a run."""
+    for name in names:
+        write_text(folder / name, text)
+
+
+OF_A_RUN = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(LAUNCHER.parent)!r})
+from launch import move_finished
+from tierscope.benchmark.run_folder import mark_complete
+from tierscope.core.files import write_text
+for name in {FILES[:3]}:
+    write_text(Path("staging/{POINT}", name), "")
+mark_complete(Path("staging/{POINT}"), {{}})
+move_finished(Path("staging"), Path("runs"))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_run_takes_three_syncs(tmp_path):
+    calls = "fsync,fdatasync,sync,syncfs,sync_file_range,msync"
+    strace = ["strace", "-f", "-o", "calls", "-e", f"trace={calls}"]
+    command = [*strace, sys.executable, "-c", OF_A_RUN]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert (tmp_path / "runs" / POINT / "run.json").exists()
+    lines = (tmp_path / "calls").read_text().splitlines()
+    assert ["syncfs(" in line for line in lines if "sync" in line] == [True] * 3
 
 
 def test_killed_launch_leaves_its_run_to_the_next(site):

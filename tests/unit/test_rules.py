@@ -21,7 +21,7 @@ PACKAGE = WORKFLOW / "scripts" / "tierscope"
 SUBJECT_ROOMS = {
     "experiment": "experiment.planned.runs",
     "logs": "logs",
-    "accelerators": "experiment.accelerators",
+    "designs": "experiment.designs",
 }
 SUBJECTS = tuple(SUBJECT_ROOMS)
 RULE = re.compile(
@@ -101,7 +101,7 @@ def read_for(subject):
 def test_the_snakefile_only_chooses_the_subject():
     text = (WORKFLOW / "Snakefile").read_text()
     included = re.findall(r'include: "rules/(\w+)\.smk"', text)
-    assert included == ["base", "logs", "accelerators", "experiment"]
+    assert included == ["base", "logs", "designs", "experiment"]
     assert "rule " not in text
 
 

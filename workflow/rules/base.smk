@@ -138,7 +138,7 @@ def caption(name):
 
 def refuse_target(wildcards):
     """Refuse a name that is not a target, and list the targets."""
-    needs = {"analyse": ("logs", "logs"), "accelerators": ("workloads", "accelerators")}
+    needs = {"analyse": ("logs", "logs"), "designs": ("designs", "designs")}
     if wildcards.target in needs:
         what, file = needs[wildcards.target]
         raise WorkflowError(

@@ -11,6 +11,7 @@ from tierscope.core.words import count_words
 from tierscope.experiment.config import (
     changes,
     defaults_of_programs,
+    goal_origin,
     read_experiment,
     with_own_datasets,
 )
@@ -27,6 +28,7 @@ with one_line():
     # A workflow that imports this one gives only changes to the default configuration.
     DEFAULTS = OPENING.defaults()
     OWN = [*changes(OPENING.contents, DEFAULTS, config), OPENING.given[1]]
+    GOAL_ORIGIN = goal_origin(OWN)  # before the defaults join what was configured
     update_config(DEFAULTS, config)
     for further in (defaults_of_programs(OWN), *OWN):
         update_config(DEFAULTS, further)

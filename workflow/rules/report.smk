@@ -47,6 +47,7 @@ rule build_report:
         provenance=FIGURES.provenance,
         epoch=SETTINGS["figures"]["epoch"],
         scene=COMPARISONS.scene,
+        goal_origin=GOAL_ORIGIN,
         dataset_titles=FIGURES.dataset_titles,
         figures=TITLES,
         anonymous=SETTINGS["report"]["anonymous"],

@@ -12,10 +12,11 @@ from tierscope.audit.program import ProgramEvidence, audit_program, statements
 from tierscope.audit.run import AuditError, Evidence, as_json, audit, why_failed
 from tierscope.core.description import Run, run_keys
 from tierscope.core.files import log_to, write_text
-from tierscope.core.output.streams import say_error
+from tierscope.core.output.streams import ending_on, say_error
 from tierscope.core.tables import empty_table, read_table, write_table
 from tierscope.policies import kind_of
 from tierscope.trace.background import sum_background
+from tierscope.trace.darshan.container import LogError
 from tierscope.trace.file_records import read_background_records, read_file_records
 from tierscope.trace.program_records import LoopEnds, read_program_records
 
@@ -213,6 +214,8 @@ def main() -> None:
         except (ValueError, KeyError, OSError) as error:  # of a log or a table
             say_error(error)
             failure = f"{Path(path).parent}: {error}"
+            if isinstance(error, LogError):
+                failure += " If it is damaged, delete the run's folder and start again."
         if failure:
             failures.append(failure)
     if failures:
@@ -223,4 +226,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
-    main()
+    with ending_on(AuditError):
+        main()

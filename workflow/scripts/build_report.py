@@ -1,23 +1,16 @@
 """Build the report of an experiment: one HTML page."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 from tierscope.analysis.breakdown import select_scenarios, shown_epoch
 from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims
 from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
+from tierscope.core.validation import read_json
 from tierscope.pages.document import Picture, render
 from tierscope.pages.report.facts import ReportedRun
 from tierscope.pages.report.page import ALWAYS, PERHAPS, About, report_context
-
-
-def read_json(path: str | Path) -> Any:
-    """Return the content of a JSON file."""
-    return json.loads(Path(path).read_text())
-
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
@@ -48,6 +41,7 @@ if __name__ == "__main__":
         paper=paper["paper"],
         needs=needed_sweep(paper, tables["claims"]) if "claims" in tables else "",
         anonymous=params.anonymous,
+        goal_origin=params.goal_origin,
     )
     context = report_context(
         about,

@@ -1,6 +1,5 @@
 """List what runs were measured with; refuse runs that must not be joined."""
 
-import json
 from pathlib import Path
 from shlex import join
 
@@ -13,12 +12,13 @@ from tierscope.analysis.run_facts import (
 )
 from tierscope.core.files import log_to
 from tierscope.core.tables import write_table
+from tierscope.core.validation import read_json
 
 if __name__ == "__main__":
     log_to(snakemake.log[0])
     allowed = snakemake.params.allow_mixed
     paths = list(map(Path, snakemake.input.runs))
-    listed = list_facts({str(one.parent): json.loads(one.read_text()) for one in paths})
+    listed = list_facts({str(one.parent): read_json(one) for one in paths})
     facts = run_facts(listed)
     for row in differing(facts).itertuples():
         print(f"{row.fact}: {row.value} (number of runs: {row.n_runs}; {row.run})")

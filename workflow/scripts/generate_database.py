@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.benchmark.sources.database import database_folder
-from tierscope.core.files import log_to
+from tierscope.core.files import log_to, write_back
 from tierscope.core.machine import Tier, TierError
 from tierscope.core.output.streams import ending_on
 from tierscope.core.scenario import Dataset
@@ -19,7 +19,7 @@ from tierscope.data.tfrecord import (
 from tierscope.experiment.slurm import note_job
 from tierscope.storage.lease import NAME, LeaseError, held
 from tierscope.storage.own_folder import FolderError, check_way
-from tierscope.storage.page_cache import drop_pages, write_back
+from tierscope.storage.page_cache import drop_pages
 from tierscope.storage.parallel.lustre import StripedFolder
 
 

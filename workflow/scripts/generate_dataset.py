@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pandas as pd
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
-from tierscope.core.files import log_to
+from tierscope.core.files import log_to, write_back
 from tierscope.core.machine import Tier, TierError
 from tierscope.core.output.streams import ending_on
 from tierscope.core.scenario import Dataset
@@ -19,7 +19,7 @@ from tierscope.data.tfrecord import (
 from tierscope.experiment.slurm import note_job
 from tierscope.storage.lease import NAME, LeaseError, held
 from tierscope.storage.own_folder import FolderError, check_way
-from tierscope.storage.page_cache import drop_pages, write_back
+from tierscope.storage.page_cache import drop_pages
 from tierscope.storage.parallel.glusterfs import find_bricks
 from tierscope.storage.parallel.lustre import StripedFolder
 
@@ -68,8 +68,8 @@ def generate(
         finally:
             if striped:
                 striped.remove_ost_folders()
+    write_back(folder)
     if tier.kind != "emulated":  # whose device charges for cached files, too
-        write_back(folder)
         drop_pages(os.path.join(folder, name) for name in names)
     osts = np.full(dataset.n_files, -1)
     if striped:

@@ -34,8 +34,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from tierscope.core.files import write_back, write_text
 from tierscope.core.processes.children import end_child, end_once, listen
 from tierscope.core.processes.times import TIME_FORMAT
+from tierscope.core.words import error_words
 
 LOCK = Path("results", ".launch")
 COMPLETE = "run.json"  # the last file of a run
@@ -85,9 +87,23 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Launch the ranks, and move the runs that are finished."""
+    """Launch the ranks, or say in a line which file cannot be written, and why."""
     arguments = parse_arguments()
     listen(end_once)
+    try:
+        launch(arguments)
+    except OSError as error:
+        line = f"tierscope: {error_words(error)}.\n"
+        try:
+            with arguments.log.open("a") as log:
+                log.write(line)
+        except OSError:  # its disk is full
+            sys.stderr.write(line)
+        sys.exit(1)
+
+
+def launch(arguments: argparse.Namespace) -> None:
+    """Launch the ranks, and move the runs that are finished."""
     name = f"{os.getpid()}-{secrets.token_hex(8)}"
     script = Path(__file__).with_name(f"{arguments.script}.py")
     ranks = [sys.executable, str(script), "--launch", name, *arguments.arguments]
@@ -103,9 +119,7 @@ def main() -> None:
         if not run_ranks(shell, ranks, arguments.log, lock, environ):
             sys.exit(1)
     if arguments.marker:
-        arguments.marker.write_text(
-            f"{' '.join(arguments.arguments)}\n", encoding="utf-8"
-        )
+        write_text(arguments.marker, f"{' '.join(arguments.arguments)}\n")
 
 
 def run_ranks(
@@ -194,9 +208,12 @@ def move_finished(staging: Path, runs: Path) -> None:
                 shutil.rmtree(run / "logs", ignore_errors=True)
                 logs.rename(run / "logs")
             for path in (staged / "log.darshan", *tables, complete):
+                if path == complete:
+                    write_back(run)  # a power cut leaves no run without its files
                 if path.exists():  # otherwise an interrupted move has moved it
                     path.chmod(path.stat().st_mode & ~0o222)
                     path.rename(run / path.name)
+            write_back(run)
             with suppress(OSError):  # something else is there
                 staged.rmdir()
 

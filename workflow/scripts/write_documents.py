@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tierscope.core.columns import COLUMNS, allowed_values
+from tierscope.core.files import write_text
 from tierscope.core.validation import SCHEMAS, expectation, read_schema, read_yaml
 
 ROOT = SCHEMAS.parents[1]
@@ -89,7 +90,7 @@ def config_readme() -> str:
     ]
     for name, title in (
         ("logs", "`config/logs.yaml`"),
-        ("accelerators", "`config/accelerators.yaml`"),
+        ("designs", "`config/designs.yaml`"),
         ("datasets", "`resources/datasets.yaml`"),
         ("workloads", "`resources/workloads.yaml`"),
         ("dlio", "Workload files of DLIO"),
@@ -123,5 +124,5 @@ def tables_page() -> str:
 
 
 if __name__ == "__main__":
-    (ROOT / "config" / "README.md").write_text(config_readme(), encoding="utf-8")
-    (ROOT / "docs" / "tables.md").write_text(tables_page(), encoding="utf-8")
+    write_text(ROOT / "config" / "README.md", config_readme())
+    write_text(ROOT / "docs" / "tables.md", tables_page())

@@ -9,9 +9,10 @@ from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
 from tierscope.core.words import count_words
 from tierscope.data.steps import UsedSteps
-from tierscope.experiment.accelerators.dlio_loaders import LOADERS
-from tierscope.experiment.accelerators.dlio_text import workload_text
-from tierscope.experiment.accelerators.workloads import Workload
+from tierscope.experiment.designs.dlio import NO_WORKLOAD
+from tierscope.experiment.designs.dlio_loaders import LOADERS
+from tierscope.experiment.designs.dlio_text import workload_text
+from tierscope.experiment.designs.workloads import Workload
 from tierscope.model.programs.facts import (
     ProgramFacts,
     SeenRun,
@@ -78,7 +79,7 @@ def program_text(
     words = f"mean of usual steps of {of_what}; assumed: the same in each step"
     words += "".join(f"; a least: {why}" for why in sorted(least))
     head = (
-        f"The program: its workload file for DLIO and target accelerators is {path}.\n"
+        f"The program: its workload file for DLIO and target designs is {path}.\n"
         f"It {facts.words}. What is assumed says so, all else was measured.\n"
         f"DLIO 2.0.0 and later: mpiexec -n {facts.n_ranks} dlio_benchmark --config-dir "
         f"{Path(path).parents[1]} workload={name}"
@@ -106,7 +107,7 @@ def main() -> None:
         text = program_text(snakemake.wildcards.dataset, path, runs, ideal, sizes)
     except ModelError as error:
         reason = " ".join(f"{error}".split())
-        text = f"# The program: no workload file for DLIO: {reason}\n"
+        text = f"{NO_WORKLOAD}{reason}\n"
     write_text(path, text)
 
 

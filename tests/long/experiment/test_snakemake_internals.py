@@ -112,6 +112,7 @@ note("complete_rules", found)
 
 
 onstart:
+    ASKED.when_a_job_fails(mark_what_follows)
     note("executor", ASKED.executor())
     note("remakes_unfinished", ASKED.remakes_unfinished())
     note("resources_in_use", "gfs" in ASKED.resources_in_use())
@@ -132,10 +133,10 @@ onsuccess:
     note("made_files", sorted(ASKED.made_files()))
 
 
-onerror:
-    found = ASKED.jobs_after_failed()
+def mark_what_follows(failed):
+    found = ASKED.jobs_after(failed)
     note(
-        "jobs_after_failed",
+        "jobs_after",
         sorted(
             [
                 job.original.rule.name,
@@ -144,6 +145,7 @@ onerror:
             for job in found
         ),
     )
+    note("when_a_job_fails", failed.original.rule.name)
     for job in found:
         if "mpi" not in job.resources:
             ASKED.mark_unfinished(job)
@@ -241,8 +243,9 @@ def test_written_for_the_installed_version():
         ("resources_in_use", "remote", False),
         ("remakes_unfinished", "slurm", False),
         ("remakes_unfinished", "failed", True),
+        ("when_a_job_fails", "failed", "breaks"),
         (
-            "jobs_after_failed",
+            "jobs_after",
             "failed",
             [
                 ["all", []],
@@ -281,6 +284,8 @@ ARGUMENTS = {
     "complete_rules": (Path("rules").resolve(), "environment.yml"),
     "place": ("results/mine",),
     "mark_unfinished": (SnakemakeJob(frozenset(), Empty()),),
+    "jobs_after": (SnakemakeJob(frozenset(), "a job"),),
+    "when_a_job_fails": (print,),
 }
 
 
@@ -369,12 +374,9 @@ JOB = SimpleNamespace(rule=Empty(), output=[1])
             "got NoneType, expected str",
         ),
         (
-            "jobs_after_failed",
-            SimpleNamespace(
-                scheduler=SimpleNamespace(failed={"a job"}),
-                dag=SimpleNamespace(depending={}, bfs=lambda *_: []),
-            ),
-            "KeyError: 'a job'",
+            "jobs_after",
+            named({}, "dag", "depending"),
+            "KeyError",
         ),
     ],
 )
@@ -431,7 +433,7 @@ def test_failing_step_keeps_neither_the_next_nor_how_to_go_on(error):
 def test_how_to_go_on_is_told_where_no_interface_is_left():
     said = []
     asked = SnakemakeInternals(Empty())
-    steps = {"mark files": asked.jobs_after_failed, "end jobs": asked.executor}
+    steps = {"mark files": asked.made_files, "end jobs": asked.executor}
     after_failure(asked, steps, said.append, said.append)
     assert [line.partition(":")[0] for line in said[:3]] == [
         "Could not mark files",
@@ -523,12 +525,12 @@ rule breaks:
         "exit 1"
 
 
-def rename_and_go_on(log, ours=workflow._onerror):
-    del workflow.scheduler.failed
+def go_on_and_rename(log, ours=workflow._onstart):
     ours(log)
+    workflow.dag.bfs = None
 
 
-workflow._onerror = rename_and_go_on
+workflow._onstart = go_on_and_rename
 """
 
 
@@ -541,6 +543,6 @@ def test_failure_under_a_changed_snakemake_still_says_how_to_go_on(tmp_path):
         tmp_path, "broken.txt", "--cores", "1", "--rerun-incomplete", *settings
     )
     assert code == 1
-    assert "Could not mark what depends on failed jobs: workflow.scheduler." in output
+    assert "Could not mark what depends on a failed job: workflow.dag.depend" in output
     assert "Remove the cause, then the same command continues." in output
     assert "Traceback" not in output

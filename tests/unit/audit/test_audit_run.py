@@ -38,6 +38,7 @@ def test_damaged_log_hides_no_failed_audit(audit):
     assert first == "runs/0: audit failed: opens"
     assert second.startswith("runs/1: ")
     assert "is cut short" in second
+    assert second.endswith("If it is damaged, delete the run's folder and start again.")
     assert third.startswith("runs/3: ")
 
 

@@ -3,7 +3,7 @@ import pytest
 from descriptions import describe_run
 from tierscope.audit.peers import check_peers
 from tierscope.data.shuffle import epoch_files
-from tierscope.policies import adhoc, node_policy
+from tierscope.policies import node_policy
 from tierscope.trace.peers import with_peer_reads
 
 N_FILES, SIZE, EPOCHS, PER_NODE, N_NODES = 16, 100, 2, 2, 2
@@ -162,16 +162,6 @@ def test_file_of_a_node_written_by_two_of_its_processes_has_one_owner(good):
     failed = good.failed()
     assert "files written to any LFS" in failed
     assert ONE_OWNER not in failed
-
-
-def test_owners_are_hashed_once_whatever_the_number_of_nodes(good, monkeypatch):
-    calls = []
-    hashed = adhoc.owner_nodes
-    monkeypatch.setattr(
-        adhoc, "owner_nodes", lambda *a: (calls.append(1), hashed(*a))[1]
-    )
-    assert good.failed() == []
-    assert len(calls) == 1
 
 
 def test_stage_in_during_a_later_epoch_is_found(good):

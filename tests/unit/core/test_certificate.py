@@ -12,7 +12,7 @@ from tierscope.core.certificate import (
     YES,
     Interference,
     Statement,
-    certificate_lines,
+    certificate_line,
     doubted,
     interference_statements,
 )
@@ -96,33 +96,23 @@ def certificate_of(*said):
     return pd.DataFrame(rows)
 
 
-def test_runs_with_one_answer_share_a_line():
+def test_answers_that_are_not_yes_share_a_line():
     none = Statement(LIBRARIES, YES, "None.")
     device = Statement(GFS_BYTES, YES, "Device.")
     memory = Statement(GFS_BYTES, NO, "Page cache.")
     libraries = [Statement(LIBRARIES, NO, f"lib{letter}.so in 1.") for letter in "abcd"]
-    runs = [[none, device], [none], [none, memory], *([one] for one in libraries)]
-    assert certificate_lines(certificate_of(*runs)) == [
+    unknown = Statement(LIBRARIES, NOT_MEASURED, "No log tells.")
+    runs = [[none, device], [unknown], [none, memory], *([one] for one in libraries)]
+    assert certificate_line(certificate_of(*runs)) == (
         "certificate: bytes of the GFS came from devices: no in 1 of 2 runs that read "
-        "there (lru at 2 %, repetition 0). Page cache.",
-        "certificate: bytes of the GFS came from devices: yes in 1 of 2 runs that read "
-        "there.",
-        "certificate: no foreign preload library: no in 4 of 7 runs (lru at 3 %, "
-        "repetition 0; lru at 4 %, repetition 0; lru at 5 %, repetition 0; 1 more). "
-        "First of them: liba.so in 1.",
-        "certificate: no foreign preload library: yes in 3 of 7 runs.",
-    ]
+        "there; no foreign preload library: no in 4 of 7 runs; no foreign preload "
+        "library: not measured in 1 of 7 runs; all else is yes"
+    )
 
 
-def test_certificate_of_one_run_has_all_its_words():
-    table = certificate_of([Statement(BYTES, YES, "Device.")])
-    line = "certificate: bytes came from devices: yes. Device."
-    assert certificate_lines(table) == [line]
-
-
-def test_answer_of_all_runs_names_none():
-    table = certificate_of(*[[Statement(ADVICE, NOT_MEASURED, "No log tells.")]] * 9)
-    words = "not measured in all 9 runs. No log tells."
-    assert certificate_lines(table) == [
-        f"certificate: every fadvise took effect: {words}"
-    ]
+def test_certificate_that_is_yes_says_so_and_one_without_a_yes_claims_none():
+    device = Statement(BYTES, YES, "Device.")
+    line = "certificate: all statements are yes"
+    assert certificate_line(certificate_of([device], [device])) == line
+    none = certificate_line(certificate_of([Statement(ADVICE, NO, "One failed.")]))
+    assert none == "certificate: every fadvise took effect: no in 1 of 1 run"

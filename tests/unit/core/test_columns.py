@@ -120,7 +120,8 @@ def test_allowed_values_are_a_vocabulary_or_a_range():
 
 
 def test_column_has_neither_bounds_nor_words_unless_it_says_so():
-    assert Column(NUMBER, "A number.") == (NUMBER, "A number.", "", 0, False, set())
+    column = Column(NUMBER, "A number.")
+    assert column == (NUMBER, "A number.", "", 0, False, set(), False)
     assert COLUMNS["logs"]["job_id"].least == -math.inf
 
 

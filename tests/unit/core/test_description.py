@@ -39,7 +39,7 @@ def experiment():
     [
         path
         for path in sorted((ROOT / "config").glob("*.yaml"))
-        if not {"logs", "accelerators"} & read_yaml(path).keys()
+        if not {"logs", "designs"} & read_yaml(path).keys()
     ],
 )
 def test_launches_of_an_experiment_run_each_point_once(path):

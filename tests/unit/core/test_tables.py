@@ -24,7 +24,7 @@ from tierscope.core.tables import (
 REMEDIES = [
     ("io_time", "(delete the file and start again, to make it again)"),
     ("faults", "(delete the run's folder and start again, to make it again)"),
-    ("manifest", ""),
+    ("manifest", "(delete the file and start again, to make it again)"),
 ]
 
 

@@ -103,6 +103,8 @@ def test_content_survives_its_line(tmp_path):
     part.size_bytes.append(1 << 40)
     part.mtimes_ns.append(-1)
     part.is_link.append(1)
+    part.devices.append(1)
+    part.inodes.append(2)
     with ListingNotes(tmp_path / "notes", "/mine") as notes:
         notes.add("folder", part)
     with ListingNotes(tmp_path / "notes", "/mine") as notes:

@@ -14,7 +14,7 @@ from tierscope.core.description import difference_words
 from tierscope.core.scenario import Dataset, Point, Scenario
 from tierscope.core.studies import without_reference
 from tierscope.core.validation import ConfigError, read_yaml
-from tierscope.experiment.config import read_experiment
+from tierscope.experiment.config import goal_origin, read_experiment
 from tierscope.experiment.system import read_system
 from tierscope.storage.emulated.library import DEVICES_VERSION
 
@@ -1410,3 +1410,11 @@ def test_impossible_ideal_runs_are_refused(config, changes, words):
         config = changed(config, path, value)
     with pytest.raises(ConfigError, match=re.escape(words)):
         read_experiment(config, RESOURCES)
+
+
+def test_goal_is_the_papers_that_of_programs_or_of_the_configuration():
+    program = {"loader": {"command": ["python"]}}
+    assert goal_origin([{}, {"whatif": {"search": {}}}]) == "the paper's, the default"
+    assert goal_origin([program, {}]) == "80 % of the best, the default"
+    asked = {"whatif": {"goal": {"seconds": 2}}}
+    assert goal_origin([program, asked]) == "whatif.goal of the configuration"

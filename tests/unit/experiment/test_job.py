@@ -24,7 +24,7 @@ from tierscope.experiment.job import (
     site_resources,
 )
 from tierscope.experiment.system import Estimates, JobSettings, System, read_system
-from tierscope.policies import Pinning, owner_nodes
+from tierscope.policies import Pinning, file_owners
 
 ROOT = Path(__file__).parents[3]
 RESOURCES = ROOT / "resources"
@@ -86,7 +86,7 @@ FEW = Dataset("few", 20000, 131072, 12)
 
 def test_adhoc_needs_the_local_storage_of_the_largest_owner():
     needed = job(50, dataset=FEW, policy="adhoc", lfs_reserve_percent=0)
-    owners = owner_nodes(map(FEW.file_name, range(20000)), 768)
+    owners = file_owners(20000, 768)
     shares = np.bincount(owners[Pinning(20000, 50, 1).on_lfs()], minlength=768)
     assert needed.lfs_bytes == shares.max() * 131072
     another = job(50, dataset=FEW, policy="adhoc", repetition=1, lfs_reserve_percent=0)

@@ -12,7 +12,7 @@ from tierscope.experiment.config import read_experiment
 from tierscope.experiment.launches import missing_launches
 from tierscope.experiment.planned import measurement
 from tierscope.experiment.snakemake_internals import SnakemakeJob
-from tierscope.experiment.start import Start, StartError
+from tierscope.experiment.start import Start, StartError, start_alone
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = ROOT / "workflow" / "scripts"
@@ -27,7 +27,15 @@ class Internals:
     def __getattr__(self, name):
         return lambda: self.answers[name]
 
+    def when_a_job_fails(self, step):
+        self.fail = step
+
+    def jobs_after(self, failed):
+        return self.answers[failed]
+
     def mark_unfinished(self, job):
+        if job.original == "unwritable":
+            raise OSError(28, "No space left on device")
         self.marked.append(job)
 
 
@@ -291,6 +299,14 @@ def test_end_sums_up_a_sweep_and_says_once_what_storage_costs(site):
     assert told.splitlines()[:-1] == ["The program: yes.", "Of 3 s an epoch ..."]
 
 
+def test_end_has_the_answer_and_only_names_what_was_said_before(site):
+    texts = [site.results / name for name in ("answer.txt", "summary.txt")]
+    texts[0].write_text("Storage limits.\n")
+    texts[1].write_text("The program: yes.\n")
+    site.start(made_files=set(map(str, texts))).after_success()
+    assert site.told == [f"Storage limits.\nSummary: {texts[1]}"]
+
+
 def test_end_without_a_table_names_the_runs(site):
     site.start(made_files=set()).after_success()
     assert site.told == [f"Runs: {site.results}/runs"]
@@ -312,14 +328,20 @@ def test_end_removes_empty_staging_folders_and_keeps_files(site):
     assert files(staging) == [staging / "full", staging / "full" / "log.darshan"]
 
 
-def test_failure_marks_what_depends_on_it_but_no_launch(site):
+def test_failure_marks_at_once_what_depends_on_it_but_no_launch(site):
+    """Also in a start that is killed before it ends, and in one of an analysis."""
     analysis = SnakemakeJob(frozenset({"terminal"}), "analysis")
     launch = SnakemakeJob(frozenset({"mpi"}), "launch")
-    start = site.start(
-        executor="local",
-        jobs_after_failed=[launch, analysis],
-        remakes_unfinished=True,
-    )
-    start.after_failure()
-    assert start.snakemake.marked == [analysis]
+    full = SnakemakeJob(frozenset(), "unwritable")
+    snakemake = Internals(executor="local", first=[launch, analysis], second=[full])
+    start_alone(snakemake, site.results, "analysis x", site.told.append)
+    snakemake.fail("first")
+    assert snakemake.marked == [analysis]
+    snakemake.fail("second")
+    (line,) = site.told
+    assert line.startswith("Could not mark what depends on a failed job: [Errno 28] No")
+
+
+def test_failure_says_how_to_go_on(site):
+    site.start(executor="local", remakes_unfinished=True).after_failure()
     assert site.told[0].startswith("Finished files are kept.")

@@ -1094,9 +1094,9 @@ def test_improvements_are_drawn_unless_storage_does_not_limit(
     assert words.startswith("Storage does not limit") == (storage == "does not limit")
 
 
-def test_figures_of_logs_and_accelerators_depend_on_no_code_of_runs():
+def test_figures_of_logs_and_designs_depend_on_no_code_of_runs():
     """A figure is drawn again if what it imports has changed."""
-    for subject in ("logs", "accelerators"):
+    for subject in ("logs", "designs"):
         for one in declared_figures(subject):
             names = {path.stem for path in imported_modules(one.path, SCRIPTS)}
             assert "given" in names

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from summarise_sweep import workload_lines
 from tierscope.core.tables import with_later_columns
 from tierscope.pages.sweep_summary import summary_lines
 
@@ -140,3 +141,13 @@ def test_words_of_a_statement_are_of_the_epoch_of_the_other_lines():
     assert where == "The program: a file"
     assert did.startswith("The program: every file opened: no in 1 of 1 run. Words on ")
     assert "cover.1 (other runs or epochs: other numbers" in did
+
+
+def test_workload_file_has_a_line_where_the_program_has_a_loader_that_is_known():
+    texts = ["# The program: no workload file for DLIO: why\n", "# The program: x\ny"]
+    plain, torch = ({"observed": {"loaders": some}} for some in ([], [{"batch": 1}]))
+    assert workload_lines(texts, [plain, plain]) == []
+    assert workload_lines(texts, [plain, torch]) == [
+        "The program: no workload file for DLIO: why",
+        "The program: x",
+    ]

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tierscope.core.files import write_back
 from tierscope.core.machine import BLOCK_DEVICE, MEMORY, RESIDENT_PAGES, SERVER
 from tierscope.storage.mounts import Mount, mount_of
 from tierscope.storage.page_cache import (
@@ -16,7 +17,6 @@ from tierscope.storage.page_cache import (
     nfs_bytes,
     residency,
     told_by,
-    write_back,
 )
 
 MOUNTSTATS = """\

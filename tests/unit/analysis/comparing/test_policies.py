@@ -651,8 +651,10 @@ def test_estimated_staging_does_not_dwarf_what_was_run(compared, times, is_cut):
     if is_cut:
         assert operations.get_xlim()[1] == pytest.approx(1.3 * 52)
         assert words[0] == "24k of staging \N{RIGHTWARDS ARROW}"
-        told = "Below:\npinning: 12000 s of staging, pays off after 2001 epochs"
+        told = "Below:\npinning: 12000 s of staging, pays off after\n2001 epochs"
         assert words[1:] == [told]
+        (text,) = savings.texts
+        assert text.get_window_extent().x0 > savings.bbox.x0  # right of tick labels
         assert -12 < savings.get_ylim()[0] < -1
     else:
         assert words == []

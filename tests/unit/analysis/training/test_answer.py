@@ -1,6 +1,8 @@
 """The sentences that report and terminal begin with."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,9 @@ from tierscope.core.columns.analysis import (
     NOTHING_HIDES,
     UNDECIDED,
 )
+from tierscope.core.tables import read_table
 
+REAL = Path(__file__).parents[3] / "data" / "answers"
 SCENE = {"dataset": "small", "n_osts": 60, "loader": "tensorflow"}
 KEYS = {"source": "emulated", "system": "x", "policy": "pinning", **SCENE}
 # Of GFS-READ, GFS-META, LFS-READ, LFS-META at cache rates; sums 10, 6, 8 s.
@@ -89,6 +93,11 @@ def test_goal_that_is_met_by_the_mean_only_says_so(found):
     assert answer(replace(found, combinations=bought))[1].endswith(
         "the cheapest by the paper's rule (met by the mean only)."
     )
+
+
+def test_goal_says_where_it_comes_from(found):
+    said = answer(replace(found, goal_origin="the paper's, the default"))[1]
+    assert "; the goal of 4.00 s of I/O time (the paper's, the default) needs" in said
 
 
 def test_goal_that_is_met_or_out_of_reach(found):
@@ -183,3 +192,19 @@ def test_one_repetition_asks_for_more(found):
 
 def test_sweep_without_the_scene_has_no_answer(found):
     assert answer(replace(found, scene=SCENE | {"n_osts": 1})) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["emulated-default", "fugaku-simulated", "limits", "undecided"]
+)
+def test_real_results_are_answered_as_a_reader_found_clear(name):
+    """Their tables, and where they come from, are in tests/data/answers."""
+    names = ("breakdown", "limits", "goals", "combinations", "storage_time")
+    paths = {one: REAL / name / f"{one}.parquet" for one in names}
+    tables = {
+        one: read_table(path, one) for one, path in paths.items() if path.exists()
+    }
+    about = json.loads((REAL / name / "about.json").read_text())
+    empty = {"storage_time": None, "policy_summary": None}
+    said = answer(Evidence(**{**empty, **tables}, **about))
+    assert said == (REAL / name / "answer.txt").read_text().splitlines()

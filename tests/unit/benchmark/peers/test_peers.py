@@ -48,7 +48,7 @@ from tierscope.core.scenario import Dataset, Point
 from tierscope.core.tables import check_table
 from tierscope.data.shuffle import epoch_files
 from tierscope.data.tfrecord import generate_files
-from tierscope.policies import AdHoc, Place, node_policy, owner_nodes
+from tierscope.policies import AdHoc, Place, file_owners, node_policy
 from tierscope.storage.clock import OtherRankFailed, RealClock
 from tierscope.storage.lease import Holder
 from tierscope.storage.own_folder import FolderError
@@ -65,7 +65,7 @@ def name_of(file_id):
 
 
 GOLDEN_OWNERS = [2, 2, 2, 1, 0, 2, 1, 0, 1, 0, 2, 1, 2, 2, 2, 1, 0, 2, 1, 1, 2, 2, 1, 0]
-OWNERS = owner_nodes(map(name_of, range(N_FILES)), N_NODES)
+OWNERS = file_owners(N_FILES, N_NODES)
 
 
 # ---- the policy -----------------------------------------------------------------
@@ -79,7 +79,7 @@ def test_owner_is_the_hash_of_the_path_modulo_the_nodes():
 
 
 def test_owners_are_about_even():
-    counts = np.bincount(owner_nodes(map(name_of, range(6000)), 6))
+    counts = np.bincount(file_owners(6000, 6))
     assert counts.sum() == 6000
     assert (abs(counts - 1000) < 4 * np.sqrt(1000)).all()
 

@@ -70,6 +70,25 @@ def test_aliases_that_stand_for_too_much_are_refused(path):
     assert ", line 6: got aliases that stand for" in refusal(path)
 
 
+def test_aliases_of_a_long_text_count_its_letters(path):
+    aliases = ", ".join(["*a"] * 10_000)
+    path.write_text(f"a: &a {'x' * 100_000}\nb: [{aliases}]\n")
+    assert ", line 2: got aliases that stand for 62510001 values" in refusal(path)
+
+
+def test_many_keys_of_json_are_read_in_linear_time(path):
+    keys = [f'"k{number}": {number}' for number in range(100_000)]
+    path.write_text(f"{{{', '.join(keys)}}}")
+    assert len(read_mapping(path)) == 100_000
+    path.write_text(f"{{{', '.join([*keys, keys[7]])}}}")
+    assert refusal(path) == f"{path}: got key k7 2 times, expected it once"
+
+
+def test_number_of_json_with_thousands_of_digits_is_refused(path):
+    path.write_text(f'{{"a": {"9" * 5000}}}')
+    assert ", line 1: got 9999" in refusal(path)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -1,6 +1,7 @@
 """What is found of a damaged database before anybody reads it."""
 
 import os
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from tierscope.data.lmdb.file import (
     generate_database,
     provenance_here,
 )
+from tierscope.data.lmdb.pages import find_records
 from tierscope.data.tfrecord import DatasetError
 
 N_RECORDS, SIZE = 32, 4096
@@ -160,3 +162,29 @@ def test_flipped_byte_of_the_tree_is_refused_or_changes_no_place(database):
     assert refused >= {*number, *first_node, *last_node, *key_of_first}
     assert not refused & {8, 9, 80, 81}  # padding, free space
     check_tree(path, provenance)
+
+
+@pytest.mark.parametrize("page_bytes", [1, 4095, 1 << 16])
+def test_pages_of_no_size_of_lmdb_are_refused(database, page_bytes):
+    path = database.gfs_folder / "provenance.json"
+    damage(path, b"4096", b"%d" % page_bytes)
+    with pytest.raises(DatasetError, match=f"page_bytes: got {page_bytes}, expected"):
+        database.check(Rank(0))
+
+
+def test_branch_that_leads_to_itself_is_refused_at_once(database):
+    """Of a hundred children each, a walk by depth alone would never end."""
+    path, provenance = database.gfs_folder / DATA_FILE, database.provenance
+    content = bytearray(path.read_bytes())
+    root = int(provenance.layout.tree_pages[-1])
+    at = root * provenance.page_bytes
+    child = struct.pack("<HHHH", root, 0, 0, 0)
+    starts = [4096 - 8 * number for number in range(1, 101)]
+    page = struct.pack("<QHHHH", root, 0, 1, 16 + 200, 4096 - 800)
+    page += struct.pack("<100H", *starts)
+    content[at : at + 4096] = page.ljust(4096 - 800, b"\0") + 100 * child
+    path.write_bytes(content)
+    with pytest.raises(DatasetError, match=rf"data\.mdb: page {root} of its tree is"):
+        find_records(lambda at, n: bytes(content[at : at + n]), str(path), 10)
+    with pytest.raises(DatasetError, match=r"data\.mdb: page \d+ of its tree is"):
+        check_tree(path, provenance)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("lmdb")
 
-from tierscope.data.lmdb.check import check_record, check_size
+from stops import stopped
+from tierscope.data.lmdb.check import check_record, check_size, check_tree
 from tierscope.data.lmdb.file import (
     DATA_FILE,
     copy_ranges,
@@ -32,6 +33,19 @@ from tierscope.data.lmdb.pages import find_records
 from tierscope.data.tfrecord import DatasetError, SampleWriter, generate_files
 
 PAGE = 4096
+
+
+def test_database_is_whole_or_made_again_wherever_its_writing_stops(tmp_path):
+    provenance = provenance_here(9, 600, 4)
+    n_complete = 0
+    for how, _ in stopped(tmp_path, lambda: generate_database(tmp_path, provenance)):
+        n_complete += is_complete(tmp_path, provenance)
+        for _ in range(1 + is_complete(tmp_path, provenance)):
+            generate_database(tmp_path, provenance)
+        check_tree(tmp_path / DATA_FILE, provenance)
+        assert len(read_checksums(tmp_path, 9)) == 9, how
+        assert len([*tmp_path.glob("[!.]*")]) == 3, how
+    assert n_complete == 1
 
 
 def pread_of(path):

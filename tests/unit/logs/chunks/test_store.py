@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from stops import stopped
 from tierscope.logs.chunks import store
 from tierscope.logs.chunks.listing import ListedLog
 from tierscope.logs.chunks.store import ReadLogs, kept_file
@@ -59,6 +60,12 @@ def test_what_was_kept_is_taken_if_nothing_has_changed(folder):
     texts, is_same = taken(folder, "2026", [A, B])
     assert texts == {A.path: '"settings /a"', B.path: '"settings /b"'}
     assert is_same
+
+
+def test_what_was_kept_stays_wherever_it_is_kept_anew(folder):
+    texts = taken(folder, "2026", [A, B])
+    for how, _ in stopped(folder, lambda: kept(folder, "2026", {A: GONE, B: read(B)})):
+        assert taken(folder, "2026", [A, B]) == texts, how
 
 
 def test_changed_logs_and_those_of_other_settings_are_not_taken(folder):

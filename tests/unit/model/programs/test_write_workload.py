@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tierscope.experiment.accelerators.workloads import Workload, read_workloads
+from tierscope.experiment.designs.workloads import Workload, read_workloads
 from tierscope.storage.queueing_network import ModelError
 from unit.model.programs.conftest import LOADER, LOOP, N_FILES, PIPELINE
 from write_workload import program_text
@@ -38,7 +38,7 @@ def test_runs_tell_sizes_batches_workers_and_computation(made, tmp_path):
     text = program_text("mine", PATH, [made(), made()], [], SIZES)
     assert workload_of(text, tmp_path) == MINE
     first, second, third, *_ = text.splitlines()
-    assert first.endswith(f"workload file for DLIO and target accelerators is {PATH}.")
+    assert first.endswith(f"workload file for DLIO and target designs is {PATH}.")
     assert second.startswith(
         "# It loads as pytorch: batches of 2, 2 workers a rank, 2 "
     )

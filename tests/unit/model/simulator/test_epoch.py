@@ -498,12 +498,14 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("on_lfs", "words"),
         [
-            (np.zeros(4, int), "on_lfs: got int64, expected bool"),
-            (np.zeros(4), "on_lfs: got float64, expected bool"),
+            (np.zeros(4, int), "place: got int64, expected bool or int8"),
+            (np.zeros(4), "place: got float64, expected bool or int8"),
+            (np.full(4, 2, np.int8), "place: got 2 to 2, expected 0 to 1"),
+            (np.full(4, -1, np.int8), "place: got -1 to -1, expected 0 to 1"),
             (np.zeros(3, bool), r"got \(4,\) files and \(3,\) decisions, expected 4"),
         ],
     )
-    def test_other_decisions_than_one_bool_a_read_are_refused(self, on_lfs, words):
+    def test_other_decisions_than_one_place_a_read_are_refused(self, on_lfs, words):
         network, workload = Network(2, IDLE, IDLE), Workload(4, 100)
         with pytest.raises(ModelError, match=words) as error:
             simulate_epoch(

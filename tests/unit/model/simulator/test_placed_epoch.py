@@ -2,19 +2,18 @@
 
 import numpy as np
 import pytest
-from descriptions import describe_scenario
+from descriptions import changed, describe_scenario
 from tierscope.analysis.breakdown import break_down
 from tierscope.audit.decisions import n_broken_rules, n_differences, room_of
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.model.simulator.decisions import Placement
 from tierscope.model.simulator.epoch import first_reads, simulate_epoch
-from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage
+from tierscope.model.simulator.placed_epoch import PlacedStorage
 from tierscope.model.simulator.placed_run import AdHocRun, DynamicRun
 from tierscope.model.simulator.reader_steps import (
     FROM_GFS,
     FROM_LFS,
-    FROM_PEER,
     STAGED,
     UNDECIDED,
 )
@@ -24,7 +23,6 @@ from tierscope.policies.decisions import Decisions
 from tierscope.storage.queueing_network import (
     ModelError,
     Network,
-    NodeLinks,
     Service,
     TierModel,
     Workload,
@@ -178,7 +176,7 @@ def test_where_nothing_is_copied_all_instants_are_those_of_the_static_simulator(
         assert np.array_equal(placed.finished_ns, static.finished_ns)
         assert np.array_equal(placed.busy_ns, static.busy_ns)
         assert placed.n_events == static.n_events
-        assert np.array_equal(placed.place == FROM_LFS, on_lfs)
+        assert np.array_equal(place == FROM_LFS, on_lfs)
 
 
 # ---- copies that one can follow with a pencil --------------------------------------
@@ -197,10 +195,9 @@ def place_all(n_files, n_copiers=1, hand_over=True, drain=True, n_epochs=2, lfs=
         hand_over=hand_over,
     )
     placement.begin()
-    epochs = []
-    for epoch in range(n_epochs):
+    epochs, places = [], np.full((n_epochs, n_files), UNDECIDED, np.int8)
+    for epoch, place in enumerate(places):
         placement.begin_epoch(epoch)
-        place = np.full(n_files, UNDECIDED, np.int8)
         one = storage.run_epoch(
             np.arange(n_files),
             np.array([0, n_files]),
@@ -211,11 +208,11 @@ def place_all(n_files, n_copiers=1, hand_over=True, drain=True, n_epochs=2, lfs=
         )
         placement.note_drain(int(one.finished_ns.max()))
         epochs.append(one)
-    return epochs, placement, storage
+    return epochs, placement, storage, places
 
 
 def test_file_that_was_handed_over_is_written_as_it_would_be_read():
-    (first, second), placement, storage = place_all(n_files=1)
+    (first, second), placement, storage, _ = place_all(n_files=1)
     assert first.instants_s.tolist() == [[0, 1, 5, 5, 5]]
     assert storage.copy_s[0].tolist() == [[0, 0, 0.5, 1], [0, 0, 0, 0]]
     assert placement.drain_s.tolist() == [[1.5, 0]]
@@ -223,14 +220,14 @@ def test_file_that_was_handed_over_is_written_as_it_would_be_read():
 
 
 def test_file_that_was_not_handed_over_is_read_once_more():
-    _, placement, storage = place_all(n_files=1, hand_over=False)
+    _, placement, storage, _ = place_all(n_files=1, hand_over=False)
     assert storage.copy_s[0, 0].tolist() == [1, 4, 0.5, 1]
     assert placement.drain_s.tolist() == [[6.5, 0]]
 
 
 def test_copies_wait_in_the_queues_of_the_reads_and_reads_in_theirs():
     lfs = TierModel(open_s=1, request_s=4)
-    (first, _), placement, storage = place_all(3, hand_over=False, lfs=lfs)
+    (first, _), placement, storage, _ = place_all(3, hand_over=False, lfs=lfs)
     # At 5 the copy of file 0 opens, as the rank only then asks where file 1 is. So that
     # is opened at 7 after waiting 1, and read 10 to 14 after waiting 3.
     assert first.instants_s[1].tolist() == [5, 7, 14, 14, 14]
@@ -242,16 +239,16 @@ def test_copies_wait_in_the_queues_of_the_reads_and_reads_in_theirs():
 
 
 def test_node_copies_so_many_files_at_a_time():
-    _, _, one = place_all(n_files=4, n_copiers=1)
-    _, _, two = place_all(n_files=4, n_copiers=2)
+    _, _, one, _ = place_all(n_files=4, n_copiers=1)
+    _, _, two, _ = place_all(n_files=4, n_copiers=2)
     assert one.copy_s.sum() == two.copy_s.sum() == 4 * 1.5  # none waits
 
 
 @pytest.mark.parametrize("drain", [True, False])
 def test_copies_that_are_not_awaited_go_on_in_the_next_epoch(drain):
-    (_, second), placement, _ = place_all(n_files=1, drain=drain)
+    _, placement, _, places = place_all(n_files=1, drain=drain)
     # The copy takes until 1.5 after the epoch; without it the GFS has the file.
-    assert second.place.tolist() == [FROM_LFS if drain else FROM_GFS]
+    assert places[1].tolist() == [FROM_LFS if drain else FROM_GFS]
     assert placement.drain_s[0, 0] == (1.5 if drain else 0)
     assert placement.counts[0].tolist() == [[1, 0]]
 
@@ -369,50 +366,6 @@ def test_repetitions_differ_and_a_run_is_the_same_again():
 # ---- ad hoc file system ------------------------------------------------------------
 
 
-def read_peers(n_threads=1, n_ranks=2, **links):
-    """Simulate one read of each rank, a node each; node 0 owns all files."""
-    links = NodeLinks(**{"latency_s": 0.25, "bandwidth_bytes_per_s": 50} | links)
-    network, workload = Network(n_ranks, GFS, LFS, links), Workload(n_ranks, 100)
-    owners = np.zeros(n_ranks, np.int64)
-    peers = Peers(owners, n_threads)
-    storage = PlacedStorage(network, workload, n_ranks, 0, 1, peers=peers)
-    place = np.full(n_ranks, FROM_PEER, np.int8)
-    place[0] = FROM_GFS
-    files = np.arange(n_ranks)
-    first_read = np.arange(n_ranks + 1)
-    return storage.run_epoch(files, first_read, place, np.random.default_rng(1))
-
-
-def test_read_from_a_peer_is_request_owners_lfs_and_both_links():
-    epoch = read_peers()
-    # Request 0.25, LFS 0.5 + 1, bytes 2 (in while they go out), answer 0.25.
-    assert epoch.instants_s[1].tolist() == [0, 0, 4, 4, 4]
-    assert (epoch.peer_lfs_ns / 1e9).tolist() == [[0, 0], [1, 0.5]]
-
-
-def test_owner_serves_so_many_requests_at_a_time():
-    # One thread: the second begins when the bytes of the first are out, at 3.75.
-    one = read_peers(n_threads=1, n_ranks=4)
-    assert one.finished_s[1:].tolist() == [4, 7.5, 11]
-    # Three: the LFS has opened at .75, 1.25, 1.75 and read at 1.75, 2.75, 3.75; bytes
-    # leave one after the other, from 1.75 on.
-    three = read_peers(n_threads=3, n_ranks=4)
-    assert three.finished_s[1:].tolist() == [4, 6, 8]
-
-
-def test_links_into_a_node_are_shared_by_its_ranks():
-    links = NodeLinks(latency_s=0, bandwidth_bytes_per_s=50)
-    network = Network(6, GFS, LFS, links)
-    peers = Peers(np.array([0, 0, 0, 0, 0, 1]), 4)
-    storage = PlacedStorage(network, Workload(6, 100), 3, 0, 1, peers=peers)
-    place = np.full(6, FROM_GFS, np.int8)
-    place[4:] = FROM_PEER  # both ranks of node 2, from nodes 0 and 1
-    epoch = storage.run_epoch(
-        np.arange(6), np.arange(7), place, np.random.default_rng(1)
-    )
-    assert sorted(epoch.finished_s[4:]) == [1.5 + 2, 1.5 + 2 + 2]
-
-
 def test_stage_in_takes_each_file_off_the_gfs_once_to_its_only_owner():
     description = describe("adhoc", n_files=512)
     run = AdHocRun(description, at(50))
@@ -424,14 +377,14 @@ def test_stage_in_takes_each_file_off_the_gfs_once_to_its_only_owner():
     owned = [set(one.files_of(node)) for node, one in enumerate(policies)]
     assert stage_in["lfs_opens"].tolist() == list(map(len, owned))
     assert len(set().union(*owned)) == sum(map(len, owned)) == 256
-    places = {FROM_GFS: Place.GFS, FROM_LFS: Place.LFS, FROM_PEER: Place.PEER}
     for reads in epochs:
         assert sorted(reads.files) == list(range(512))
         decided = [
             policies[rank // 2].begin_read(file_id)
             for rank, file_id in zip(reads.rank_of, reads.files, strict=True)
         ]
-        assert [places[place] for place in reads.epoch.place] == decided
+        assert [place is Place.LFS for place in decided] == reads.on_lfs.tolist()
+        assert [place is Place.PEER for place in decided] == reads.on_peer.tolist()
         assert (~reads.on_lfs & ~reads.on_peer).sum() == 256
         share = reads.on_lfs.sum() / 256
         assert abs(share - 1 / 4) <= 3.5 * np.sqrt(1 / 4 * 3 / 4 / 256)
@@ -456,6 +409,41 @@ def test_reads_from_peers_are_a_fifth_class_and_add_up():
     assert (tables["stage_in"]["stage_in_time_s"] > 0).all()
 
 
+def test_files_of_random_places_are_copied_from_there():
+    spread = TierModel(n_object_servers=4, request_s=4, placement="random")
+    network, workload = Network(1, spread, LFS), Workload(40, 100)
+    storage = PlacedStorage(network, workload, 1, 0, 1, seed=3)
+    files, staged = np.arange(40), np.full(40, STAGED, np.int8)
+    services, ends = np.random.default_rng(1), np.array([0, 40])
+    copied = storage.run_epoch(files, ends, staged, services)
+    none = np.zeros(40, bool)
+    read = simulate_epoch(network, workload, files, none, services, seeds=(3, 0, 0))
+    assert copied.busy_ns[1:5].tolist() == read.busy_ns[1:5].tolist()
+    assert set(read.busy_ns[1:5].tolist()) != {40 * 10**9}  # as by their number
+
+
+def test_pooled_lfs_serves_workers_whose_steps_meet():
+    description = changed(
+        describe("adhoc"),
+        scenario={"loader": "pytorch"},
+        loader={"workers": 2, "prefetch_factor": 1},
+        training={
+            "synchronise": "step",
+            "compute_time_s": {
+                "distribution": "normal",
+                "mean_s": 0.01,
+                "stdev_s": 0.003,
+            },
+        },
+    )
+    tables = simulate_run(description, at(50))
+    for name, table in tables.items():
+        check_table(table, name)
+    epochs = tables["epochs"]
+    assert epochs["samples"].sum() == 64 * 3
+    assert epochs["utilisation_percent"].between(0, 100, inclusive="neither").all()
+
+
 def test_nothing_staged_takes_no_time():
     tables = simulate_run(describe("adhoc"), at(0))
     assert (tables["stage_in"]["stage_in_time_s"] == 0).all()
@@ -475,12 +463,6 @@ def test_reads_from_peers_without_a_network_are_refused():
 def test_nodes_of_different_size_are_refused():
     with pytest.raises(ModelError, match="n_nodes: got 2, expected a divisor of 3"):
         PlacedStorage(Network(3, GFS, LFS), Workload(3, 100), 2, 1, 1)
-
-
-def test_random_places_are_refused_where_files_are_copied():
-    spread = TierModel(n_object_servers=2, placement="random")
-    with pytest.raises(ModelError, match=r"gfs.placement: got random .* modulo"):
-        PlacedStorage(Network(1, spread, LFS), Workload(2, 100), 1, 1, 1)
 
 
 def test_more_ranks_than_files_are_refused():

@@ -1,14 +1,17 @@
+from pathlib import Path
+
 import job_tables
 import numpy as np
 import pandas as pd
 from job_tables import LFS_READ, META, READ, tables_of
 from pages import TEMPLATE, Page
 from tierscope.analysis.logs.asking import JobTables
-from tierscope.analysis.logs.questions import class_costs
+from tierscope.analysis.logs.questions import class_costs, totals
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import empty_table
+from tierscope.figures.logs.fleet import hours_words
 from tierscope.pages.document import Picture, render
-from tierscope.pages.logs.fleet_page import OF_FLEET, classes_table, fleet_page
+from tierscope.pages.logs.fleet_page import OF_FLEET, answer, classes_table, fleet_page
 
 PICTURES = [Picture("fleet", "All jobs", b"<svg/>", "Look.")]
 
@@ -238,3 +241,13 @@ def test_a_run_time_that_no_log_tells_is_not_known():
     tables["fleet"]["run_time_s"] = np.nan
     table = table_of(context_of(tables), "jobs")
     assert table.frame["Run time"].tolist() == ["not known"]
+
+
+def test_a_real_year_of_logs_is_answered_as_a_reader_found_clear():
+    """Its tables, and where they come from, are in tests/data/answers."""
+    real = Path(__file__).parents[3] / "data" / "answers" / "year-of-logs"
+    names = ("fleet", "fleet_classes")
+    tables = JobTables({name: real / f"{name}.parquet" for name in names})
+    known = totals(tables)
+    said = answer(known, class_costs(tables), hours_words(known["kinds"]))
+    assert f"{said}\n" == (real / "answer.txt").read_text()

@@ -46,11 +46,15 @@ def test_eight_processes_have_the_numbers_of_the_notes():
     assert lfs.link_bytes_per_s is None
 
 
-def test_what_only_a_simulation_knows_is_refused():
-    gfs = {**SYSTEM.devices["gfs"], "limit_bytes_per_s": 1e8}
-    words = r"devices\.gfs\.limit_bytes_per_s: got 100000000.0, expected none: emulated"
+@pytest.mark.parametrize(
+    ("tier", "key", "value"),
+    [("gfs", "limit_bytes_per_s", 1e8), ("lfs", "n_devices", 2)],
+)
+def test_what_only_a_simulation_knows_is_refused(tier, key, value):
+    devices = {**SYSTEM.devices, tier: {**SYSTEM.devices[tier], key: value}}
+    words = rf"devices\.{tier}\.{key}: got {value}, expected none: emulated"
     with pytest.raises(ValueError, match=words):
-        modelled_machine({**SYSTEM.devices, "gfs": gfs}, n_osts=60)
+        modelled_machine(devices, n_osts=60)
 
 
 def test_all_processes_are_the_modelled_machine():

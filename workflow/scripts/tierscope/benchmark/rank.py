@@ -16,6 +16,7 @@ from tierscope.core.machine import TierError
 from tierscope.core.output.streams import end, ending_on, say, say_error
 from tierscope.core.processes.children import ENDING, listen
 from tierscope.core.validation import ConfigError
+from tierscope.core.words import error_words
 from tierscope.data.tfrecord import DatasetError
 from tierscope.storage.clock import OtherRankFailed
 
@@ -200,7 +201,8 @@ def _line(processes: Processes, error: BaseException) -> str:
         return f"tierscope: {error}{notes and f' Found{notes}.'}"
     return (
         f"tierscope: rank {processes.rank} of {processes.size} on "
-        f"{processes.host} failed{notes}: {type(error).__name__}: {error}"
+        f"{processes.host} failed{notes}: {type(error).__name__}: "
+        f"{error_words(error)}"
     )
 
 

@@ -14,6 +14,7 @@ from tierscope.core.description import RunDescription
 from tierscope.core.files import write_text
 from tierscope.core.machine import UNKNOWN
 from tierscope.core.scenario import Point
+from tierscope.core.validation import ConfigError, read_json
 from tierscope.policies import kind_of
 from tierscope.storage.machine_facts import package_versions
 from tierscope.storage.tier import background_roots
@@ -63,8 +64,8 @@ def joined(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
 
 
 def mark_complete(folder: Path, run: dict[str, Any]) -> None:
-    """Write `run.json`, which marks a complete folder."""
-    write_text(folder / "run.json", json.dumps(run, indent=1) + "\n")
+    """Write `run.json`, which marks a complete folder that outlasts a power cut."""
+    write_text(folder / "run.json", json.dumps(run, indent=1) + "\n", lasting=True)
 
 
 def scheduler_job() -> str | None:
@@ -113,8 +114,8 @@ def are_missing(
 def is_complete(folder: Path, description: RunDescription) -> bool:
     """Return whether a folder holds a complete run of exactly this description."""
     try:
-        run = json.loads((folder / "run.json").read_text())
-    except (OSError, ValueError):
+        run = read_json(folder / "run.json")
+    except (OSError, ConfigError):
         return False
     whole = all(
         (folder / name).exists() for name in kind_of(description.scenario).files

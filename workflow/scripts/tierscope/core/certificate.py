@@ -27,7 +27,7 @@ NAMES = {
     LIBRARIES: "no foreign preload library",
     ADVICE: "every fadvise took effect",
 }
-_NAMED = 3  # libraries or runs in a sentence
+_NAMED = 3  # libraries in a sentence
 
 
 class Statement(NamedTuple):
@@ -144,53 +144,23 @@ def _advice(seen: Interference) -> Statement:
     return Statement(ADVICE, NOT_MEASURED if hidden else YES, f"{words}{hidden}")
 
 
-def certificate_lines(table: "pd.DataFrame") -> list[str]:
-    """Return table ``certificate`` in lines, one for each answer to a statement.
-
-    A *yes* of several runs has no words; other answers have those of the first of the
-    runs, which are named if they are not all.
-    """
+def certificate_line(table: "pd.DataFrame") -> str:
+    """Return in a line which answers of table ``certificate`` are not *yes*."""
     n_runs = len(table[_RUN].drop_duplicates())
-    lines = []
-    for statement in NAMES:
-        of_one = table[table["statement"] == statement]
-        for answer in (NO, NOT_MEASURED, YES):
-            said = of_one[of_one["answer"] == answer]
-            if len(said) and n_runs == 1:
-                lines.append(line_of(Statement(*said[_SAID].iloc[0])))
-            elif len(said):
-                where = _where(said, len(of_one), n_runs - len(of_one))
-                words = "" if answer == YES else _words(said)
-                lines.append(line_of(Statement(statement, answer + where, words)))
-    return lines
+    said = []
+    for statement, name in NAMES.items():
+        answers = table.loc[table["statement"] == statement, "answer"]
+        runs = count_words(len(answers), "run") + " that read there" * (
+            len(answers) < n_runs  # only of a tier
+        )
+        counted = ((one, answers.eq(one).sum()) for one in (NO, NOT_MEASURED))
+        said += [f"{name}: {one} in {n} of {runs}" for one, n in counted if n]
+    if table["answer"].eq(YES).any():
+        said.append("all else is yes" if said else "all statements are yes")
+    return f"certificate: {'; '.join(said)}"
 
 
 _RUN = ["policy", "cache_rate_percent", "repetition"]  # of a sweep
-_SAID = list(Statement._fields)
-
-
-def _where(said: "pd.DataFrame", n_stated: int, n_silent: int) -> str:
-    """Return in how many runs an answer is given, and in which if these are few."""
-    n = len(said)
-    where = f" in all {n_stated} runs" if n == n_stated else f" in {n} of {n_stated}"
-    if n < n_stated:
-        where += " runs"
-    if n_silent:  # only of a tier
-        where += " that read there"
-    if n == n_stated or said["answer"].iloc[0] == YES:
-        return where
-    named = [
-        f"{policy} at {rate} %, repetition {repetition}"
-        for policy, rate, repetition in said[_RUN].head(_NAMED).to_numpy().tolist()
-    ]
-    named += [f"{n - _NAMED} more"] * (n > _NAMED)
-    return f"{where} ({'; '.join(named)})"
-
-
-def _words(said: "pd.DataFrame") -> str:
-    """Return the words of the first of some runs."""
-    first, *others = said["words"].unique()
-    return f"First of them: {first}" if others else first
 
 
 def line_of(said: Statement) -> str:

@@ -17,7 +17,7 @@ from tierscope.core.given.keys import Seconds, from_to, rules
 from tierscope.core.given.secrets import command_words
 from tierscope.core.machine import Machine, Tier
 from tierscope.core.scenario import Dataset, Point, Scenario, UserDataset
-from tierscope.core.validation import ConfigError
+from tierscope.core.validation import ConfigError, read_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -373,11 +373,12 @@ class RunDescription:
         Raises
         ------
         ConfigError
-            If the file is not JSON, or a section or a key is missing or unknown.
+            If the file is damaged, or a section or a key is missing or unknown.
         """
+        content = read_json(path)
         try:
-            return cls.from_json(json.loads(Path(path).read_text()))
-        except ValueError as error:  # also from the JSON
+            return cls.from_json(content)
+        except ValueError as error:
             raise ConfigError(f"{path}: {error}") from error
 
     def as_json(self) -> dict[str, Any]:
@@ -537,10 +538,10 @@ class ProbeDescription:
         Raises
         ------
         ConfigError
-            If the file is not JSON, or a section or a key is missing or unknown.
+            If the file is damaged, or a section or a key is missing or unknown.
         """
+        content = read_json(path)
         try:
-            content = json.loads(Path(path).read_text())
             return cls(
                 source=_section(content, "source"),
                 system=_machine(_section(content, "system")),

@@ -1,6 +1,8 @@
 """Write files whole, logs of scripts line by line; read what others may have made."""
 
+import ctypes
 import errno
+import io
 import os
 import secrets
 import stat
@@ -8,10 +10,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+_LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
 @contextmanager
-def written_whole(path: str | Path) -> Iterator[Path]:
+def written_whole(path: str | Path, *, lasting: bool = False) -> Iterator[Path]:
     """Give a temporary name beside a path, and rename that file if no error occurs.
 
     Nobody can know the name before, so several can write the same path, and no other
@@ -21,6 +30,9 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     ----------
     path : path
         The final name; its folder is made if it does not exist.
+    lasting : bool
+        Whether the file outlasts a power cut once it has this name, and with it all
+        that was written to its file system before.
 
     Raises
     ------
@@ -31,27 +43,53 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
+    with named_at_end(str(temporary), str(path)):
         yield temporary
-        temporary.replace(path)
-    except OSError as error:
-        if error.errno and not error.filename:  # of a write, as to a full file system
-            error.filename = str(path)
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)
+        if lasting:
+            write_back(path.parent)
 
 
 @contextmanager
 def named_at_end(temporary: str, path: str) -> Iterator[None]:
-    """Give a file that is written here its name; after an error it is gone."""
+    """Give a file that is written here its name; after an error it is gone.
+
+    An OSError names a file.
+    """
     try:
-        yield
-        os.rename(temporary, path)
+        with errors_named(path):
+            yield
+            os.rename(temporary, path)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+@contextmanager
+def errors_named(path: str | Path) -> Iterator[None]:
+    """Let an OSError that names no file, as one of a write does, name this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and error.filename is None:
+            error.strerror, error.filename = os.strerror(error.errno), str(path)
+        raise
+
+
+def write_back(folder: str | Path) -> None:
+    """Write all that is dirty in a folder's file system to its device.
+
+    So it outlasts a power cut. One call is much faster than one for each small file.
+
+    Raises
+    ------
+    OSError
+        If the device cannot take it; it names the folder.
+    """
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(folder))
 
 
 def read_regular(path: str | Path, most_bytes: int) -> bytes:
@@ -100,17 +138,62 @@ def overlap(folder: str | Path, other: str | Path) -> bool:
     return os.path.commonpath(places) in places
 
 
-def write_text(path: str | Path, text: str) -> None:
+def write_text(path: str | Path, text: str, *, lasting: bool = False) -> None:
     """Write a text in UTF-8 whole, or raise an OSError and leave the file as it was."""
-    with written_whole(path) as temporary:
+    with written_whole(path, lasting=lasting) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def write_array(path: str | Path, array: "np.ndarray") -> None:
+    """Write an array whole, as `numpy.load` reads it; errors as `write_text`."""
+    from numpy.lib import format as npy  # who writes no array needs none of it
+
+    array = array.copy() if not array.flags.c_contiguous else array
+    with written_whole(path) as temporary, temporary.open("wb") as file:
+        npy.write_array_header_2_0(file, npy.header_data_from_array_1_0(array))
+        file.write(array.data)  # `numpy.save` does not tell why it could not
+
+
+def read_array(path: str | Path) -> "np.ndarray":
+    """Return the array that a file holds.
+
+    Raises
+    ------
+    ValueError
+        If it holds none, or only a part of one; the message names it.
+    """
+    import numpy as np
+
+    try:
+        return np.load(path)
+    except (EOFError, ValueError) as error:
+        raise ValueError(f"{path}: holds no whole array: {error}") from error
+
+
+class _Log(io.TextIOBase):
+    """A log; what it cannot take, as on a full disk, goes to standard error."""
+
+    encoding = "utf-8"
+
+    def __init__(self, path: str):
+        self._files = os.open(path, _LOG_FLAGS, 0o666), 2
+
+    def write(self, text: str) -> int:
+        """Write a text at once, so that the log can be read meanwhile."""
+        content = text.encode("utf-8", "backslashreplace")
+        for file in self._files:
+            with suppress(OSError):
+                while content:
+                    content = content[os.write(file, content) :]
+        return len(text)
 
 
 def log_to(path: str) -> None:
     """Send all that a script prints, errors included, to the log of its rule.
 
-    A line is there as soon as it is printed, so a log can be read meanwhile.
+    If there can be none, this ends the script with a line.
     """
-    sys.stdout = sys.stderr = open(
-        path, "w", buffering=1, encoding="utf-8", errors="backslashreplace"
-    )
+    try:
+        sys.stdout = sys.stderr = _Log(path)
+    except OSError as error:
+        sys.exit(f"tierscope: {path}: cannot be written: {error.strerror}.")

@@ -1,6 +1,9 @@
 """Check the columns of tables by their contracts, and write a table to Parquet."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +12,9 @@ import pyarrow.parquet as pq
 from tierscope.core.columns import COLUMNS, FLAG, INTEGER, NUMBER, Column
 from tierscope.core.files import written_whole
 from tierscope.core.output.version import VERSION
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 METADATA = {"tierscope": VERSION}  # of a table's file: who has written it
 _KINDS = {INTEGER: "iu", NUMBER: "iuf", FLAG: "b"}  # of NumPy's dtypes, by column
@@ -62,12 +68,56 @@ def check_words(words: set[str], where: str) -> None:
         )
 
 
+def read_parquet(path: str | Path, **options: Any) -> pa.Table:
+    """Read a Parquet file of an analysis of logs; options as for `pyarrow`.
+
+    Raises
+    ------
+    TableError
+        If it is empty or damaged, as after a power cut; it says what to delete.
+    """
+    try:
+        return pq.read_table(path, page_checksum_verification=True, **options)
+    except (OSError, pa.ArrowException) as error:
+        if getattr(error, "errno", None):  # it cannot be opened
+            raise
+        raise TableError(
+            f"{path}: is damaged ({error}); delete its folder and start again, to make "
+            "it again."
+        ) from error
+
+
+def check_paths(paths: "pd.Series", where: str) -> None:
+    """Refuse texts of a column of paths that lead out of their folder."""
+    if not _contract(where).is_path:
+        return
+    is_odd = paths.str.startswith("/") | (paths == "")
+    for part in ("..", "\0"):
+        is_odd |= paths.str.contains(part, regex=False)
+    for path in paths[is_odd]:
+        if path[:1] in ("", "/") or "\0" in path or ".." in path.split("/"):
+            raise TableError(
+                f"table column {where}: got {path!r}, expected a path below the folder."
+            )
+
+
 def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a table under a temporary name, then rename it."""
-    with written_whole(path) as temporary:
-        pq.write_table(
-            table.replace_schema_metadata(METADATA),
-            temporary,
-            compression="zstd",
-            write_page_checksum=True,
-        )
+    table = table.replace_schema_metadata(METADATA)
+    with (
+        written_whole(path) as temporary,
+        parquet_writer(temporary, table.schema) as file,
+    ):
+        file.write_table(table)
+
+
+@contextmanager
+def parquet_writer(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """Give what writes tables to a file, one below the other."""
+    options = {"compression": "zstd", "write_page_checksum": True}
+    writer = pq.ParquetWriter(path, schema, **options)
+    try:
+        yield writer
+        writer.close()
+    finally:
+        writer.is_open = False  # else its end prints an error again

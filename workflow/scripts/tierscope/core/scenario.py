@@ -39,7 +39,8 @@ class Dataset:
         """Return the folder's name, which depends on files and striping."""
         return f"{self.name}-{self.n_files}x{self.file_size_bytes}-{n_osts}ost"
 
-    def file_name(self, file_id: int) -> str:
+    @staticmethod
+    def file_name(file_id: int) -> str:
         """Return the name of a file inside the dataset's folder."""
         return f"{file_id:07d}.tfrecord"
 

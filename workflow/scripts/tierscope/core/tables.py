@@ -31,6 +31,7 @@ from tierscope.core.columns import (
 from tierscope.core.parquet import (
     TableError,
     check_numbers,
+    check_paths,
     check_words,
     vocabulary,
     write_parquet,
@@ -90,6 +91,7 @@ def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
         raise TableError(f"table column {where}: got {values.dtype}, expected str.")
     if vocabulary(where):
         check_words(set(values.unique()), where)
+    check_paths(values, where)
     return values.astype("str")
 
 
@@ -206,18 +208,15 @@ def _reading(path: Place, name: str) -> Iterator[list[Path]]:
         yield files
     except FileNotFoundError as error:
         raise TableError(f"{path}: cannot read table {name}: no such file") from error
-    except (OSError, pa.ArrowException, TableError) as error:
+    except (OSError, pa.ArrowException, UnicodeError, TableError) as error:
         is_damaged = getattr(error, "errno", None) is None  # else it cannot be opened
         remedy = _remedy(name) if is_damaged else ""
-        raise TableError(
-            f"{path}: cannot read table {name}{remedy}: {error}"
-        ) from error
+        why = " ".join(str(error).split())  # that of Arrow has several lines
+        raise TableError(f"{path}: cannot read table {name}{remedy}: {why}") from error
 
 
 def _remedy(name: str) -> str:
-    """Return how to make a damaged table again, if that is easy."""
-    if "manifest" in name:  # all runs depend on it
-        return ""
+    """Return how to make a damaged table again."""
     what = "the run's folder" if name in OF_A_LAUNCH else "the file"
     return f" (delete {what} and start again, to make it again)"
 

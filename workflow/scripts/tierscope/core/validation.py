@@ -54,6 +54,29 @@ class ConfigError(ValueError):
     """A configuration value is wrong; the message names key, value and expectation."""
 
 
+def read_json(path: str | Path) -> Any:
+    """Return what a JSON file of ours holds.
+
+    Raises
+    ------
+    ConfigError
+        If it is empty or damaged, as after a power cut; it says what to delete.
+    """
+    return parse_json(Path(path).read_bytes(), path)
+
+
+def parse_json(text: str | bytes, path: str | Path) -> Any:
+    """Return what a text from a file of ours holds; errors as of `read_json`."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        what = "its folder" if Path(path).name == "run.json" else "it"
+        raise ConfigError(
+            f"{path}: is damaged ({error}); delete {what} and start again, to make it "
+            "again."
+        ) from error
+
+
 def dataclass_of_json(kind: type[Made], text: str | bytes) -> Made:
     """Return a dataclass from JSON that another user may have written.
 

@@ -314,10 +314,14 @@ def goal_notes(goal: "pd.Series") -> list[str]:
     ]
 
 
-def error_words(error: Exception) -> str:
-    """Return what an error says: of a call the file and the reason, no number."""
+def error_words(error: BaseException) -> str:
+    """Return what an error says: of a call the file and the reason, no number.
+
+    Of a call with two files, such as a rename, the new one is named.
+    """
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{printable(os.fsdecode(error.filename))}: {error.strerror}"
+        name = error.filename if error.filename2 is None else error.filename2
+        return f"{printable(os.fsdecode(name))}: {error.strerror}"
     return str(error)
 
 

@@ -18,6 +18,9 @@ from tierscope.data.tfrecord import DatasetError
 _VERSION = 2
 _NUMBERS = {"size_bytes": "q", "mtimes_ns": "q", "devices": "Q", "inodes": "Q"}
 
+_NO_LINE = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
+_NO_LINE += (RecursionError,)
+
 
 @dataclass
 class FolderContent:
@@ -75,9 +78,25 @@ class FolderContent:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
-        """Return the content that a line holds."""
+        """Return the content that a line holds; a ValueError if it is none."""
         numbers = {name: array(kind, content[name]) for name, kind in _NUMBERS.items()}
-        return cls(**content | numbers | {"is_link": bytearray(content["is_link"])})
+        is_link = bytearray(bool(one) for one in content["is_link"])
+        part = cls(**content | numbers | {"is_link": is_link})
+        lengths = {len(getattr(part, name)) for name in ("names", "is_link", *_NUMBERS)}
+        names = [*part.names, *part.folders, *part.links]
+        names += [name for name, _ in part.left_out]
+        has_types = all(
+            type(content[name]) is (type(one) if isinstance(one, int) else list)
+            for name, one in cls(0).as_json().items()
+        )
+        if len(lengths) > 1 or not all(map(_is_name, names)) or not has_types:
+            raise ValueError
+        return part
+
+
+def _is_name(name: object) -> bool:
+    """Return whether this may be the name of an entry of a folder."""
+    return isinstance(name, str) and "/" not in name and name not in ("", ".", "..")
 
 
 class ListingNotes:
@@ -112,7 +131,8 @@ class ListingNotes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with self._writing():
+            self._file.close()
 
     def add(self, path: str, part: FolderContent) -> None:
         """Note a part of the folder at a path."""
@@ -135,7 +155,7 @@ class ListingNotes:
                     self._join(path, FolderContent.from_json(content))
                 elif content != self._head:
                     break
-            except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            except _NO_LINE:
                 break
             end += len(line)
         self._file.seek(end)

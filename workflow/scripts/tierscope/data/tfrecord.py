@@ -182,7 +182,8 @@ def present_files(folder: Path, file_size_bytes: int) -> set[str]:
                 if size != file_size_bytes:
                     raise DatasetError(
                         f"{entry.path}: got {size} bytes, expected {file_size_bytes}; "
-                        "this file was not written by tierscope, remove it."
+                        "this file was not written by tierscope, or a power cut has "
+                        "damaged it: remove it, or all files of the folder."
                     )
                 present.add(entry.name)
     return present

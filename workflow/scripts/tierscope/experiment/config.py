@@ -30,6 +30,7 @@ from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.system import System, read_system
 from tierscope.experiment.training_checks import check_ideal
 
+_OF_PROGRAMS_PERCENT = 80  # of the best time: their default goal
 MOST_POINTS = 100_000  # of a sweep; Snakemake needs some seconds for a thousand
 
 
@@ -77,7 +78,7 @@ def defaults_of_programs(own: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "cache_rates_percent": [0, 25, 50, 75, 100],
             "repetitions": 2,
         },
-        "whatif": {"goal": {"seconds": None, "percent_of_best": 80}},
+        "whatif": {"goal": {"seconds": None, "percent_of_best": _OF_PROGRAMS_PERCENT}},
         "model": {"calibration": None},
         "figures": {
             "scenario": {
@@ -90,6 +91,16 @@ def defaults_of_programs(own: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "methods": ["rule"],
         },
     }
+
+
+def goal_origin(own: Sequence[Mapping[str, Any]]) -> str:
+    """Return where the goal comes from, in few words; `own` as `changes` returns."""
+    sections = [one.get("whatif") for one in own]
+    if any(isinstance(one, Mapping) and "goal" in one for one in sections):
+        return "whatif.goal of the configuration"
+    if defaults_of_programs(own):
+        return f"{_OF_PROGRAMS_PERCENT} % of the best, the default"
+    return "the paper's, the default"
 
 
 def with_own_datasets(

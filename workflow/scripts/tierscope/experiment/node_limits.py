@@ -5,11 +5,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tierscope.core.scenario import Dataset
-from tierscope.policies import PEERS, Pinning, of_kind, owner_nodes
+from tierscope.policies import PEERS, Pinning, file_owners, of_kind
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tierscope.data.lmdb.layout import Provenance
 
 _PAGE_BYTES = 4096  # of the machine that writes a database; the usual one
@@ -39,7 +37,7 @@ def files_on_node(
         return pinned.n_on_lfs
     import numpy as np
 
-    staged_owners = _owners(dataset, n_nodes)[pinned.on_lfs()]
+    staged_owners = file_owners(dataset.n_files, n_nodes)[pinned.on_lfs()]
     return int(np.bincount(staged_owners).max())
 
 
@@ -65,12 +63,6 @@ def database_bytes(dataset: Dataset, lmdb: Mapping[str, Any], rate: int) -> int:
     )
     n_first = Pinning(dataset.n_files, rate, seed=0).n_on_lfs
     return sum(len(range(*one)) for one in page_ranges(provenance, n_first))
-
-
-@lru_cache
-def _owners(dataset: Dataset, n_nodes: int) -> "np.ndarray":
-    """Return the node that owns each file: int, shape (n_files,)."""
-    return owner_nodes(map(dataset.file_name, range(dataset.n_files)), n_nodes)
 
 
 @lru_cache

@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from tierscope.core.certificate import certificate_lines
+from tierscope.core.certificate import certificate_line
 from tierscope.core.files import write_text
 from tierscope.core.given.secrets import command_words
 from tierscope.core.output.streams import say
@@ -371,6 +371,5 @@ def _certify(table: Path) -> None:
     from tierscope.core.tables import read_table
 
     if table.exists():  # not if Snakemake was told to make something else
-        lines = certificate_lines(read_table(table, "certificate"))
-        for line in [*lines, f"certificate: the words on each run are in {table}."]:
-            say(f"tierscope sweep: {line}")
+        line = certificate_line(read_table(table, "certificate"))
+        say(f"tierscope sweep: {line} (in words: report, {table}).")

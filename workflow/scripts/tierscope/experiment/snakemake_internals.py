@@ -27,6 +27,10 @@ _TAKES_APART = {
     "{}\n": "Snakemake, which finds wildcards there,",
     "*?[": "Snakemake, which looks for profiles by patterns,",
 }
+_MARKS = (
+    "the marks on files that depend on failed jobs. These files may count as up to "
+    "date; delete them to make them again"
+)
 _PLACE = re.compile(r"[\w.@+/-]+")  # no shell, wildcard or glob takes it apart
 
 
@@ -253,24 +257,26 @@ class SnakemakeInternals:
         jobs = self._workflow.dag.jobs
         return {_checked(one, str) for job in jobs for one in ids_of(job)}
 
-    @_asks(
-        "workflow.scheduler.failed, workflow.dag.depending, workflow.dag.bfs",
-        "the marks on files that depend on failed jobs. These files may count as up to "
-        "date; delete them to make them again",
-    )
-    def jobs_after_failed(self) -> list[SnakemakeJob]:
-        """Return the jobs that depend on failed jobs, directly or not."""
-        dag, found = self._workflow.dag, {}
-        for failed in _checked(self._workflow.scheduler.failed, set):
-            for job in dag.bfs(dag.depending, *dag.depending[failed]):
-                found[job] = _view(job)
-        return list(found.values())
+    @_asks("workflow.scheduler._handle_error", _MARKS)
+    def when_a_job_fails(self, step: Callable[[SnakemakeJob], Any]) -> None:
+        """Take a step with each job that fails, before its failure is recorded."""
+        scheduler = self._workflow.scheduler
+        handle = scheduler._handle_error
 
-    @_asks(
-        "workflow.persistence.started",
-        "the marks on files that depend on failed jobs. These files may count as up to "
-        "date; delete them to make them again",
-    )
+        def handle_error(job: Any, *further: Any, **named: Any) -> None:
+            step(_view(job))
+            handle(job, *further, **named)
+
+        scheduler._handle_error = handle_error
+
+    @_asks("workflow.dag.depending, workflow.dag.bfs", _MARKS)
+    def jobs_after(self, failed: SnakemakeJob) -> list[SnakemakeJob]:
+        """Return the jobs that depend on another one, directly or not."""
+        dag = self._workflow.dag
+        depending = dag.depending[failed.original]
+        return list(map(_view, dag.bfs(dag.depending, *depending)))
+
+    @_asks("workflow.persistence.started", _MARKS)
     def mark_unfinished(self, job: SnakemakeJob) -> None:
         """Mark the files of a job as unfinished."""
         answer = self._workflow.persistence.started(job.original)

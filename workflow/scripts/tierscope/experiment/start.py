@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tierscope.core.imports import digest_of_modules, imported_packages
 from tierscope.core.machine import TierError
 from tierscope.core.output.declared import declared_figures
 from tierscope.core.scenario import IDEAL_SWEEP, MAIN_SWEEP, Scenario, Sweep
-from tierscope.core.validation import ConfigError
+from tierscope.core.validation import ConfigError, read_json
 from tierscope.experiment import slurm
 from tierscope.experiment.ending import Ending
 from tierscope.experiment.experiment import Experiment
@@ -27,6 +28,7 @@ from tierscope.experiment.planned.measurement import (
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
     SnakemakeInternals,
+    SnakemakeJob,
     after_failure,
     refuse_unquoted_interpreter,
     try_to,
@@ -39,6 +41,7 @@ from tierscope.storage.pytorch import find_pytorch
 _SCRIPTS = Path(__file__).parents[2]
 _PLACES = {
     "Report": "report.html",
+    "Summary": "summary.txt",
     "Figures": "figures",
     "Tables": "tables",
     "Policies": "policies",
@@ -89,8 +92,10 @@ def start_alone(
         If another start uses the results, or they cannot be written.
     """
     me = f"snakemake of {what} in {Path.cwd()}"
+    mark = partial(_mark_out_of_date, snakemake, tell)
     with _one_line():
         Ending(snakemake.executor() == "local", tell).prepare()
+        try_to(partial(snakemake.when_a_job_fails, mark), tell, None)
         hold_lease(results / ".lease", me)
     return me
 
@@ -109,6 +114,21 @@ def start_logs(
     with _one_line():
         names = try_to(snakemake.scripts_of_rules, tell, set())
         _refuse_missing_packages(names, "logs")
+
+
+def _mark_out_of_date(
+    snakemake: SnakemakeInternals, tell: Callable[[str], Any], failed: SnakemakeJob
+) -> None:
+    """Let the next start repeat all jobs that depend on a failed one.
+
+    Snakemake records a failed job as finished, so those after it seem up to date.
+    """
+    try:
+        for unfinished in snakemake.jobs_after(failed):
+            if "mpi" not in unfinished.resources:  # launches are not repeated
+                snakemake.mark_unfinished(unfinished)
+    except (InterfaceError, OSError) as error:
+        tell(f"Could not mark what depends on a failed job: {error}")
 
 
 def _refuse_missing_packages(scripts: Iterable[str], subject: str) -> None:
@@ -193,21 +213,18 @@ class Start:
         """Remove what is left of launches, and say where to look."""
         self._remove_staging_folders()
         made = try_to(self.snakemake.made_files, self.warn, set())
+        texts = ("answer.txt", "summary.txt", f"{IDEAL_SWEEP}/summary.txt")
         lines = [
-            *self._text(made, "answer.txt"),
+            *self._text(made, *texts),
             *self._why_no_estimates_by_the_model(made),
             *self._left_out_calibrations(made),
-            *self._text(made, "summary.txt", f"{IDEAL_SWEEP}/summary.txt"),
             "  ".join(self._made_places(made)),
         ]
         self.tell("\n".join(lines))
 
     def after_failure(self) -> None:
-        """Cancel what runs in vain, mark what must be repeated, say how to continue."""
-        steps = {
-            "cancel the remaining batch jobs": self._end_batch_jobs,
-            "mark what depends on failed jobs": self._mark_out_of_date,
-        }
+        """Cancel what runs in vain, and say how to continue."""
+        steps = {"cancel the remaining batch jobs": self._end_batch_jobs}
         after_failure(self.snakemake, steps, self.warn, self.tell)
 
     @property
@@ -279,7 +296,7 @@ class Start:
             wanted = self._settings_of(scenario)
             points = self.experiment.all_points[scenario]
             for path in filter(Path.is_file, self._runs({scenario: points})):
-                run = _read_run(path)
+                run = read_run(path)
                 if run["hash"] != content_hash(wanted):
                     raise ConfigError(
                         f"{path}: was measured with {difference_words(run, wanted)}; "
@@ -299,7 +316,7 @@ class Start:
             if len(finished) == len(runs):
                 continue
             for path in finished:
-                modules = _read_run(path).get("modules")
+                modules = read_run(path).get("modules")
                 if modules != present:
                     self.warn(
                         f"{path.parent}: was measured with modules "
@@ -337,14 +354,6 @@ class Start:
             marked = try_to(self.snakemake.batch_job_ids, self.warn, set())
             with suppress(slurm.SlurmError):  # the next start cancels them
                 slurm.cancel_forgotten_jobs(self.batch_jobs, marked)
-
-    def _mark_out_of_date(self) -> None:
-        """Let the next start repeat all jobs that depend on a failed one."""
-        # Snakemake records a failed job as finished, so those after it seem up to date.
-        # The failure is lost if Snakemake is killed while jobs beside it run.
-        for unfinished in self.snakemake.jobs_after_failed():
-            if "mpi" not in unfinished.resources:  # launches are not repeated
-                self.snakemake.mark_unfinished(unfinished)
 
     def _remove_staging_folders(self) -> None:
         """Remove the empty folders of launches."""
@@ -389,10 +398,10 @@ class Start:
         return [f"Calibration {name} left out: {reason}." for name, reason in left_out]
 
 
-def _read_run(path: Path) -> dict[str, Any]:
+def read_run(path: Path) -> dict[str, Any]:
     """Return the content of a `run.json`."""
     try:
-        run = json.loads(path.read_text())
+        run = read_json(path)
         run["hash"]
     except (ValueError, KeyError, TypeError):
         raise ConfigError(

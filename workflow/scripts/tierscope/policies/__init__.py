@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point, Scenario
-from tierscope.policies.adhoc import AdHoc, adhoc_of_node, owner_nodes
+from tierscope.policies.adhoc import AdHoc, adhoc_of_node, file_owners
 from tierscope.policies.clairvoyant import clairvoyant_of_node
 from tierscope.policies.kinds import (
     DATABASE,
@@ -63,7 +63,7 @@ POLICIES = {
             (*_COPIES, "stop"),
         ),
         Policy("clairvoyant", PLACED, clairvoyant_of_node, _COPIES),
-        Policy("adhoc", PEERS, adhoc_of_node),
+        Policy("adhoc", PEERS, adhoc_of_node, held=Pinning.on_lfs, owners=file_owners),
     )
 }
 __all__ = [
@@ -83,11 +83,12 @@ __all__ = [
     "Pinning",
     "Place",
     "RunKind",
+    "file_owners",
     "held_files",
     "kind_of",
     "node_policy",
     "of_kind",
-    "owner_nodes",
+    "owners_of",
     "policy_options",
     "strata",
 ]
@@ -118,9 +119,18 @@ def policy_options(
 
 
 def held_files(description: RunDescription, point: Point) -> "np.ndarray":
-    """Return which files each LFS holds before the first epoch: bool, (n_files,)."""
+    """Return which files the LFS hold before the first epoch: bool, (n_files,).
+
+    Each LFS, or that of the file's owner (`owners_of`).
+    """
     pinning = NodeView(description, point, ()).pinning
     return POLICIES[description.scenario.policy].held(pinning)
+
+
+def owners_of(description: RunDescription) -> "np.ndarray | None":
+    """Return the node that owns each file: int, (n_files,); None if each has copies."""
+    n_files, n_nodes = description.dataset.n_files, description.system.n_nodes
+    return POLICIES[description.scenario.policy].owners(n_files, n_nodes)
 
 
 def strata(policy: str, on_lfs: "np.ndarray") -> "np.ndarray | None":

@@ -4,10 +4,11 @@ It follows the ad hoc file systems for deep learning (CLUSTER 2021) and GekkoFS,
 without chunks: a file's owner is the hash of its path modulo the number of nodes.
 """
 
-from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from tierscope.core.scenario import Dataset
 from tierscope.policies.node import Place
 from tierscope.policies.static import Fixed
 from tierscope.policies.view import NodeView
@@ -16,15 +17,28 @@ if TYPE_CHECKING:
     import numpy as np
 
 NO_NODE = -1  # owns nothing: only a mount knows the owners
+_PART = 1 << 16  # so many files are hashed at a time
 
 
-def owner_nodes(paths: Iterable[str], n_nodes: int) -> "np.ndarray":
-    """Return the node that owns each path below the dataset's folder: (n_files,)."""
+def file_owners(n_files: int, n_nodes: int) -> "np.ndarray":
+    """Return the node that owns each file of a dataset: int, shape (n_files,).
+
+    The hashes are kept, as a call of a million files takes a second without them.
+    """
     import numpy as np
 
+    parts = [_hashes(part) for part in range(-(-n_files // _PART))]
+    return (np.concatenate(parts)[:n_files] % n_nodes).astype(np.int32)
+
+
+@lru_cache(maxsize=160)
+def _hashes(part: int) -> "np.ndarray":
+    """Return the hash of each path of a part of the files of any dataset."""
+    import numpy as np
+
+    paths = map(Dataset.file_name, range(part * _PART, (part + 1) * _PART))
     digests = (blake2b(path.encode(), digest_size=8).digest() for path in paths)
-    hashes = [int.from_bytes(digest, "big") % n_nodes for digest in digests]
-    return np.array(hashes, np.int64)
+    return np.frombuffer(b"".join(digests), ">u8")
 
 
 class AdHoc(Fixed):
@@ -53,6 +67,6 @@ class AdHoc(Fixed):
 
 def adhoc_of_node(view: NodeView) -> AdHoc:
     """Return the policy of a node; only a mount knows which node owns a file."""
-    owners = owner_nodes(view.paths, view.description.system.n_nodes)
+    owners = file_owners(view.n_files, view.description.system.n_nodes)
     node = view.node if view.option("mount") is None else NO_NODE
     return AdHoc(view.pinning.on_lfs(), owners, node)

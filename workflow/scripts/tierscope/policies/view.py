@@ -51,12 +51,6 @@ class NodeView:
         return self.description.dataset.n_files
 
     @property
-    def paths(self) -> list[str]:
-        """Return the paths of the files below the dataset's folder, by file."""
-        dataset = self.description.dataset
-        return list(map(dataset.file_name, range(self.n_files)))
-
-    @property
     def pinning(self) -> Pinning:
         """Return the pinned part of the dataset at the cache rate."""
         return Pinning(
@@ -101,6 +95,10 @@ def nothing(pinning: Pinning) -> "np.ndarray":
     return np.zeros(pinning.n_files, bool)
 
 
+def no_owners(n_files: int, n_nodes: int) -> None:
+    """Return that no file belongs to a node."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """An entry of the registry (`tierscope.policies.POLICIES`).
@@ -117,8 +115,11 @@ class Policy:
         Keys of the section `policies` that its runs depend on; for kind `PEERS`, all
         keys of the subsection with its name.
     held : callable
-        For kind `FILES`: returns from the `Pinning` which files each LFS holds before
-        the first epoch: bool, shape (n_files,).
+        For kinds `FILES` and `PEERS`: returns from the `Pinning` which files each LFS,
+        or that of their owner, holds before the first epoch: bool, shape (n_files,).
+    owners : callable
+        Returns the node that has each of so many files on so many nodes; None: each
+        node has its own copy.
     is_stratified : bool
         Whether the shuffle distributes held files and other files separately.
     evicts : bool
@@ -130,5 +131,6 @@ class Policy:
     of_node: Callable[[NodeView], NodePolicy]
     options: tuple[str, ...] = ()
     held: "Callable[[Pinning], np.ndarray]" = nothing
+    owners: "Callable[[int, int], np.ndarray | None]" = no_owners
     is_stratified: bool = False
     evicts: bool = False

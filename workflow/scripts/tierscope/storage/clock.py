@@ -9,6 +9,7 @@ not the timing of this machine's sockets.
 """
 
 import ctypes
+import os
 import signal
 import threading
 import time
@@ -538,4 +539,4 @@ def create_virtual_state(
     create: Any = bind(ctypes.CDLL(str(library))).tierscope_clock_create
     error = create(bytes(config), bytes(state), n_processes)
     if error:
-        raise OSError(error, "cannot create the state of the devices", str(state))
+        raise OSError(error, os.strerror(error), str(state))

@@ -198,16 +198,6 @@ def drop_opened(descriptor: int) -> None:
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def write_back(folder: str | Path) -> None:
-    """Write all that is dirty in a folder's file system to its device.
-
-    One call is much faster than one for each small file.
-    """
-    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
-        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
-            raise OSError(ctypes.get_errno(), "syncfs", str(folder))
-
-
 def drop_names() -> bool:
     """Drop the names and inodes that this kernel caches; only root may.
 

@@ -11,12 +11,14 @@ emulated devices (`tierscope.storage.emulated.device`); the numbers come from se
 """
 
 import math
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from tierscope.core.description import ComputeTime, FileSizes
+from tierscope.core.io_class import NET_READ
 from tierscope.core.machine import Machine
 from tierscope.storage.emulated.device import Device
 from tierscope.storage.emulated.scale import (
@@ -244,11 +246,16 @@ class Network:
         )
 
     def without(self, classes: Collection[str]) -> "Network":
-        """Return the network on which some I/O classes cost nothing (`free_tier`)."""
+        """Return the network on which some I/O classes cost nothing (`free_tier`).
+
+        Without reads from other nodes, the network between them costs nothing.
+        """
+        is_free = self.peers is not None and NET_READ in classes
         return replace(
             self,
             gfs=free_tier(self.gfs, "gfs", classes),
             lfs=free_tier(self.lfs, "lfs", classes),
+            peers=NodeLinks(0.0, sys.float_info.max) if is_free else self.peers,
         )
 
 
@@ -414,6 +421,7 @@ def _described_network(
             open_s=details.get("lfs_open_s", 0.0),
             open_latency_s=lfs["latency_s"],
             close_latency_s=details.get("lfs_close_latency_s", 0.0),
+            n_object_servers=lfs.get("n_devices", 1),
             request_bytes=lfs["request_bytes"],
             request_s=lfs["request_s"],
             read_latency_s=lfs["latency_s"],

@@ -67,3 +67,5 @@ def make_epoch_aliases(
                     f"{alias}: exists and is not tierscope's link to {data_root.name}; "
                     "remove it."
                 ) from None
+        except OSError as error:
+            raise TierError(f"{alias}: cannot be made: {error.strerror}.") from error

@@ -46,6 +46,7 @@ _HEADER = np.dtype(
     ],
     align=True,
 )
+_LAST_ERRNO = 4095  # of Linux
 _ENTRY = struct.Struct("<II")  # bytes of the entry, bytes of its path
 
 _UNMONITORED = -1
@@ -172,13 +173,15 @@ def open_spool(path: str | Path, *, must_be_whole: bool = False) -> Spool:
             f"{POSIX_RECORD.itemsize}; compile the tracer again.",
         )
     starts, paths = _entries(path, data, int(header["used_bytes"]))
-    fields = np.frombuffer(data, np.uint8)
-    rows = starts[:, np.newaxis] + np.arange(POSIX_RECORD.itemsize)
-    records = fields[rows].view(POSIX_RECORD).ravel()
+    size = POSIX_RECORD.itemsize
+    found = bytearray().join(data[start : start + size] for start in starts)
+    records = np.frombuffer(found, POSIX_RECORD)
     if np.any(records["rank"] != header["rank"]):
         raise LogError(path, f"has records of other ranks than {header['rank']}.")
     names = ("origin_ns", "incomplete", "mapped_bytes", "device_bytes")
     facts = [int(header[name]) for name in names]
+    if facts[1] > _LAST_ERRNO:
+        raise LogError(path, f"is damaged: got errno {facts[1]}.")
     spool = Spool(path, records, paths, *facts, tuple(header["drops"].tolist()))
     if must_be_whole and spool.lost:
         raise LogError(
@@ -217,7 +220,7 @@ def join_spools(spools: Iterable[Spool]) -> tuple[np.ndarray, dict[int, bytes]]:
 
 def _entries(
     path: str | Path, data: bytes, used_bytes: int
-) -> tuple[np.ndarray, list[bytes]]:
+) -> tuple[list[int], list[bytes]]:
     """Return the offsets of the records, and their paths."""
     smallest = _ENTRY.size + POSIX_RECORD.itemsize
     starts, paths = [], []
@@ -225,10 +228,12 @@ def _entries(
     while position + _ENTRY.size <= min(used_bytes, len(data)):
         n_bytes, path_bytes = _ENTRY.unpack_from(data, position)
         name_start = position + smallest
+        name = data[name_start : name_start + path_bytes]
         if path_bytes:
             starts.append(position + _ENTRY.size)
-            paths.append(data[name_start : name_start + path_bytes])
-        if n_bytes < (smallest + path_bytes if path_bytes else _ENTRY.size):
+            paths.append(name)
+        least_bytes = smallest + path_bytes if path_bytes else _ENTRY.size
+        if n_bytes < least_bytes or b"\0" in name:
             raise LogError(path, f"is damaged at byte {position}.")
         position += n_bytes
     if position != used_bytes or used_bytes > len(data):
@@ -237,7 +242,7 @@ def _entries(
             f"is damaged: got {len(data)} bytes, but its header says that "
             f"{used_bytes} are used.",
         )
-    return np.array(starts, np.int64), paths
+    return starts, paths
 
 
 def merge_records(records: np.ndarray, origins_ns: np.ndarray) -> np.ndarray:

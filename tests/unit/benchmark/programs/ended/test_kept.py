@@ -6,7 +6,9 @@ import re
 import shutil
 import time
 
+import numpy as np
 import pytest
+from stops import stopped
 from tierscope.benchmark.programs.ended.kept import (
     ended_program,
     mark_begun,
@@ -14,6 +16,8 @@ from tierscope.benchmark.programs.ended.kept import (
     meeting_folder,
     reserved,
 )
+from tierscope.benchmark.programs.ended.results import read_notes
+from tierscope.core.files import write_array, write_text
 from tierscope.core.machine import TierError
 
 
@@ -32,6 +36,27 @@ def test_program_is_kept_from_its_end_on_until_its_folder_is_removed(
     assert (kept.ended_s, kept.finished) == (1000.5, "1970-01-01T00:16:40+00:00")
     shutil.rmtree(shared)
     assert ended_program(tmp_path) is None
+
+
+def test_notes_of_an_ended_program_are_whole_wherever_it_stops(tmp_path):
+    shared = meeting_folder(tmp_path, "1-name")
+    shared.mkdir()
+
+    def run():
+        mark_begun(shared, {"started": "now"})
+        write_array(shared / "opens-0.npy", np.arange(9))
+        write_text(shared / "node-0.json", '{"node": 0}')
+        mark_ended(shared)
+
+    n_kept = 0
+    for how, has_ended in stopped(tmp_path, run):
+        if kept := ended_program(tmp_path):
+            assert kept.facts == {"started": "now"}, how
+            (note,) = read_notes(shared)
+            assert note.opens.tolist() == [*range(9)], how
+        assert kept or not has_ended or "early" in how, how
+        n_kept += bool(kept)
+    assert n_kept == 1
 
 
 def test_room_is_held_while_the_program_runs_and_free_afterwards(tmp_path):

@@ -28,10 +28,10 @@ def own_words(lines: Iterable[str]) -> list[str]:
     """
     lines = [line.rstrip() for line in lines if line.strip() and not _NOISE.match(line)]
     steps = [i for i, line in enumerate(lines) if PROGRESS.match(line)]
-    lines = _once(lines[steps[-1] + 1 :] if steps else lines)
-    said = [line for line in lines if line.startswith(OWN_WORDS)]
+    lines = lines[steps[-1] + 1 :] if steps else lines
+    said = [line for line in _once(lines) if line.startswith(OWN_WORDS)]
     is_users = any(_PROGRAM_ENDED in line for line in said)
-    lines = _without_tracebacks(lines, keep_exceptions=not said or is_users)
+    lines = _once(_without_tracebacks(lines, keep_exceptions=not said or is_users))
     return (said if said and len(lines) > _N_LINES else lines)[-_N_LINES:]
 
 

@@ -61,6 +61,8 @@ class Evidence:
         What cache rates are percentages of.
     mark : str, optional
         Says that numbers are not those of devices (`Origin.mark`).
+    goal_origin : str, optional
+        Where the goal comes from.
     """
 
     breakdown: pd.DataFrame
@@ -74,6 +76,7 @@ class Evidence:
     phase: str = "epoch"
     of: str = "files"
     mark: str = ""
+    goal_origin: str = ""
 
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of a table that are of scene and epoch."""
@@ -163,6 +166,7 @@ def _help(
         return f"{words}."
     goal = goals.iloc[0]
     wanted = goal_words(goal).partition(" (")[0]
+    wanted += f" ({found.goal_origin})" * bool(found.goal_origin)
     cheapest = cheapest_combination(found.combinations, goal)
     if cheapest is None:
         return f"{words}; no improvement that was searched meets {wanted}."

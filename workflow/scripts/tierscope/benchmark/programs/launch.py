@@ -17,7 +17,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -260,22 +261,16 @@ class ProgramLaunch:
     def _write_run(self, point: Point, ended: EndedProgram) -> None:
         """Write the run of a program that has ended; a failure says what is kept."""
         folder = self.arguments.staging / point.path
-        nodes = read_notes(ended.shared)
+        with _saying_what_is_kept(point, folder):
+            nodes = read_notes(ended.shared)
         if not any(node.facts["processes"] for node in nodes):
             shutil.rmtree(ended.shared)
             raise BenchmarkError(
                 "no process of the program was redirected, so its opens are not known; "
                 f"{NOT_REDIRECTED}."
             )
-        try:
+        with _saying_what_is_kept(point, folder):
             self._write_tables(point, folder, ended, nodes)
-        except _REASONS as error:
-            raise BenchmarkError(
-                f"the program has run at {point.path}, but its run cannot be written: "
-                f"{error_words(error).rstrip('.')}. What it did is kept in {folder}: "
-                "the next start writes the run, and does not run the program again. To "
-                "run it again, delete this folder."
-            ) from error
         remove_counts(_logs_of(folder))
         shutil.rmtree(ended.shared)
 
@@ -443,6 +438,20 @@ class ProgramLaunch:
             node.finish()
             # Who fails later lets all empty their LFS. A killed node says nothing.
             meeting.exchange("finished", None, most_s)
+
+
+@contextmanager
+def _saying_what_is_kept(point: Point, folder: Path) -> Iterator[None]:
+    """Let an error say that the program has run, and how to run it again."""
+    try:
+        yield
+    except _REASONS as error:
+        raise BenchmarkError(
+            f"the program has run at {point.path}, but its run cannot be written: "
+            f"{error_words(error).rstrip('.')}. What it did is kept in {folder}: the "
+            "next start writes the run, and does not run the program again. To run it "
+            "again, delete this folder."
+        ) from error
 
 
 def _logs_of(run: Path) -> Path:

@@ -29,6 +29,7 @@ from tierscope.benchmark.programs.staging import StagedFiles
 from tierscope.benchmark.programs.table import NodeTable, TableFolders
 from tierscope.benchmark.programs.tracing import tracing_environment
 from tierscope.core.description import RunDescription
+from tierscope.core.files import write_array, write_text
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import say
 from tierscope.core.scenario import Point
@@ -274,26 +275,22 @@ class Node:
                     f"{folder}: is gone, expected it until the program has ended: "
                     "something on this node removes what is in its memory."
                 )
+        shared, rank = self.meeting.shared, self.meeting.rank
         noted = self.keeper.finish()
         opens = noted.pop("opens")
         if placer := self.keeper.placer:
             self._held = np.zeros(len(self.manifest), bool)
             self._held[placer.held_files] = True
             decisions = placer.decisions.table()
-            np.save(
-                self.meeting.shared / f"decisions-{self.meeting.rank}.npy", decisions
-            )
+            write_array(shared / f"decisions-{rank}.npy", decisions)
         notes = [
             json.loads(line)
             for path in sorted((self.meeting.local / "notes").glob("*.jsonl"))
             for line in path.read_text(encoding="utf-8").splitlines()
         ]
-        shared, rank = self.meeting.shared, self.meeting.rank
-        np.save(shared / f"opens-{rank}.npy", opens)
-        content = json.dumps(
-            {**self.facts, **noted, "notes": notes, "held": self._what_is_held()}
-        )
-        (shared / f"node-{rank}.json").write_text(content, encoding="utf-8")
+        write_array(shared / f"opens-{rank}.npy", opens)
+        facts = {**self.facts, **noted, "notes": notes, "held": self._what_is_held()}
+        write_text(shared / f"node-{rank}.json", json.dumps(facts))
 
     def _what_is_held(self) -> dict[str, Any]:
         """Return what the LFS holds, and copies that are not as they were made.

@@ -17,6 +17,7 @@ from typing import Any
 from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.meeting import Meeting
 from tierscope.benchmark.programs.tracing import tracing_environment
+from tierscope.core.files import write_text
 from tierscope.core.output.streams import say
 from tierscope.core.processes.children import end_child, end_with_parent
 
@@ -113,8 +114,7 @@ def note_end(meeting: Meeting, began_ns: int, status: int) -> None:
         "ended_ns": time.monotonic_ns(),
         "status": status,
     }
-    path = meeting.shared / f"rank-{meeting.rank}.json"
-    path.write_text(json.dumps(facts), encoding="utf-8")
+    write_text(meeting.shared / f"rank-{meeting.rank}.json", json.dumps(facts))
 
 
 def status_words(status: int) -> str:

@@ -20,14 +20,13 @@ import numpy as np
 
 from tierscope.benchmark.node_storage import check_apart, why_no_room
 from tierscope.benchmark.programs.page_cache import drop_files
-from tierscope.core.files import named_at_end, opened, os_errors_as
+from tierscope.core.files import named_at_end, opened, os_errors_as, write_back
 from tierscope.core.machine import TierError
 from tierscope.core.words import printable
 from tierscope.data.listing import ABSENT, SAME, compare_files, is_as_listed
 from tierscope.data.tfrecord import parts_for_workers, write_all
 from tierscope.policies.copy_limits import READ_BYTES
 from tierscope.storage.local_folder import LocalStorage
-from tierscope.storage.page_cache import write_back
 from tierscope.storage.room import file_system
 from tierscope.storage.tier import COPYING_PREFIX
 

@@ -19,13 +19,14 @@ from tierscope.benchmark.observations.page_cache import files_below
 from tierscope.benchmark.observations.sentinel import sentinel_files
 from tierscope.benchmark.processes import Processes
 from tierscope.core.description import RunDescription
+from tierscope.core.files import write_back
 from tierscope.core.scenario import Dataset, Point
 from tierscope.data.shuffle import process_share, run_order
 from tierscope.data.tfrecord import generate_files
 from tierscope.policies import Place, held_files, node_policy, strata
 from tierscope.storage.clock import Clock, RealClock, Role
 from tierscope.storage.local_folder import LocalStorage
-from tierscope.storage.page_cache import drop_pages, write_back
+from tierscope.storage.page_cache import drop_pages
 from tierscope.storage.tier import epoch_alias
 
 

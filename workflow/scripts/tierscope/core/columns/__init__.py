@@ -6,10 +6,10 @@ are bytes. Each room has a module of its tables; `shared` has columns of many ta
 """
 
 from tierscope.core.columns import (
-    accelerators,
     analysis,
     benchmark,
     claims,
+    designs,
     logs,
     model,
     policies,
@@ -94,7 +94,7 @@ COLUMNS: dict[str, Columns] = {
     **analysis.TABLES,
     **policies.TABLES,
     **model.TABLES,
-    **accelerators.TABLES,
+    **designs.TABLES,
     **claims.TABLES,
     **logs.TABLES,
 }

@@ -11,6 +11,7 @@ from tierscope.core.columns.column import (
     count,
     flag,
     if_known,
+    path_below,
     percent,
     seconds,
     size,
@@ -294,7 +295,7 @@ _PROBES: Columns = {
 
 _MANIFEST: Columns = {
     "file_id": count("Number of the file, or of the record in a database."),
-    "path": text("Path of the file below the root of the GFS."),
+    "path": path_below("Path of the file below the root of the GFS."),
     "size_bytes": size("Size of the file, or of the record."),
     "ost": count(
         "OST, brick of GlusterFS (in the order of host and folder), or emulated object "
@@ -304,7 +305,7 @@ _MANIFEST: Columns = {
 }
 
 _USER_MANIFEST: Columns = _MANIFEST | {
-    "path": text("Path of the file below the user's folder."),
+    "path": path_below("Path of the file below the user's folder."),
     "mtime_ns": Column(
         INTEGER,
         "When the file was last changed, since 1970; of a link, the file behind it.",

@@ -26,6 +26,8 @@ class Column(NamedTuple):
         Whether a `NUMBER` may be missing.
     words : frozenset of str
         The texts that are allowed; empty if all are.
+    is_path : bool
+        Whether a text is a path below a folder, which it must not leave.
     """
 
     kind: str
@@ -34,6 +36,7 @@ class Column(NamedTuple):
     least: float = 0
     may_be_missing: bool = False
     words: frozenset[str] = frozenset()
+    is_path: bool = False
 
 
 Columns = dict[str, Column]  # of a table, by name and in order
@@ -96,6 +99,11 @@ if_known = SimpleNamespace(
 def text(meaning: str, words: Iterable[str] = (), unit: str = "") -> Column:
     """Return a column of texts; without words any text is allowed."""
     return Column(TEXT, meaning, unit, words=frozenset(words))
+
+
+def path_below(meaning: str) -> Column:
+    """Return a column of paths below a folder."""
+    return Column(TEXT, meaning, is_path=True)
 
 
 def flag(meaning: str) -> Column:

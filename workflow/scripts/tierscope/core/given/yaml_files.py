@@ -5,6 +5,7 @@ YAML 1.1 reads 032 as 26 and 1:30 as 90, and takes the last of two equal keys.
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import yaml
 
 MOST_DEPTH = 50
 MOST_VALUES = 1_000_000  # with each alias counted as what it stands for
+_LETTERS = 16  # of a text that count as a value
+_FEW_LETTERS = 1 << 17  # of a file that the slow parser reads in seconds
 _TAG = "tag:yaml.org,2002:"
 _UTF_16_OR_32 = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 _PLAIN_INTEGER = re.compile(
@@ -94,11 +97,10 @@ def _json_of(text: str, path: str | Path) -> Any:
     """Return the content of a JSON file, which Snakemake reads as such; else None."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [key for key, _ in pairs]
-        if twice := [key for key in keys if keys.count(key) > 1]:
+        ((key, times),) = Counter(key for key, _ in pairs).most_common(1) or [("", 1)]
+        if times > 1:
             raise UnreadableError(
-                f"{path}: got key {twice[0]} {keys.count(twice[0])} times, expected "
-                "it once"
+                f"{path}: got key {key} {times} times, expected it once"
             )
         return dict(pairs)
 
@@ -106,13 +108,15 @@ def _json_of(text: str, path: str | Path) -> Any:
         return None
     try:
         return json.loads(text, object_pairs_hook=unique)
-    except (json.JSONDecodeError, RecursionError):
+    except UnreadableError:
+        raise
+    except (ValueError, RecursionError):
         return None
 
 
 def _yaml_of(text: str, path: str | Path) -> Any:
     """Return a YAML text's content; what the fast parser refuses, the other reads."""
-    for loader in _LOADERS:
+    for loader in _LOADERS[: 1 + (len(text) <= _FEW_LETTERS)]:
         try:
             _check_depth(text, path, loader)
             return _content(text, path, loader)
@@ -169,6 +173,7 @@ def _n_checked(node: yaml.Node, path: str | Path, loader: Any, sizes: dict) -> i
     size = 1
     if isinstance(node, yaml.ScalarNode):
         _check_scalar(node, path, loader)
+        size += len(node.value) // _LETTERS
     elif isinstance(node, yaml.MappingNode):
         _check_keys(node, path, loader)
         parts = [part for pair in node.value for part in pair]

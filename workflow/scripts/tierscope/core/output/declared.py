@@ -14,7 +14,7 @@ from tierscope.core.io_class import IOClass
 
 _NAME = "FIGURE"
 _PAIR = "{pair}"
-_SUBJECTS = ("experiment", "logs", "accelerators")
+_SUBJECTS = ("experiment", "logs", "designs")
 _REPORTS = ("always", "ideal", "policies", "loaders", "nodes", "on request")
 _PACKAGE = Path(__file__).parents[2]
 
@@ -50,7 +50,7 @@ class Declared:
     source : str, optional
         Source of its numbers; by default that of the experiment.
     of : str, optional
-        What its numbers are about: an experiment, logs or accelerators.
+        What its numbers are about: an experiment, logs or designs.
     """
 
     file: str

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from tierscope.core.words import printable
+from tierscope.core.words import error_words, printable
 
 _N_STANDARD = 3  # descriptors
 _UNREAD = 128 + 13  # exit status of a program whose reader is gone, by SIGPIPE
@@ -50,7 +50,7 @@ def ending_on(*kinds: type[BaseException]) -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        end(f"tierscope: {error}")
+        end(f"tierscope: {error_words(error)}")
 
 
 def answer(text: str) -> None:

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING
 import google_crc32c
 import numpy as np
 
-from tierscope.core.files import os_errors_as
+from tierscope.core.files import (
+    named_at_end,
+    os_errors_as,
+    read_array,
+    write_array,
+    write_back,
+    write_text,
+)
 from tierscope.data.lmdb.check import check_tree
 from tierscope.data.lmdb.layout import KEY_BYTES, Provenance
 from tierscope.data.tfrecord import (
@@ -38,9 +45,11 @@ DATA_FILE, PROVENANCE_FILE, RECORDS_FILE = "data.mdb", "provenance.json", "recor
 # 0 means LMDB 0.9, whose file format LMDBIO uses; py-lmdb also has 1.0.
 _LMDB_MAJOR_VERSION = 0
 _LARGEST_PAGE_BYTES = 1 << 15  # limit of LMDB if the machine's pages are larger
+_PAGE_BYTES = [1 << power for power in range(9, 16)]  # those of LMDB
 _SPARE_BYTES = 1 << 20
 _COPY_BYTES = 4 << 20
 _CHECKSUM = np.dtype("<u4")
+_REMEDY = " If it is damaged, delete its folder to make the dataset again."
 
 
 def provenance_here(
@@ -71,13 +80,17 @@ def read_provenance(folder: Path) -> Provenance:
     path = folder / PROVENANCE_FILE
     try:
         provenance = Provenance(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise DatasetError(f"{path}: cannot read it: {error}.") from error
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise DatasetError(f"{path}: cannot read it: {error}.{_REMEDY}") from error
     for name, value in asdict(provenance).items():
         if type(value) is not int or value < 1:
             raise DatasetError(
                 f"{path}: {name}: got {value!r}, expected an integer of at least 1."
             )
+    if (found := provenance.page_bytes) not in _PAGE_BYTES:
+        raise DatasetError(
+            f"{path}: page_bytes: got {found}, expected one of {_PAGE_BYTES}."
+        )
     return provenance
 
 
@@ -93,9 +106,9 @@ def read_checksums(folder: Path, n_records: int) -> np.ndarray:
     """
     path = folder / RECORDS_FILE
     try:
-        checksums = np.load(path)
-    except (OSError, ValueError, EOFError) as error:
-        raise DatasetError(f"{path}: cannot read it: {error}.") from error
+        checksums = read_array(path)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        raise DatasetError(f"{path}: cannot read it: {error}.{_REMEDY}") from error
     if "crc32c" in (checksums.dtype.names or ()):
         checksums = checksums["crc32c"]
     if (checksums.dtype, checksums.shape) != (_CHECKSUM, (n_records,)):
@@ -224,22 +237,16 @@ def generate_database(
             f"{folder}: needs {provenance.file_bytes} bytes for {DATA_FILE}, but only "
             f"{free_bytes} are free."
         )
-    temporary = {
-        name: folder / f"{TEMPORARY_PREFIX}{os.getpid()}-{name}"
-        for name in (RECORDS_FILE, PROVENANCE_FILE, DATA_FILE)
-    }
+    temporary = folder / f"{TEMPORARY_PREFIX}{os.getpid()}-{DATA_FILE}"
+    text = json.dumps(asdict(provenance), indent=1)
     try:
-        checksums = _write_records(temporary[DATA_FILE], provenance, report)
-        np.save(temporary[RECORDS_FILE], checksums)
-        text = json.dumps(asdict(provenance), indent=1)
-        temporary[PROVENANCE_FILE].write_text(text + "\n", encoding="utf-8")
-        for name, path in temporary.items():  # the data come last and mark it complete
-            path.rename(folder / name)
+        with named_at_end(str(temporary), str(folder / DATA_FILE)):
+            checksums = _write_records(temporary, provenance, report)
+            write_array(folder / RECORDS_FILE, checksums)
+            write_text(folder / PROVENANCE_FILE, text + "\n")
+            write_back(folder)  # the data come last and mark it complete
     except (OSError, lmdb.Error) as error:
         raise DatasetError(f"{folder}: cannot write {DATA_FILE}: {error}.") from error
-    finally:
-        for path in temporary.values():
-            path.unlink(missing_ok=True)
 
 
 def _write_records(

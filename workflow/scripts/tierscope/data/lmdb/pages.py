@@ -22,6 +22,7 @@ MAGIC, VERSION = 0xBEEFC0DE, 1
 _BRANCH, _LEAF = 1, 2
 _OWN_PAGES = 1  # flag of a leaf's node
 _MAX_DEPTH = 32
+_MOST_PAGES = 1 << 47  # of the largest file, with pages of 64 KiB
 _DATABASE = [
     ("page_bytes", "<u4"),
     ("flags", "<u2"),
@@ -122,14 +123,16 @@ def find_records(
     """
     meta = read_meta(read, path)
     offsets, sizes, tree_pages, n_records = [], [], [], 0
-    waiting = [(meta.root, 0)]
+    waiting, seen = [(meta.root, 0)], set()
     while waiting:
         number, depth = waiting.pop()
         damaged = DatasetError(
             f"{path}: page {number} of its tree is damaged, at record {n_records}."
         )
-        if not N_META_PAGES <= number < meta.n_pages or depth > _MAX_DEPTH:
+        is_page = N_META_PAGES <= number < min(meta.n_pages, _MOST_PAGES)
+        if not is_page or number in seen or depth > _MAX_DEPTH:
             raise damaged
+        seen.add(number)
         page = read(number * meta.page_bytes, meta.page_bytes)
         tree_pages.append(number)
         try:

@@ -97,7 +97,7 @@ class TrainKeys:
             "distribution"
         ),
         "Computation of a step, in seconds; a time below 0 that is drawn counts as 0. "
-        "For 0, `accelerators.compute_time_s` has to say it.",
+        "For 0, `designs.compute_time_s` has to say it.",
     ] = 0
     computation_time_stdev: Annotated[
         Seconds | None, "Its standard deviation, in seconds."

@@ -18,7 +18,14 @@ from tierscope.experiment.snakemake_internals import (
 )
 from tierscope.storage.own_folder import close_umask
 
-_OF_PAGES = ("page.html.j2", "parts.html.j2", "page.css", "scorecard.css", "search.js")
+_OF_PAGES = (
+    "page.html.j2",
+    "parts.html.j2",
+    "page.css",
+    "scorecard.css",
+    "search.js",
+    "svg.js",
+)
 
 
 class Opening:

@@ -79,6 +79,7 @@ _AS_IF_READ_ONLY = (
     "Their staging is estimated: every node reads its part from the GFS in the I/O "
     "time of an epoch without LFS; writing to the LFS is left out."
 )
+_LETTERS = 44  # of small ones, in a line of a panel of savings
 _SMALL = {"fontsize": 7, "color": "#444444"}
 _TITLES = (
     "I/O time of the slowest process and whole\nepochs, the first on the left",
@@ -327,16 +328,13 @@ def _limit_savings(
     if not span or min(starts.values(), default=low) >= low - _SWAMPS * span:
         return
     margin = (_ROOM - 1) / 2 * span
-    text_s = 0.07 * (len(starts) + 1) * (span + 2 * margin)  # lines of text
-    ax.set_ylim(low - margin - text_s, values.max() + margin)
     outside = [words for words, start_s in starts.items() if start_s < low - margin]
-    ax.text(
-        0.99,
-        0.02,
-        "\n".join(["Below:", *outside]),
-        **{"transform": ax.transAxes, "ha": "right", "va": "bottom"},
-        **_SMALL,
-    )
+    wrapped = [line for words in outside for line in textwrap.wrap(words, _LETTERS)]
+    lines = ["Below:", *wrapped]
+    text_s = 0.05 * (len(lines) + 1) * (span + 2 * margin)
+    ax.set_ylim(low - margin - text_s, values.max() + margin)
+    at = {"transform": ax.transAxes, "ha": "right", "va": "bottom"}
+    ax.text(0.99, 0.02, "\n".join(lines), **at, **_SMALL)
 
 
 def _handles(totals: pd.DataFrame, has_peers: bool) -> list[Patch | Line2D]:

@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tierscope.core.parquet import METADATA, write_parquet
+from tierscope.core.files import errors_named
+from tierscope.core.parquet import METADATA, parquet_writer, write_parquet
 from tierscope.core.tables import empty_table
 from tierscope.core.words import as_utf8
 from tierscope.logs.chunks.folders import UNREAD, folder_written_whole
@@ -132,7 +133,7 @@ def read_chunk(
             reading.keep()
             kept_s = time.monotonic()
 
-    with ReadLogs(kept, chunk, logs, key) as reading:
+    with errors_named(kept), ReadLogs(kept, chunk, logs, key) as reading:
         if not reading.take_kept():
             read_logs(
                 [log for log in logs if log.path not in reading],
@@ -226,21 +227,19 @@ def batches(
         yield some
 
 
-class TableWriters:
+class TableWriters(ExitStack):
     """Files of tables in a folder, to which rows are added."""
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        super().__init__()
         self._folder, self._names = folder, names
         self._files: dict[str, pq.ParquetWriter] = {}
-        self._stack = ExitStack()
+        self.push(self._write_those_without_rows)
 
-    def __enter__(self) -> "TableWriters":
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def _write_those_without_rows(self, *error: object) -> None:
+        """Write, if nothing has failed, the tables to which no row was added."""
         if error[0] is None:
             self.write({name: empty_table(name) for name in self._names})
-        self._stack.close()
 
     def write(self, tables: Frames) -> None:
         """Add the rows of checked tables."""
@@ -250,13 +249,8 @@ class TableWriters:
             table = pa.Table.from_pandas(frame, preserve_index=False)
             table = table.replace_schema_metadata(METADATA)
             if name not in self._files:
-                self._files[name] = self._stack.enter_context(
-                    pq.ParquetWriter(
-                        self._folder / f"{name}.parquet",
-                        table.schema,
-                        compression="zstd",
-                        write_page_checksum=True,
-                    )
+                self._files[name] = self.enter_context(
+                    parquet_writer(self._folder / f"{name}.parquet", table.schema)
                 )
             self._files[name].write_table(table.cast(self._files[name].schema))
 

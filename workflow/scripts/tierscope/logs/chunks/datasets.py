@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tierscope.analysis.logs.outliers import write_fleet
-from tierscope.core.parquet import write_parquet
+from tierscope.core.parquet import read_parquet, write_parquet
 from tierscope.core.tables import empty_table, table_files, write_table
 from tierscope.logs.jobs import JOB_TABLES, OF_JOBS
 
@@ -78,7 +77,7 @@ def _file(folder: Path, table: str, month: str, chunk: str) -> Path:
 
 def _take_chunk(part: ChunkPart, folder: Path) -> None:
     """Link or rewrite the files of a chunk."""
-    fleet = pq.read_table(part.file("fleet"), columns=["job", "month"]).to_pydict()
+    fleet = read_parquet(part.file("fleet"), columns=["job", "month"]).to_pydict()
     months = dict(zip(fleet["job"], fleet["month"], strict=True))
     if not months.keys() & part.names.keys():
         return
@@ -94,7 +93,7 @@ def _take_chunk(part: ChunkPart, folder: Path) -> None:
             month = next(iter(months.values()))
             _link(part.file(name), _file(folder, name, month, part.name))
             continue
-        table = pq.read_table(part.file(name))
+        table = read_parquet(part.file(name))
         if name == "jobs":
             table = _with_remarks(table, part.remarks)
         if name in ("jobs", "fleet"):

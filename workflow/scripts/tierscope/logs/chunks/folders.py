@@ -11,6 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tierscope.core.files import errors_named
+
 UNREAD = "unread_logs"  # the table of a chunk's refused logs
 _LONGEST_S = 86_400  # in which nobody writes a file or folder
 _STARTED = ".started"  # the file with the time at which the writer of a folder started
@@ -29,14 +31,15 @@ def folder_written_whole(path: Path, started_ns: int | None = None) -> Iterator[
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     temporary.mkdir(parents=True)
     started_ns = started_ns or time.time_ns()
-    (temporary / _STARTED).write_text(str(started_ns), encoding="utf-8")
     try:
-        yield temporary
-        if _started_ns(path) <= started_ns:
-            _replace(temporary, path)
-            for left in path.parent.glob(f".{path.name}.*"):
-                if _started_ns(left) < started_ns:
-                    shutil.rmtree(left, ignore_errors=True)
+        with errors_named(path):
+            (temporary / _STARTED).write_text(str(started_ns), encoding="utf-8")
+            yield temporary
+            if _started_ns(path) <= started_ns:
+                _replace(temporary, path)
+                for left in path.parent.glob(f".{path.name}.*"):
+                    if _started_ns(left) < started_ns:
+                        shutil.rmtree(left, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from tierscope.core.parquet import read_parquet
 from tierscope.core.validation import ConfigError
 from tierscope.core.words import as_text, as_utf8, count_words, printable
 from tierscope.logs.chunks.across import related_logs
@@ -130,7 +130,7 @@ def _found_in(chunks: Sequence[Path]) -> _Found:
     frames = {
         name: pd.concat(
             [
-                pq.read_table(chunk / f"{name}.parquet", columns=columns.get(name))
+                read_parquet(chunk / f"{name}.parquet", columns=columns.get(name))
                 .to_pandas()
                 .assign(chunk=number)
                 for number, chunk in enumerate(chunks)
@@ -231,7 +231,7 @@ def _facts(found: _Found, logs: pd.DataFrame) -> dict[Path, LogFacts]:
     facts = {}
     for chunk, some in logs.groupby("chunk"):
         path = found.folders[chunk] / "read_logs.parquet"
-        rows = pq.read_table(
+        rows = read_parquet(
             path,
             columns=["log", "facts"],
             filters=[("log", "in", set(some["log"]))],

@@ -24,7 +24,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tierscope.core.files import write_text
-from tierscope.core.validation import ConfigError
+from tierscope.core.validation import ConfigError, parse_json
 
 LOGS_PER_CHUNK, LOGS_PER_YEAR = 20_000, 4000
 MISSING = -1  # size of a log that is named and does not exist
@@ -121,8 +121,8 @@ def list_path(folder: Path, chunk: str) -> Path:
 
 def listed_logs(path: Path) -> list[ListedLog]:
     """Return the logs of a list, sorted by path."""
-    with path.open(encoding="utf-8") as lines:
-        return [ListedLog(*json.loads(line)) for line in lines]
+    lines = path.read_text(encoding="utf-8").splitlines() or [""]  # none is damaged
+    return [ListedLog(*parse_json(line, path)) for line in lines]
 
 
 def _listed(path: str) -> ListedLog:

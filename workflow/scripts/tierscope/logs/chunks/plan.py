@@ -1,11 +1,10 @@
 """What rules ask of an analysis: its chunks, once listed, and their needs."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tierscope.core.scenario import MAIN_SWEEP
+from tierscope.core.validation import read_json
 from tierscope.logs.settings import CHUNKS, LISTING, worker_bytes
 
 _MIB = 1 << 20
@@ -73,4 +72,4 @@ class ChunkPlan:
         return self._known()["chunks"][wildcards.chunk]["n_logs"]
 
     def _known(self) -> dict[str, Any]:
-        return json.loads(Path(self._listed).read_text())
+        return read_json(self._listed)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tierscope.core.files import written_whole
+from tierscope.core.parquet import parquet_writer
 from tierscope.logs.chunks.listing import ListedLog, is_gone
 from tierscope.logs.grouping import LogGroup
 from tierscope.logs.reading import ReadingKey, ReadLog, Refusal
@@ -143,9 +144,8 @@ class ReadLogs:
         unread = {_state(log) for log in self.logs if log.path not in self}
         rows = itertools.chain(read, _rows_of(unread, self._kept))
         schema = _SCHEMA.with_metadata({_STARTED: str(self.started_ns)})
-        options = {"compression": "zstd", "write_page_checksum": True}
-        with suppress(_IsNewer), written_whole(self._kept) as temporary:
-            with pq.ParquetWriter(temporary, schema, **options) as writer:
+        with suppress(_IsNewer), written_whole(self._kept, lasting=True) as temporary:
+            with parquet_writer(temporary, schema) as writer:
                 while some := list(itertools.islice(rows, _ROWS_AT_ONCE)):
                     writer.write_table(pa.Table.from_pylist(some, schema))
             if _started_ns(self._kept) > self.started_ns:

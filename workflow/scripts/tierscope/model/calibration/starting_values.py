@@ -53,11 +53,12 @@ def calibrated(
 def with_values(
     description: RunDescription, values: Mapping[str, float]
 ) -> RunDescription:
-    """Return a scenario's description with other values of keys ``tier.key``."""
-    changed = {tier: {**description.system.devices[tier]} for tier in ("gfs", "lfs")}
+    """Return a scenario's description with other values of keys ``part.key``."""
+    changed: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
-        tier, key = name.split(".")
-        changed[tier][key] = float(value)
+        part, key = name.split(".")
+        changed.setdefault(part, {**description.system.devices[part]})
+        changed[part][key] = float(value)
     return calibrated(description, changed)
 
 

@@ -18,7 +18,7 @@ many repetitions, not of a single run.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -31,6 +31,7 @@ from scipy.special import stdtrit
 from tierscope.core.columns import CLASSES
 from tierscope.core.description import RunDescription
 from tierscope.core.files import write_text
+from tierscope.core.validation import read_json
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.storage.queueing_network import ModelError
 
@@ -182,6 +183,20 @@ class Uncertainty:
         write_text(path, json.dumps(self.as_json(), indent=1) + "\n")
 
     @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Uncertainty":
+        """Return the uncertainty from the output of `as_json`."""
+        sources = [
+            Source(
+                one["name"],
+                np.array(one["covariance"], dtype=float),
+                np.inf if one["degrees"] is None else float(one["degrees"]),
+                float(one["deviation"]),
+            )
+            for one in content["sources"]
+        ]
+        return cls(tuple(content["parameters"]), tuple(sources))
+
+    @classmethod
     def read(cls, path: str | Path) -> "Uncertainty":
         """Read the uncertainty that target `calibrate` has written.
 
@@ -191,17 +206,7 @@ class Uncertainty:
             If the file has another form.
         """
         try:
-            content = json.loads(Path(path).read_text())
-            sources = [
-                Source(
-                    one["name"],
-                    np.array(one["covariance"], dtype=float),
-                    np.inf if one["degrees"] is None else float(one["degrees"]),
-                    float(one["deviation"]),
-                )
-                for one in content["sources"]
-            ]
-            return cls(tuple(content["parameters"]), tuple(sources))
+            return cls.from_json(read_json(path))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ModelError(
                 f"{path}: got no uncertainty of a calibration, expected that of target "

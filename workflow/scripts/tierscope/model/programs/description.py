@@ -14,7 +14,6 @@ What else a run takes its time for comes from ideal runs, whose files are all in
   the first batch takes longer than its samples, such as the start of workers.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +32,7 @@ from tierscope.core.description import (
 )
 from tierscope.core.machine import Machine
 from tierscope.core.scenario import Dataset
+from tierscope.core.validation import read_json
 from tierscope.core.words import size_words
 from tierscope.model.programs.facts import (
     ProgramFacts,
@@ -68,7 +68,7 @@ class ModelledProgram:
     @classmethod
     def read(cls, path: str | Path) -> Self:
         """Return what a file of `as_json` holds."""
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = read_json(path)
         description = RunDescription.from_json(content["description"])
         return cls(description, tuple(content["rest_s"]), content["words"])
 

@@ -13,12 +13,29 @@ from functools import lru_cache
 import numpy as np
 
 from tierscope.core.description import FileSizes
+from tierscope.data.file_sizes import random_sizes
 from tierscope.data.steps import StepTimes, compute_times_ns
 from tierscope.model.simulator.heap import MOST_CUSTOMERS
-from tierscope.model.simulator.loop import LAST_BYTE, N_EVENTS, OPENED, begun, run
-from tierscope.model.simulator.reader_steps import Nodes, Reads, Rules, write_steps
+from tierscope.model.simulator.loop import (
+    LAST_BYTE,
+    N_EVENTS,
+    N_THREADS,
+    OPENED,
+    begun,
+    run,
+)
+from tierscope.model.simulator.reader_steps import (
+    FROM_GFS,
+    FROM_LFS,
+    FROM_PEER,
+    Nodes,
+    Reads,
+    Rules,
+    write_steps,
+)
 from tierscope.model.simulator.stations import (
     NS_PER_S,
+    SERVER,
     Machine,
     check_total,
     idle_servers,
@@ -35,9 +52,9 @@ from tierscope.storage.queueing_network import (
     Workload,
 )
 
-_PLACES, _SIZES = 5, 6  # streams of random numbers; those of runs have others
-_NO_OTHERS, _FIRST = np.zeros(0, np.int64), np.zeros(1, np.int64)
-_NO_NODES = Nodes(0, 0, 0, 0, 0, _NO_OTHERS)
+_PLACES = 5  # stream of random numbers; sizes and runs have others
+_NONE, _FIRST = np.zeros(0, np.int64), np.zeros(1, np.int64)
+_NO_NODES = Nodes(0, 0, 0, 0, _NONE, _NONE)
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,9 @@ class SimulatedEpoch:
     full_ns : ndarray of int, shape (n_servers,)
         When each server's credit is full again, from the end of the epoch on; 0 without
         a rate limit.
+    peer_lfs_ns : ndarray of int, shape (n_ranks, 2), optional
+        What owners' LFS took for each rank's reads: reading; opening and closing. A
+        read from a peer is one call, from its request on.
     """
 
     instants_ns: np.ndarray
@@ -69,6 +89,7 @@ class SimulatedEpoch:
     n_events: int
     steps: StepTimes | None
     full_ns: np.ndarray
+    peer_lfs_ns: np.ndarray | None = None
 
     @property
     def instants_s(self) -> np.ndarray:
@@ -113,8 +134,27 @@ def ranks_of_reads(n_reads: int, n_ranks: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class Peers:
+    """The nodes, whose LFS are pooled: each file has one owner.
+
+    Parameters
+    ----------
+    owners : ndarray of int, shape (n_files,)
+        The node that has each file of the dataset.
+    n_nodes : int
+        Nodes, of equally many ranks.
+    server_threads : int
+        Requests that a node serves at a time.
+    """
+
+    owners: np.ndarray
+    n_nodes: int
+    server_threads: int
+
+
+@dataclass(frozen=True)
 class KnownServers:
-    """What is known of the object servers before an epoch.
+    """What is known of the servers before an epoch.
 
     Parameters
     ----------
@@ -123,17 +163,20 @@ class KnownServers:
         `TierModel.placement`.
     full_ns : ndarray of int, optional
         As the epoch before returned it; default: all credit is full.
+    peers : Peers, optional
+        Who has the files that are read from other nodes.
     """
 
     of_reads: np.ndarray | None = None
     full_ns: np.ndarray | None = None
+    peers: Peers | None = None
 
 
 def simulate_epoch(
     network: Network,
     workload: Workload,
     files: np.ndarray,
-    on_lfs: np.ndarray,
+    place: np.ndarray,
     generator: np.random.Generator,
     slowness: tuple[np.ndarray, np.ndarray] | None = None,
     seeds: tuple[int, int, int] = (0, 0, 0),
@@ -150,9 +193,10 @@ def simulate_epoch(
     files : ndarray of int, shape (n_files,)
         The file of each read: the parts of the ranks (`process_share`) one after the
         other, each in reading order.
-    on_lfs : ndarray of bool, shape (n_files,)
-        Whether the LFS serves each read, in the same order. A policy decides by file,
-        epoch, rank or position in the order.
+    place : ndarray of int8 or bool, shape (n_files,)
+        Where each read is served, in the same order: `FROM_GFS`, `FROM_LFS` or
+        `FROM_PEER`; a bool: whether the LFS serves it. A policy decides by file, epoch,
+        rank or position in the order.
     generator : numpy.random.Generator
         Draws service times; not used if all are deterministic.
     slowness : pair of ndarray, optional
@@ -162,54 +206,103 @@ def simulate_epoch(
         Seed, repetition and epoch, of which random compute times are drawn; of the
         seed, sizes of files and random places as well.
     known : KnownServers, optional
-        What is known of the object servers.
+        What is known of the servers; reads from peers need to know their owners.
 
     Raises
     ------
     ModelError
-        If there are fewer files than ranks, arguments have a wrong length or type, or
-        the epoch may last for months.
+        If there are fewer files than ranks, arguments have a wrong length or type, the
+        epoch may last for months, or reads from other nodes would need a network that
+        nobody has described.
     """
     n_ranks, n_reads = network.n_ranks, workload.n_files
-    check_n_files(n_reads, n_ranks)
-    n_customers = n_ranks * max(workload.workers or 0, 1)
-    if n_customers > MOST_CUSTOMERS:
-        raise ModelError(
-            f"n_ranks: got {n_customers} readers, expected at most {MOST_CUSTOMERS}."
-        )
-    _check_reads(n_reads, files, on_lfs)
-    layouts = layouts_of(network)
     known = known or KnownServers()
+    check_n_files(n_reads, n_ranks)
+    _check_customers(n_ranks * max(workload.workers or 0, 1))
+    _check_reads(n_reads, files, place, known.peers)
     idle = idle_servers(network, slowness, known.full_ns)
+    nodes, peer_s = _nodes_of(network, workload, known.peers, len(idle))
     slowest = float(idle["slowness"].max())
-    check_times((network.gfs, network.lfs), workload, slowest, network.sample_s)
-    first_read = first_reads(n_reads, n_ranks)
-    rank_of = ranks_of(first_read)
-    servers = known.of_reads
-    if servers is None:
-        servers = _placed(network, files, seeds[0])
-    server_of = layouts[0].object_servers(rank_of, servers)
-    server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
-    machine, first = _machine_of(network, workload)
-    request_of = first[_rows(workload, files, on_lfs, seeds[0])]
-    reads = Reads(first_read, on_lfs.view(np.int8), server_of, request_of, _NO_OTHERS)
-    rules = rules_of(network, workload, np.diff(first_read), seeds)
+    read_s = network.sample_s + peer_s
+    check_times((network.gfs, network.lfs), workload, slowest, read_s)
+    reads = _reads_of(network, workload, files, place.view(np.int8), known, seeds[0])
+    rules = rules_of(network, workload, np.diff(reads.first_read), seeds)
+    # Behind the servers of the tiers are the links of the nodes, out and in.
+    servers = np.append(idle, np.zeros(2 * nodes.n_nodes, SERVER))
     instants_ns = np.zeros((n_reads, 5), np.int64)
-    written = write_steps(reads, rules, _NO_NODES)
-    epoch = begun(machine, idle, written, instants_ns)
+    times_ns = np.zeros((n_ranks, 2, 2), np.int64)
+    written = write_steps(reads, rules, nodes)
+    machine, _ = _machine_of(network, workload)
+    epoch = begun(machine, servers, written, instants_ns, times_ns)
+    epoch.control[N_THREADS] = known.peers.server_threads if known.peers else 0
     run(epoch, generator)
     finished_ns = ends_of_ranks(epoch.customers, n_ranks, rules.n_readers)
+    servers = servers[: len(idle)]
     return SimulatedEpoch(
         instants_ns,
         finished_ns,
-        idle["busy_ns"].copy(),
+        servers["busy_ns"].copy(),
         int(epoch.control[N_EVENTS]),
         _step_times(epoch.gates["at_ns"], rules, finished_ns.max()),
-        np.maximum(idle["full_ns"] - finished_ns.max(), 0),
+        np.maximum(servers["full_ns"] - finished_ns.max(), 0),
+        times_ns[:, 1, ::-1].copy(),
     )
 
 
-def _placed(network: Network, files: np.ndarray, seed: int) -> np.ndarray:
+def _nodes_of(
+    network: Network, workload: Workload, peers: Peers | None, n_servers: int
+) -> tuple[Nodes, float]:
+    """Return the nodes that read from each other; what the largest file then takes.
+
+    These seconds are without waiting and without the owner's LFS.
+    """
+    if peers is None:
+        return _NO_NODES, 0.0
+    if network.n_ranks % peers.n_nodes:
+        raise ModelError(
+            f"n_nodes: got {peers.n_nodes}, expected a divisor of {network.n_ranks} "
+            "ranks."
+        )
+    per_node, links = network.n_ranks // peers.n_nodes, network.peers
+    if links is None:
+        raise ModelError("network: got none between nodes, expected its numbers.")
+    transfer_s = [
+        one.file_size_bytes / links.bandwidth_bytes_per_s for one in workload.by_size
+    ]
+    machine, first = _machine_of(network, workload)
+    transfer_ns = np.zeros(len(machine.requests), np.int64)
+    transfer_ns[first] = to_ns(np.array(2 * transfer_s))  # of both tiers' reads
+    nodes = Nodes(peers.n_nodes, per_node, 0, n_servers, transfer_ns, _NONE)
+    return nodes, 2 * (links.latency_s + transfer_s[-1])
+
+
+def _reads_of(
+    network: Network,
+    workload: Workload,
+    files: np.ndarray,
+    place: np.ndarray,
+    known: KnownServers,
+    seed: int,
+) -> Reads:
+    """Return what the ranks read, and which servers they ask."""
+    first_read = first_reads(len(files), network.n_ranks)
+    gfs, lfs = layouts_of(network)
+    files = files.astype(np.int32)  # and all that follows: they are many
+    holder = rank_of = ranks_of(first_read).astype(np.int32)  # whose LFS it may use
+    if (peers := known.peers) is not None:
+        owner = peers.owners[files] * (network.n_ranks // peers.n_nodes)
+        holder = np.where(place == FROM_PEER, owner, rank_of)
+    servers = known.of_reads
+    if servers is None:
+        servers = placed(network, files, seed)
+    server_of, on_lfs = gfs.object_servers(rank_of, servers), place != FROM_GFS
+    server_of[on_lfs] = lfs.object_servers(holder[on_lfs], files[on_lfs])
+    _, first = _machine_of(network, workload)
+    request_of = first.astype(np.int32)[_rows(workload, files, on_lfs, seed)]
+    return Reads.of(first_read, place, server_of, request_of, holder)
+
+
+def placed(network: Network, files: np.ndarray, seed: int) -> np.ndarray:
     """Return the GFS server, or a number with its residue, of the file of each read."""
     if network.gfs.placement == MODULO:
         return files
@@ -228,17 +321,9 @@ def _rows(
 ) -> np.ndarray:
     """Return the number of the kind of each read: the sizes on the GFS, on the LFS."""
     if workload.sizes is None:
-        return on_lfs.astype(np.int64)
-    sizes = _random_sizes(int(files.max()) + 1, seed)[files]
+        return on_lfs.astype(np.int32)
+    sizes = random_sizes(int(files.max()) + 1, seed)[files]
     return sizes + FileSizes.N_SIZES * on_lfs
-
-
-@lru_cache(maxsize=8)
-def _random_sizes(n_files: int, seed: int) -> np.ndarray:
-    """Return which of the sizes each file of a dataset has, drawn at random."""
-    generator = np.random.default_rng((seed, _SIZES))
-    middles = 2 * np.arange(n_files) + 1  # of equal parts, in halves of a part
-    return generator.permutation(middles * FileSizes.N_SIZES // (2 * n_files))
 
 
 def rules_of(
@@ -314,15 +399,30 @@ def check_n_files(n_files: int, n_ranks: int) -> None:
         )
 
 
-def _check_reads(n_reads: int, files: np.ndarray, on_lfs: np.ndarray) -> None:
-    """Refuse reads with a wrong number or type."""
-    if files.shape != (n_reads,) or on_lfs.shape != (n_reads,):
+def _check_customers(n_customers: int) -> None:
+    """Refuse more readers than the event loop knows."""
+    if n_customers > MOST_CUSTOMERS:
         raise ModelError(
-            f"reads: got {files.shape} files and {on_lfs.shape} decisions, expected "
+            f"n_ranks: got {n_customers} readers, expected at most {MOST_CUSTOMERS}."
+        )
+
+
+def _check_reads(
+    n_reads: int, files: np.ndarray, place: np.ndarray, peers: Peers | None
+) -> None:
+    """Refuse reads with a wrong number, type or place."""
+    if files.shape != (n_reads,) or place.shape != (n_reads,):
+        raise ModelError(
+            f"reads: got {files.shape} files and {place.shape} decisions, expected "
             f"{n_reads} of both."
         )
-    if on_lfs.dtype != bool:
-        raise ModelError(f"on_lfs: got {on_lfs.dtype}, expected bool, one per read.")
+    if place.dtype not in (bool, np.int8):
+        raise ModelError(f"place: got {place.dtype}, expected bool or int8 a read.")
+    most = FROM_LFS if peers is None else FROM_PEER
+    if (found := place.view(np.int8)).min() < FROM_GFS or found.max() > most:
+        raise ModelError(
+            f"place: got {found.min()} to {found.max()}, expected {FROM_GFS} to {most}."
+        )
 
 
 @lru_cache(maxsize=32)

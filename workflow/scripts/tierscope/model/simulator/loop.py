@@ -47,14 +47,14 @@ from tierscope.model.simulator.stations import (
     RECEIVE,  # bytes by the link from others; the owner's thread is free again
     READ,  # all requests of a read, one after the other
     OPEN,
-    CALL,  # an owner, whose thread lets the customer use its LFS
+    CALL,  # a read from an owner, whose thread lets the customer use its LFS
     ASK,  # stop: where is the next file read?
     START,  # of an epoch, rank after rank
 ) = range(-2, 12)
 DONE, STOPPED = range(START + 1, START + 3)  # further reasons to stop
 # A step: its kind, the tier of a call, and the target: the object server of a read, the
 # gate, the link, the owner's first rank, the server of the LFS for ASK. The amount: the
-# number of the read that is opened, the first of its requests, nanoseconds.
+# number of the read that begins, the first of its requests, nanoseconds.
 STEP = np.dtype(
     [("kind", "i1"), ("tier", "i1"), ("target", "i4"), ("amount", "i8")], align=True
 )
@@ -111,7 +111,7 @@ COPY_STEPS = 7  # of a copier: open, read and close on both tiers, and the stop
     N_CONTROLS,
 ) = range(13)
 _NO_TIMES = np.zeros((0, 2, 2), np.int64)
-_NO_COPIES = np.zeros(0, THREADS), np.zeros(0, ORDER)
+_NO_COPIES = np.zeros(0, ORDER)
 
 
 class Simulation(NamedTuple):
@@ -172,7 +172,8 @@ def begun(
     control = np.zeros(N_CONTROLS, np.int64)
     control[N_RUNNING], control[REASON] = len(customers), STOPPED
     control[STOP_NS] = NEVER
-    heap, (threads, orders) = empty_heap(len(customers)), _NO_COPIES
+    heap, threads = empty_heap(len(customers)), np.zeros(len(machine.homes), THREADS)
+    threads["first"] = NOBODY
     return Simulation(
         machine,
         servers,
@@ -181,7 +182,7 @@ def begun(
         instants_ns,
         times_ns,
         threads,
-        orders,
+        _NO_COPIES,
         control,
     )
 
@@ -254,6 +255,16 @@ def _asks(me, step, is_open, world):
 
 
 @inlined
+def _call(me, step, world):
+    """Let a customer begin a read by a request to the file's owner."""
+    me.read = step.amount
+    world.instants_ns[me.read, OPENING] = me.now_ns
+    world.instants_ns[me.read, OPENED] = me.now_ns
+    me.home, me.account = step.target, me.home
+    me.now_ns += world.machine.stations[step.tier].read_latency_ns
+
+
+@inlined
 def _arrives(me, customer, world):
     """Let a customer take steps; return whether it has arrived at a station.
 
@@ -281,8 +292,7 @@ def _arrives(me, customer, world):
             me.now_ns += step.amount
         else:
             if kind == CALL:
-                me.home, me.account = step.target, me.home
-                me.now_ns += world.machine.stations[step.tier].read_latency_ns
+                _call(me, step, world)
             me.station = kind
             return True
         me.at_step += 1

@@ -1,4 +1,4 @@
-"""Simulate epochs of runs whose files get to the LFS meanwhile, or are read from peers.
+"""Simulate epochs of runs whose files get to the LFS meanwhile.
 
 As `tierscope.model.simulator.epoch`, of which the static policies are: same stations,
 same draws, same instants where nothing is copied. The state stays from epoch to epoch,
@@ -6,7 +6,6 @@ so copies may go on when an epoch has ended.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from tierscope.model.simulator.epoch import (
     check_n_files,
     check_times,
     ends_of_ranks,
+    placed,
     ranks_of,
     rules_of,
 )
@@ -31,7 +31,6 @@ from tierscope.model.simulator.loop import (
     N_EVENTS,
     N_ORDERS,
     N_RUNNING,
-    N_THREADS,
     NOBODY,
     NOW_NS,
     ORDER,
@@ -39,14 +38,12 @@ from tierscope.model.simulator.loop import (
     STOP_NS,
     STOPPED,
     TELL,
-    THREADS,
     Simulation,
     begun,
     stops,
 )
 from tierscope.model.simulator.reader_steps import (
     FROM_LFS,
-    FROM_PEER,
     READ_COPY,
     READ_GFS,
     READ_LFS,
@@ -57,16 +54,13 @@ from tierscope.model.simulator.reader_steps import (
 )
 from tierscope.model.simulator.stations import (
     NS_PER_S,
-    SERVER,
     idle_servers,
     layouts_of,
     machine_of,
     requests_of_reads,
-    to_ns,
 )
 from tierscope.policies.copy_limits import READ_BYTES
 from tierscope.storage.queueing_network import (
-    MODULO,
     ModelError,
     Network,
     TierModel,
@@ -90,38 +84,6 @@ class Decider(Protocol):
         """Note that a copier has put a file on its node's LFS."""
 
 
-@dataclass(frozen=True)
-class Peers:
-    """Who has the files that are read from other nodes.
-
-    Parameters
-    ----------
-    owners : ndarray of int, shape (n_files,)
-        The node that has each file.
-    server_threads : int
-        Requests that a node serves at a time.
-    """
-
-    owners: np.ndarray
-    server_threads: int
-
-
-@dataclass(frozen=True)
-class PlacedEpoch(SimulatedEpoch):
-    """What happened in an epoch; a read from a peer is one call, from its request on.
-
-    Parameters
-    ----------
-    place : ndarray of int8, shape (n_reads,)
-        Where each read was served: `FROM_GFS`, `FROM_LFS`, `FROM_PEER`.
-    peer_lfs_ns : ndarray of int, shape (n_ranks, 2)
-        What owners' LFS took for each rank's reads: reading; opening and closing.
-    """
-
-    place: np.ndarray
-    peer_lfs_ns: np.ndarray
-
-
 class PlacedStorage:
     """A machine's storage in a run, with copiers on every node.
 
@@ -135,8 +97,8 @@ class PlacedStorage:
         Nodes, copies that each of them makes at a time, epochs of the run.
     slowness : pair of ndarray, optional
         As for `simulate_epoch`.
-    peers : Peers, optional
-        Needed for reads from other nodes.
+    seed : int
+        Random places of files are drawn of it.
 
     Attributes
     ----------
@@ -146,9 +108,8 @@ class PlacedStorage:
     Raises
     ------
     ModelError
-        If the nodes have no equal numbers of ranks, there are too many customers, an
-        epoch may last for months, or reads from other nodes would need a network that
-        nobody has described.
+        If the nodes have no equal numbers of ranks, there are too many customers, or an
+        epoch may last for months.
     """
 
     def __init__(
@@ -159,7 +120,7 @@ class PlacedStorage:
         n_copiers: int,
         n_epochs: int,
         slowness: tuple[np.ndarray, np.ndarray] | None = None,
-        peers: Peers | None = None,
+        seed: int = 0,
     ):
         n_ranks = network.n_ranks
         n_customers = n_ranks + n_nodes * n_copiers
@@ -167,11 +128,6 @@ class PlacedStorage:
         _check_customers(n_ranks, n_nodes, n_customers)
         self.n_ranks, self.n_copiers, self.n_nodes = n_ranks, n_copiers, n_nodes
         self.workload, self.per_node = workload, n_ranks // n_nodes
-        if network.gfs.placement != MODULO:
-            raise ModelError(
-                f"gfs.placement: got {network.gfs.placement} with a policy that copies "
-                f"files, expected {MODULO}."
-            )
         if workload.compute or workload.workers is not None or workload.in_steps:
             raise ModelError(
                 "workload: got workers, random computation or steps that meet with a "
@@ -180,15 +136,13 @@ class PlacedStorage:
         idle, tiers = idle_servers(network, slowness), (network.gfs, network.lfs)
         slowest = float(idle["slowness"].max())
         check_times(tiers, workload, slowest, network.sample_s)
-        self._network, self._n_epochs, self._peers = network, n_epochs, peers
+        self._network, self._n_epochs = network, n_epochs
+        self._places = placed(network, np.arange(workload.n_files), seed)
         requests, first_request = requests_of_reads(_kinds_of_reads(network, workload))
         self._machine = machine_of(network, requests)
-        # Behind the servers of the tiers are the links of the nodes, out and in.
-        self._n_servers = len(idle)
-        self._servers = np.append(idle, np.zeros(2 * n_nodes, SERVER))
-        transfer_ns = _transfer_ns(network, workload) if peers else 0
+        self._servers, no_times = idle, np.zeros(0, np.int64)
         self._nodes = Nodes(
-            n_nodes, self.per_node, n_copiers, len(idle), transfer_ns, first_request
+            n_nodes, self.per_node, n_copiers, len(idle), no_times, first_request
         )
         first_ranks = np.arange(n_nodes) * self.per_node
         self._layouts = layouts_of(network)
@@ -196,8 +150,6 @@ class PlacedStorage:
             layout.object_servers(first_ranks, 0).tolist() for layout in self._layouts
         ]
         self._times_ns = np.zeros((n_ranks + n_nodes * n_epochs, 2, 2), np.int64)
-        self._threads = np.zeros(n_ranks, THREADS)
-        self._threads["first"] = NOBODY
         self._orders = np.zeros(n_customers, ORDER)
         self._n_orders, self._copied = 0, {}
         self._before: Simulation | None = None
@@ -216,9 +168,12 @@ class PlacedStorage:
     ) -> None:
         """Let an idle copier of a node begin a copy, now."""
         customer = self.n_ranks + node * self.n_copiers + copier
+        numbers = int(self._places[file_id]), file_id
         servers = [
-            first[node] + file_id % layout.tier.n_object_servers
-            for first, layout in zip(self._first_servers, self._layouts, strict=True)
+            first[node] + number % layout.tier.n_object_servers
+            for first, layout, number in zip(
+                self._first_servers, self._layouts, numbers, strict=True
+            )
         ]
         account = self.n_ranks + node * self._n_epochs + epoch
         order = customer, 0 if from_gfs else COPY_STEPS // 2, *servers, account
@@ -234,7 +189,7 @@ class PlacedStorage:
         generator: np.random.Generator,
         decider: Decider | None = None,
         at_end: Callable[[], bool] = lambda: True,
-    ) -> PlacedEpoch:
+    ) -> SimulatedEpoch:
         """Simulate one epoch.
 
         Parameters
@@ -244,7 +199,8 @@ class PlacedStorage:
         first_read : ndarray of int, shape (n_ranks + 1,)
             Where each rank's part begins, and the end.
         place : ndarray of int8, shape (n_reads,), filled here
-            Where each read is served; those `UNDECIDED` are asked of the decider.
+            Where each read is served: `FROM_GFS`, `FROM_LFS`, or `STAGED` from one to
+            the other; those `UNDECIDED` are asked of the decider.
         generator : numpy.random.Generator
             Draws service times.
         decider : Decider, optional
@@ -269,36 +225,26 @@ class PlacedStorage:
             else:
                 break
         self._end_epoch(epoch, max(end_ns, int(control[NOW_NS])))
-        return PlacedEpoch(
+        return SimulatedEpoch(
             epoch.instants_ns,
             finished_ns,
-            self._servers["busy_ns"][: self._n_servers].copy(),
+            self._servers["busy_ns"].copy(),
             int(control[N_EVENTS]),
             None,
-            self._servers["full_ns"][: self._n_servers].copy(),
-            place,
-            epoch.times_ns[: self.n_ranks, 1, ::-1].copy(),
+            self._servers["full_ns"].copy(),
         )
 
     def _reads(
         self, files: np.ndarray, first_read: np.ndarray, place: np.ndarray
     ) -> Reads:
         """Return what the ranks read, and which servers they may ask."""
-        on_lfs, at_peer = place == FROM_LFS, place == FROM_PEER
-        reader = ranks_of(first_read)
-        if self._peers is not None:
-            owner = self._peers.owners[files[at_peer]]
-            reader[at_peer] = owner * self.per_node
-        gfs, lfs = (layout.object_servers(reader, files) for layout in self._layouts)
+        on_lfs, reader = place == FROM_LFS, ranks_of(first_read)
+        gfs = self._layouts[0].object_servers(reader, self._places[files])
+        lfs = self._layouts[1].object_servers(reader, files)
         kind = np.where(place == STAGED, READ_COPY, READ_GFS)
-        kind[on_lfs | at_peer] = READ_LFS
-        return Reads(
-            first_read,
-            place,
-            np.where(on_lfs | at_peer, lfs, gfs),
-            self._nodes.requests[kind],
-            np.where(at_peer, reader, lfs),
-        )
+        kind[on_lfs] = READ_LFS
+        server_of = np.where(on_lfs, lfs, gfs)
+        return Reads.of(first_read, place, server_of, self._nodes.requests[kind], lfs)
 
     def _begun(self, reads: Reads) -> Simulation:
         """Return an epoch in which the ranks start, and copies of before go on."""
@@ -306,13 +252,10 @@ class PlacedStorage:
         written = write_steps(reads, rules, self._nodes)
         instants_ns = np.zeros((len(reads.place), 5), np.int64)
         self._servers["busy_ns"], self._times_ns[: self.n_ranks] = 0, 0
-        epoch = begun(self._machine, self._servers, written, instants_ns)
-        epoch = epoch._replace(
-            times_ns=self._times_ns, threads=self._threads, orders=self._orders
-        )
+        epoch = begun(
+            self._machine, self._servers, written, instants_ns, self._times_ns
+        )._replace(orders=self._orders)
         steps, customers, control = epoch.steps, epoch.customers, epoch.control
-        if self._peers is not None:
-            control[N_THREADS] = self._peers.server_threads
         if (reads.place == STAGED).any():  # a run of its own
             nodes = np.arange(self.n_ranks) // self.per_node
             accounts = self.n_ranks + nodes * self._n_epochs
@@ -382,10 +325,3 @@ def _kinds_of_reads(
     copy_write = Workload(1, workload.file_size_bytes)
     loads = (workload, workload, copy_read, copy_write)
     return list(zip((network.gfs, network.lfs) * 2, loads, strict=True))
-
-
-def _transfer_ns(network: Network, workload: Workload) -> int:
-    """Return the time of a file on a link between nodes."""
-    if network.peers is None:
-        raise ModelError("network: got none between nodes, expected its numbers.")
-    return int(to_ns(workload.file_size_bytes / network.peers.bandwidth_bytes_per_s))

@@ -20,14 +20,11 @@ from tierscope.model.simulator.placed_epoch import (
     GFS_READ,
     LFS_META,
     LFS_WRITE,
-    Peers,
     PlacedStorage,
     copies_reads,
 )
 from tierscope.model.simulator.reader_steps import (
-    FROM_GFS,
     FROM_LFS,
-    FROM_PEER,
     STAGED,
     UNDECIDED,
 )
@@ -38,6 +35,7 @@ from tierscope.model.simulator.run import (
     SimulatedReads,
     draw_slowness,
     n_read_calls,
+    simulate_reads,
     stream,
     workload_of,
 )
@@ -108,6 +106,7 @@ class DynamicRun(_PlacedRun):
             options["copy_threads"],
             self.n_epochs,
             self._slowness,
+            description.training.seed,
         )
         self._orders = [self.order(epoch) for epoch in range(self.n_epochs)]
         per_node = self._storage.per_node
@@ -134,17 +133,17 @@ class DynamicRun(_PlacedRun):
         self.placement.begin()
         for epoch, files in enumerate(self._orders):
             self.placement.begin_epoch(epoch)
+            place = np.full(len(files), UNDECIDED, np.int8)
             simulated = self._storage.run_epoch(
                 files,
                 self._first_read,
-                np.full(len(files), UNDECIDED, np.int8),
+                place,
                 self.services(epoch),
                 self.placement,
                 self.placement.end_epoch,
             )
             self.placement.note_drain(int(simulated.finished_ns.max()))
-            on_lfs = simulated.place == FROM_LFS
-            yield SimulatedReads(files, self._rank_of, on_lfs, simulated)
+            yield SimulatedReads(files, self._rank_of, place == FROM_LFS, simulated)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return the table `run_background`, after the last epoch; check decisions."""
@@ -195,42 +194,15 @@ class AdHocRun(_PlacedRun):
     def __init__(self, description: RunDescription, point: Point):
         super().__init__(description, point)
         self.policy = node_policy(description, point, (), node=0)
-        threads = description.policy_options["server_threads"]
-        self._peers = Peers(self.policy.owners, threads)
-        self._storage = PlacedStorage(
-            self.network,
-            self.workload,
-            self.n_nodes,
-            0,
-            self.n_epochs,
-            self._slowness,
-            self._peers,
-        )
+        self._per_node = description.system.processes_per_node
         self._stage_in = pd.DataFrame()
         self._parts: list[pd.DataFrame] = []
-
-    def places(self, files: np.ndarray) -> np.ndarray:
-        """Return the place of each read of an order: int8, shape (n_reads,)."""
-        nodes = self._rank_of // self._storage.per_node
-        elsewhere = np.where(self.policy.owners[files] == nodes, FROM_LFS, FROM_PEER)
-        place = np.where(self.policy.staged[files], elsewhere, FROM_GFS)
-        return place.astype(np.int8)
 
     def epochs(self) -> Iterator[SimulatedReads]:
         """Simulate stage-in, then yield the epochs, one after the other."""
         self._stage_in = self.stage_in()
-        for epoch in range(self.n_epochs):
-            files = self.order(epoch)
-            simulated = self._storage.run_epoch(
-                files, self._first_read, self.places(files), self.services(epoch)
-            )
-            reads = SimulatedReads(
-                files,
-                self._rank_of,
-                simulated.place == FROM_LFS,
-                simulated,
-                simulated.place == FROM_PEER,
-            )
+        simulated = simulate_reads(self.description, self.point, network=self.network)
+        for epoch, reads in enumerate(simulated):
             self._parts.append(self._sum_peers(epoch, reads))
             yield reads
 
@@ -239,18 +211,22 @@ class AdHocRun(_PlacedRun):
 
         Each process copies its part of the files of its node, one after the other.
         """
-        per_node = self._storage.per_node
         parts = [
-            files[process_share(len(files), rank, per_node)]
+            files[process_share(len(files), rank, self._per_node)]
             for files in map(self.policy.files_of, range(self.n_nodes))
-            for rank in range(per_node)
+            for rank in range(self._per_node)
         ]
-        one_by_one = replace(
-            self.workload, batch_size=1, prefetch_batches=0, compute_time_s=0.0
-        )
-        no_samples = replace(self.network, sample_s=0.0)
+        read = self.workload
         storage = PlacedStorage(
-            no_samples, one_by_one, self.n_nodes, 0, 1, self._slowness
+            replace(self.network, sample_s=0.0),
+            Workload(
+                read.n_files, read.file_size_bytes, buffer_bytes=read.buffer_bytes
+            ),
+            self.n_nodes,
+            0,
+            1,
+            self._slowness,
+            self._seeds[0],
         )
         files = np.concatenate(parts)
         staged = storage.run_epoch(
@@ -285,7 +261,7 @@ class AdHocRun(_PlacedRun):
         return pd.DataFrame(
             {
                 "rank": ranks,
-                "node": ranks // self._storage.per_node,
+                "node": ranks // self._per_node,
                 "epoch": epoch,
                 "peer_files": n_files,
                 "peer_bytes": n_files * self.workload.file_size_bytes,

@@ -55,11 +55,11 @@ class Reads(NamedTuple):
         Where each rank's reads begin among all reads, and the end.
     place : ndarray of int8, shape (n_reads,)
         Where each read is served; those `UNDECIDED` are asked for.
-    server_of : ndarray of int, shape (n_reads,)
+    server_of : ndarray of int32, shape (n_reads,)
         Object server of each read.
-    request_of : ndarray of int, shape (n_reads,)
+    request_of : ndarray of int32, shape (n_reads,)
         The first of each read's requests.
-    other_of : ndarray of int, shape (n_reads,), or (0,) if all are on GFS and LFS
+    other_of : ndarray of int32, shape (n_reads,)
         Object server of the LFS of reads that are asked for or staged; the first rank
         of the owner of those from peers.
     """
@@ -69,6 +69,14 @@ class Reads(NamedTuple):
     server_of: np.ndarray
     request_of: np.ndarray
     other_of: np.ndarray
+
+    @classmethod
+    def of(
+        cls, first_read: np.ndarray, place: np.ndarray, *numbers: np.ndarray
+    ) -> "Reads":
+        """Return reads; numbers of other types are changed."""
+        same_type = (one.astype(np.int32, copy=False) for one in numbers)
+        return cls(first_read, place, *same_type)
 
 
 class Rules(NamedTuple):
@@ -110,18 +118,20 @@ class Nodes(NamedTuple):
     ----------
     n_nodes, per_node, n_copiers : int
         Nodes, ranks of a node, and copies that it makes at a time.
-    first_link, transfer_ns : int
-        The server that is the first node's link out; those in follow those out. Time of
-        a file there.
+    first_link : int
+        The server that is the first node's link out; those in follow those out.
+    transfer_ns : ndarray of int, shape (n_requests,)
+        Time on a link of the file whose first request it is, if it is read from peers.
     requests : ndarray of int, shape (4,)
-        The first request of a read from GFS and LFS, of a copy's read and of its write.
+        The first request of a read from GFS and LFS, of a copy's read and of its write;
+        not needed where nothing is copied.
     """
 
     n_nodes: int
     per_node: int
     n_copiers: int
     first_link: int
-    transfer_ns: int
+    transfer_ns: np.ndarray
     requests: np.ndarray
 
 
@@ -140,15 +150,15 @@ def _begin_read(steps, n, read, rank, reads, nodes):
     first = reads.request_of[read]
     if place == FROM_PEER:
         owner = reads.other_of[read]
-        n = _write(steps, n, OPEN, PEERS, 0, read)
-        n = _write(steps, n, CALL, PEERS, owner, 0)
+        n = _write(steps, n, CALL, PEERS, owner, read)
         n = _write(steps, n, OPEN, LFS, 0, 0)
         n = _write(steps, n, READ, LFS, server, first)
         n = _write(steps, n, CLOSE, LFS, 0, 0)
+        transfer_ns = nodes.transfer_ns[first]
         link = nodes.first_link + owner // nodes.per_node
-        n = _write(steps, n, SEND, PEERS, link, nodes.transfer_ns)
+        n = _write(steps, n, SEND, PEERS, link, transfer_ns)
         link = nodes.first_link + nodes.n_nodes + rank // nodes.per_node
-        return _write(steps, n, RECEIVE, PEERS, link, nodes.transfer_ns)
+        return _write(steps, n, RECEIVE, PEERS, link, transfer_ns)
     if place == UNDECIDED:
         n = _write(steps, n, ASK, LFS, reads.other_of[read], nodes.requests[READ_LFS])
     tier = LFS if place == FROM_LFS else GFS

@@ -21,12 +21,14 @@ from tierscope.core.tables import with_later_columns
 from tierscope.data.shuffle import epoch_order
 from tierscope.model.simulator.epoch import (
     KnownServers,
+    Peers,
     SimulatedEpoch,
     ranks_of_reads,
     simulate_epoch,
 )
+from tierscope.model.simulator.reader_steps import FROM_LFS, FROM_PEER
 from tierscope.model.simulator.stations import NS_PER_S
-from tierscope.policies import held_files, strata
+from tierscope.policies import held_files, owners_of, strata
 from tierscope.storage.machine_facts import package_versions
 from tierscope.storage.queueing_network import Network, Workload, network_of
 
@@ -95,8 +97,10 @@ class PlannedReads:
 
     Parameters
     ----------
-    files, rank_of, on_lfs : ndarray
+    files, rank_of : ndarray
         As in `SimulatedReads`.
+    place : ndarray of int8, shape (n_files,)
+        Where each read is served (`simulate_epoch`).
     seeds : tuple of int
         Seed, repetition and epoch: the seeds of all random numbers.
     servers : ndarray of int, shape (n_files,), optional
@@ -104,14 +108,17 @@ class PlannedReads:
     before : PlannedReads, optional
         The epoch before, which may have used up a server's credit; only where the
         devices have a rate limit.
+    peers : Peers, optional
+        The owners of the files, if the nodes read from each other.
     """
 
     files: np.ndarray
     rank_of: np.ndarray
-    on_lfs: np.ndarray
+    place: np.ndarray
     seeds: tuple[int, int, int]
     servers: np.ndarray | None = None
     before: "PlannedReads | None" = None
+    peers: Peers | None = None
 
     def simulate(
         self,
@@ -139,13 +146,19 @@ class PlannedReads:
             network,
             workload,
             self.files,
-            self.on_lfs,
+            self.place,
             stream(SERVICES, *self.seeds),
             draw_slowness(network, stream(SLOWNESS, *self.seeds[:2])),
             self.seeds,
-            KnownServers(self.servers, full_ns),
+            KnownServers(self.servers, full_ns, self.peers),
         )
-        return SimulatedReads(self.files, self.rank_of, self.on_lfs, epoch)
+        return SimulatedReads(
+            self.files,
+            self.rank_of,
+            self.place == FROM_LFS,
+            epoch,
+            None if self.peers is None else self.place == FROM_PEER,
+        )
 
 
 def simulate_in_turn(
@@ -165,7 +178,7 @@ def planned_reads(
     epochs: Iterable[int] | None = None,
     servers: np.ndarray | None = None,
 ) -> Iterator[PlannedReads]:
-    """Yield what is read in each epoch of a run of a static policy.
+    """Yield what is read in each epoch of a run whose policy decides before it.
 
     Parameters
     ----------
@@ -181,7 +194,7 @@ def planned_reads(
     training, n_files = description.training, description.dataset.n_files
     seed, repetition = training.seed, point.repetition
     policy, n_ranks = description.scenario.policy, description.system.n_processes
-    on_lfs = held_files(description, point)
+    held, peers = held_files(description, point), _peers_of(description)
     rank_of = ranks_of_reads(n_files, n_ranks)
     servers = description.servers if servers is None else servers
     wanted = range(training.epochs) if epochs is None else list(epochs)
@@ -195,19 +208,39 @@ def planned_reads(
             seed=seed,
             repetition=repetition,
             epoch=epoch,
-            strata=strata(policy, on_lfs),
+            strata=strata(policy, held),
         )
         planned = PlannedReads(
             files,
             rank_of,
-            on_lfs[files],
+            _places(files, held, rank_of, peers),
             (seed, repetition, epoch),
             None if servers is None else servers[files],
             before,
+            peers,
         )
         before = planned if in_turn else None
         if epoch in wanted:
             yield planned
+
+
+def _peers_of(description: RunDescription) -> Peers | None:
+    """Return who has which files, if the nodes read from each other."""
+    if (owners := owners_of(description)) is None:
+        return None
+    threads = description.policy_options["server_threads"]
+    return Peers(owners, description.system.n_nodes, threads)
+
+
+def _places(
+    files: np.ndarray, held: np.ndarray, rank_of: np.ndarray, peers: Peers | None
+) -> np.ndarray:
+    """Return where each read of a rank is served, if some LFS hold these files."""
+    place = held[files].view(np.int8)  # GFS or LFS
+    if peers is not None:
+        nodes = rank_of // ((rank_of[-1] + 1) // peers.n_nodes)
+        place[(place == FROM_LFS) & (peers.owners[files] != nodes)] = FROM_PEER
+    return place
 
 
 def _depend_on_each_other(description: RunDescription) -> bool:
@@ -222,7 +255,7 @@ def simulate_reads(
     network: Network | None = None,
     servers: np.ndarray | None = None,
 ) -> Iterator[SimulatedReads]:
-    """Simulate a run of a static policy and yield its epochs.
+    """Simulate a run whose policy decides before it, and yield its epochs.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from tierscope.pages.document import TEMPLATES, render
 from tierscope.pages.explorer.subjects import Input, Sweep
 from tierscope.pages.web_page import content_policy, script_json
 
-_SCRIPTS = ("explorer.js", "explorer_page.js")
+_SCRIPTS = ("explorer.js", "svg.js", "explorer_page.js")
 _MARGIN_PERCENT = 4  # beside the first and last cache rate
 _MOST_WIDTH = 10  # between the middles of bars
 

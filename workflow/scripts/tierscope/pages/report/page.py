@@ -101,6 +101,8 @@ class About:
         What `tierscope.claims.paper.needed_sweep` returns.
     anonymous : bool
         Whether to leave out who ran it and where (`without_identities`).
+    goal_origin : str, optional
+        Where the goal comes from.
     """
 
     experiment: str
@@ -112,6 +114,7 @@ class About:
     paper: str
     needs: str = ""
     anonymous: bool = False
+    goal_origin: str = ""
 
 
 def report_context(
@@ -182,6 +185,7 @@ def report_context(
         origin.phase,
         "bytes" if origin.is_program else "files",
         origin.mark,
+        about.goal_origin,
     )
     return {
         "policy": content_policy(),
@@ -215,6 +219,7 @@ def report_context(
         "interval_method": METHOD,
         "warming": warming,
         "goal": goal_kind(tables["goals"], epoch),
+        "goal_origin": about.goal_origin,
         "utilisation_note": utilisation_note_of(tables["goals"]),
         "calibration": _calibration_words(found["calibration"]),
         "pictures": pictures,

@@ -99,9 +99,11 @@ class ModelledMachine:
     lfs: LfsModel
 
 
-def not_emulated(gfs: Iterable[str]) -> list[str]:
-    """Return the keys of ``devices.gfs`` that only simulated devices have, sorted."""
-    return sorted(set(gfs) - {one.name for one in fields(GfsModel)})
+def not_emulated(
+    keys: Iterable[str], model: type[GfsModel] | type[LfsModel] = GfsModel
+) -> list[str]:
+    """Return which keys of a tier's devices only simulated ones have, sorted."""
+    return sorted(set(keys) - {one.name for one in fields(model)})
 
 
 def modelled_machine(
@@ -115,14 +117,15 @@ def modelled_machine(
     Raises
     ------
     ValueError
-        If the GFS has what only a simulation knows: places of files, a limit of the
-        rate.
+        If a tier has what only a simulation knows: places of files, a limit of the
+        rate, several devices of an LFS server.
     """
-    if unknown := not_emulated(devices["gfs"]):
-        raise ValueError(
-            f"devices.gfs.{unknown[0]}: got {devices['gfs'][unknown[0]]!r}, expected "
-            "none: emulated devices do not have it, only simulated ones"
-        )
+    for tier, model in (("gfs", GfsModel), ("lfs", LfsModel)):
+        if unknown := not_emulated(devices[tier], model):
+            raise ValueError(
+                f"devices.{tier}.{unknown[0]}: got {devices[tier][unknown[0]]!r}, "
+                "expected none: emulated devices do not have it, only simulated ones"
+            )
     lfs = LfsModel(**devices["lfs"])
     if processes_per_lfs_server is not None:
         ratio = lfs.processes_per_server / processes_per_lfs_server

@@ -88,7 +88,12 @@ FORMATS = {
     "3.41": _Format(_HEADER, JOB, _MODULES),
 }
 
+# What a part of a log may inflate to: so many bytes, and so many for each of its own.
+# Names and records have ids of eight bytes that do not compress.
+_MOST_INFLATED = {"job data": (1 << 13, 0), "names": (1 << 20, 48)}
+_MOST_OF_RECORDS = 4 << 20, 500
 _READ_BYTES = 1 << 18
+_FED_BYTES = 1 << 14  # at once: what is behind a stream is copied
 _BLOCK_BYTES = 1 << 22
 _CACHED_RECORDS = 512
 _MOST_PROCESSES = 1 << 24  # more than the largest machines have cores
@@ -199,18 +204,30 @@ class Container:
         yield b"".join(pieces)
 
     def pieces(self, region: Region, what: str) -> Iterator[bytes]:
+        """Yield the decompressed bytes of a region's streams, not more than it may."""
+        n_bytes, per_byte = _MOST_INFLATED.get(what, _MOST_OF_RECORDS)
+        left = most = n_bytes + per_byte * region.length
+        for piece in self._unpacked(region, what):
+            left -= len(piece)
+            if left < 0:
+                raise self.error(
+                    f"corrupt in its {what}: {region.length} bytes inflate to more "
+                    f"than {most}."
+                )
+            yield piece
+
+    def _unpacked(self, region: Region, what: str) -> Iterator[bytes]:
         """Yield the decompressed bytes of a region's streams."""
         if self.compression == _NONE:
-            yield from self._compressed(region, what)
-        elif self.compression == _BZIP2:
-            yield from self._unzipped(region, what)
-        else:
-            yield from self._inflated(region, what)
+            return self._compressed(region, what)
+        if self.compression == _BZIP2:
+            return self._unzipped(region, what)
+        return self._inflated(region, what)
 
     def _inflated(self, region: Region, what: str) -> Iterator[bytes]:
         """Yield the decompressed bytes of zlib's streams."""
         inflater = zlib.decompressobj()
-        for data in self._compressed(region, what):
+        for data in self._fed(region, what):
             while data:
                 if inflater.eof:
                     inflater = zlib.decompressobj()
@@ -228,7 +245,7 @@ class Container:
     def _unzipped(self, region: Region, what: str) -> Iterator[bytes]:
         """Yield the decompressed bytes of bzip2's streams."""
         unzipper = bz2.BZ2Decompressor()
-        for data in self._compressed(region, what):
+        for data in self._fed(region, what):
             while data:
                 if unzipper.eof:
                     unzipper = bz2.BZ2Decompressor()
@@ -236,11 +253,17 @@ class Container:
                     yield unzipper.decompress(data, _BLOCK_BYTES)
                     while not (unzipper.eof or unzipper.needs_input):
                         yield unzipper.decompress(b"", _BLOCK_BYTES)
-                except OSError as error:
-                    raise self.error(f"corrupt in its {what}: {error}.") from error
+                except OSError as error:  # no error of a call, which may pass
+                    raise self.error(f"corrupt in its {what}: {error}.") from None
                 data = unzipper.unused_data
         if not unzipper.eof:
             raise self.error(f"corrupt in its {what}: it ends too early.")
+
+    def _fed(self, region: Region, what: str) -> Iterator[bytes]:
+        """Yield the bytes of a region, few at a time."""
+        for data in self._compressed(region, what):
+            for start in range(0, len(data), _FED_BYTES):
+                yield data[start : start + _FED_BYTES]
 
     def _compressed(self, region: Region, what: str) -> Iterator[bytes]:
         """Yield the bytes of a region as they are in the file."""

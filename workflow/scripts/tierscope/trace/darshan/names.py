@@ -1,6 +1,7 @@
 """Read the names of a Darshan log: the path of each record id."""
 
 import os
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from tierscope.trace.darshan.container import Container
 
 _ID_BYTES = 8
 _FEW_BYTES = 1 << 15  # fewer names are split one by one, which is faster
+_LONGEST_BYTES = 1 << 20  # of a name: no path of a file system is as long
+_PAIR = re.compile(rb".{8}[^\0]*(?:(\0)|\Z)", re.DOTALL)
 # Before version 3.10, a name had its length before it instead of a zero after it.
 _NAMES_WITH_LENGTH = "3.00"
 _OF_NAMES = ("ids", "folder_of", "base_of")
@@ -145,6 +148,10 @@ def _many_names(log: Container, blocks: Iterator[bytes]) -> Names:
         starts, used_bytes = _name_starts(block)
         parts.append(_split_names(block, starts, log.order))
         rest = block[used_bytes:]
+        if len(rest) > _LONGEST_BYTES:
+            raise log.error(
+                f"corrupt in its names: one has more than {_LONGEST_BYTES} bytes."
+            )
     if rest:
         raise log.error("corrupt in its names: the last one is cut.")
     ids, folders, bases = zip(*parts, strict=True)
@@ -171,12 +178,17 @@ def _name_starts(block: bytes) -> tuple[np.ndarray, int]:
     # A zero close to the previous one may be part of an id; such a zero is at most
     # eight bytes after the end of a path.
     is_end = np.diff(zeros, prepend=-1) > _ID_BYTES
-    end = -1
-    for i in np.flatnonzero(~is_end).tolist():
-        if i and is_end[i - 1]:
-            end = int(zeros[i - 1])
-        is_end[i] = zeros[i] - end > _ID_BYTES
-    ends = zeros[is_end] + 1
+    close = np.flatnonzero(~is_end)
+    if len(close) > len(zeros) // 4:  # mostly empty names, or small ids
+        ends = np.array([pair.end(1) for pair in _PAIR.finditer(block)], np.int64)
+        ends = ends[ends > 0]  # else the last one goes on in the next block
+    else:
+        end = -1
+        for i in close.tolist():
+            if i and is_end[i - 1]:
+                end = int(zeros[i - 1])
+            is_end[i] = zeros[i] - end > _ID_BYTES
+        ends = zeros[is_end] + 1
     starts = np.append(0, ends)
     return starts[:-1], int(starts[-1])
 

@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tierscope.core.files import write_text
+from tierscope.core.files import write_back, write_text
 from tierscope.core.machine import TierError
+from tierscope.core.validation import read_json
 from tierscope.core.words import size_words
 
 _BEGUN, _ENDED = "begun.json", "ended.json"
@@ -89,6 +90,7 @@ def mark_ended(shared: Path) -> None:
     The file's own time needs no room either, and stays if its rights change.
     """
     now_s = time.time()
+    write_back(shared)
     os.utime(shared / _BEGUN, (now_s, now_s))
     (shared / _BEGUN).rename(shared / _ENDED)
 
@@ -96,6 +98,6 @@ def mark_ended(shared: Path) -> None:
 def ended_program(run: Path) -> EndedProgram | None:
     """Return the program that has ended in the folder of a run, if its run lacks."""
     for path in sorted(run.glob(f"{_NODES}*/{_ENDED}")):
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = read_json(path)
         return EndedProgram(path.parent.absolute(), facts, path.stat().st_mtime)
     return None

@@ -3,10 +3,10 @@
 A later run that copies them to the LFS would have another dataset.
 """
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from tierscope.core.validation import read_json
 from tierscope.core.words import count_words, printable
 
 _RUNS = "*/cache-*/rep-*/run.json"  # below the folders of all scenarios
@@ -26,7 +26,7 @@ def changed_by_program(folders: Iterable[Path], dataset: str) -> dict[str, str]:
     found: dict[str, str] = {}
     runs = {path for folder in folders for path in folder.glob(_RUNS)}
     for path in sorted(runs, key=lambda path: path.stat().st_mtime_ns):
-        observed = json.loads(path.read_text(encoding="utf-8")).get("observed", {})
+        observed = read_json(path).get("observed", {})
         if observed.get("dataset") != dataset:
             continue
         by_name = set(observed["written"])

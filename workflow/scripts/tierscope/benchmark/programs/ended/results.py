@@ -7,7 +7,6 @@ not known, it lasts to the end of the process.
 What a program reads before its first mark counts to epoch 0, and its time does not.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from tierscope.benchmark.programs.ended.after_training import (
 from tierscope.benchmark.programs.keeper import IO_COUNTS, TIERS
 from tierscope.core.columns import AFTER, AFTER_TRAINING, TABLES
 from tierscope.core.columns.benchmark import STEPS
+from tierscope.core.files import read_array
+from tierscope.core.validation import read_json
 from tierscope.data.steps import UsedSteps
 from tierscope.policies.decisions import columns_of
 
@@ -99,9 +100,9 @@ def read_notes(shared: Path) -> list[NodeNotes]:
         decisions = shared / f"decisions-{rank}.npy"
         notes.append(
             NodeNotes(
-                json.loads(path.read_text(encoding="utf-8")),
-                np.load(shared / f"opens-{rank}.npy"),
-                np.load(decisions) if decisions.exists() else None,
+                read_json(path),
+                read_array(shared / f"opens-{rank}.npy"),
+                read_array(decisions) if decisions.exists() else None,
             )
         )
     return sorted(notes, key=lambda one: one.number)

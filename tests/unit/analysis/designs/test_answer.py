@@ -1,0 +1,101 @@
+"""The answer in three sentences, of hand-made tables."""
+
+import numpy as np
+import pandas as pd
+from design_tables import COST, designs, inputs, row, servers
+from tierscope.analysis.designs.answer import Answer, storage_names, value_words
+from tierscope.data.costs import Cost
+
+
+def sentences(table, *changes, cost=COST):
+    return Answer(table, inputs(*changes), cost, {}).sentences()
+
+
+def test_the_answer_can_be_read_aloud():
+    table = designs(
+        row(80, object_servers=2, lfs_devices=1, placement="adhoc", limit="gfs_read"),
+        row(92, 90, 94, object_servers=4, lfs_devices=2, placement="adhoc"),
+    )
+    assert sentences(table, ("gfs.read_latency_s", 1, -1, 1)) == [
+        "Buy 4 object servers, 2 devices a node: this feeds 8 accelerators at an AU of "
+        "92.0 % (90.0 to 94.0) for 430 EUR; the next cheaper design (2 object servers, "
+        "1 device a node) misses by 10.0 points.",
+        "GFS-READ limits the next cheaper design.",
+        "Measure gfs.read_latency_s (assumed, 0.00100 s to 0.00400 s) next: it would "
+        "change the choice.",
+    ]
+
+
+def test_what_is_undecided_is_named():
+    table = designs(row(91, 88, 94), row(95, 93, 97, object_servers=2))
+    first, *_ = sentences(table)
+    assert first.endswith("EUR; 1 cheaper one is undecided (first 1 object server).")
+    first, *_ = sentences(table[table["design"] == 0])
+    assert first == (
+        "No design of the study surely meets the goal; 1 cheaper one is undecided "
+        "(first the storage as it is)."
+    )
+
+
+def test_the_next_number_says_what_limits_the_chosen():
+    keys = {"linear_percent": 95.0}
+    table = designs(row(95, **keys), row(60, n_accelerators=16, limit="gfs_meta"))
+    first, second, third = sentences(table, cost=Cost())
+    assert first == (
+        "Take the storage as it is: this feeds 8 accelerators at an AU of 95.0 %."
+    )
+    assert second == "GFS-META limits 16 accelerators."
+    assert third == "Whether an input would change the choice was not asked."
+
+
+def test_workloads_are_told_apart():
+    table = servers(80, 95).assign(share=0.5)
+    other = table.assign(workload="other", goal_value=60.0, verdict="meets")
+    first, *_ = sentences(pd.concat([table, other], ignore_index=True))
+    assert (
+        "8 accelerators, net at an AU of 95.0 % and other at an AU of 95.0 %" in first
+    )
+    assert first.endswith("(1 object server) misses by 10.0 points (net).")
+
+
+def test_no_input_may_change_the_choice():
+    *_, last = sentences(servers(80, 95), ("gfs.read_latency_s", 1, 1, 1))
+    assert last == "No input changes the choice within the range it may have."
+
+
+def test_bounds_and_times_have_words_of_their_own():
+    bound = {"known_by": "bound", "verdict": "misses"}
+    au = row(**bound, utilisation_high_percent=70.0)
+    assert value_words(au) == "an AU of at most 70.0 %"
+    time = {"goal": "io_time_s", "goal_value": 4.0}
+    assert value_words(row(**bound, **time, io_time_low_s=5.0)) == (
+        "an I/O time of at least 5.0 s"
+    )
+    found = row(verdict="meets", io_time_s=3.5, io_time_low_s=3.0, **time)
+    assert value_words(found) == "an I/O time of 3.5 s (3.0 to 3.5)"
+
+
+def test_storages_are_named_by_what_varies():
+    table = designs(
+        row(50, placement="none", n_lfs_devices=0, lfs_gib=2000.0),
+        row(50, n_links=2, lfs_gib=1000.0, metadata_speed=2.0),
+    )
+    assert storage_names(table).tolist() == [
+        "1 link, 1 x the metadata service, nothing on the nodes",
+        "2 links, 2 x the metadata service, 1,000 GiB a device, a copy on each node",
+    ]
+    rates = designs(row(50), row(50, cache_rate_percent=20))
+    assert storage_names(rates).tolist() == [
+        "a cache rate of 0 %",
+        "a cache rate of 20 %",
+    ]
+    follows = designs(row(50), row(50, n_accelerators=16, cache_rate_percent=20))
+    assert set(storage_names(follows)) == {"the storage as it is"}
+
+
+def test_the_front_is_of_the_simulated_and_of_each_storage_once():
+    table = servers(50, 80, 70, 95)
+    answer = Answer(table, inputs(), COST, {})
+    assert answer.front == [0, 1, 3]
+    table.loc[1, ["known_by", "utilisation_percent"]] = ["bound", np.nan]
+    assert Answer(table, inputs(), COST, {}).front == [0, 2, 3]

@@ -1,1 +1,0 @@
-"""How many accelerators a storage feeds: the configuration and its workloads."""

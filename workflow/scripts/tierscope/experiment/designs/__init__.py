@@ -1,0 +1,1 @@
+"""Designs of a storage: the configuration, its workloads and devices."""

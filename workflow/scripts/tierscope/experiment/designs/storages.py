@@ -1,0 +1,120 @@
+"""The storages that a configuration of designs leaves to choose from."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tierscope.core.validation import ConfigError
+from tierscope.data.designs import NO_COPIES, Plan, Storage
+
+MOST_DESIGNS = 20_000
+_CHOICES = (  # the keys of `Storage`, and those of the configuration
+    ("object_servers", "object_servers"),
+    ("links", "links"),
+    ("metadata_speed", "metadata_speed"),
+    ("lfs_devices", "lfs_devices"),
+    ("lfs_gib", "lfs_gib"),
+    ("placement", "placement"),
+    ("cache_rate_percent", "cache_rates_percent"),
+)
+_NEAR = 1e-9  # of a step: the end of a range
+
+
+def values_of(key: str, choice: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+    """Return the values of a choice: of a list, or {from, to, step}.
+
+    Raises
+    ------
+    ConfigError
+        If a range ends before it begins, or is too long.
+    """
+    if not isinstance(choice, Mapping):
+        return list(choice)
+    first, last, step = (choice[word] for word in ("from", "to", "step"))
+    n_steps = (last - first) / step + _NEAR
+    if not 0 <= n_steps < MOST_DESIGNS:
+        raise ConfigError(
+            f"config: designs.choices.{key}: got {first} to {last} by {step}, expected "
+            f"1 to {MOST_DESIGNS} values"
+        )
+    return [first + i * step for i in range(int(n_steps) + 1)]
+
+
+def storages_of(choices: Mapping[str, Any]) -> tuple[Storage, ...]:
+    """Return all combinations of what may be chosen of a storage, each once.
+
+    Without copies on the LFS, its devices are the fewest and smallest.
+    """
+    usual = Storage()
+    values = {
+        field: sorted(values_of(key, choices[key]))
+        if key in choices
+        else [getattr(usual, field)]
+        for field, key in _CHOICES
+    }
+    n_storages = math.prod(map(len, values.values()))
+    if n_storages > MOST_DESIGNS:
+        raise ConfigError(
+            f"config: designs.choices: got {n_storages} storages, expected at most "
+            f"{MOST_DESIGNS}"
+        )
+    unused = {
+        "lfs_devices": values["lfs_devices"][0],
+        "lfs_gib": values["lfs_gib"][0],
+        "cache_rate_percent": None,
+    }
+    found = (
+        Storage(**dict(zip(values, some, strict=True)))
+        for some in itertools.product(*values.values())
+    )
+    return tuple(
+        dict.fromkeys(
+            replace(one, **unused) if one.placement == NO_COPIES else one
+            for one in found
+        )
+    )
+
+
+def within_limits(
+    storages: Sequence[Storage],
+    plan: Plan,
+    limits: Mapping[str, float],
+    usable_tib: float,
+) -> tuple[Storage, ...]:
+    """Return the storages that limits of pieces and of room allow.
+
+    Limits of money, watts and rack units are left to those who choose: prices change.
+
+    Parameters
+    ----------
+    storages : sequence of Storage
+        What may be chosen.
+    plan : Plan
+        Any workload on the machine.
+    limits : mapping of str to float
+        Limits by quantity; of usable room it is the least.
+    usable_tib : float
+        Usable room of an object server.
+
+    Raises
+    ------
+    ConfigError
+        If none is left.
+    """
+    needed_tib = limits.get("usable_tib", 0)
+    found = [
+        one
+        for one in storages
+        if plan.object_servers(one) <= limits.get("object_servers", math.inf)
+        and (one.links or 1) <= limits.get("links", math.inf)
+        and plan.lfs_devices(one) <= limits.get("lfs_devices", math.inf)
+        and plan.object_servers(one) * usable_tib >= needed_tib
+    ]
+    if not found:
+        raise ConfigError(
+            f"config: designs.limits: got limits that none of {len(storages)} storages "
+            "meets, expected other choices"
+        )
+    return tuple(found)

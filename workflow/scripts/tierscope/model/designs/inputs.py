@@ -1,0 +1,251 @@
+"""Table `designs_inputs`: which unknown input would change the choice."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from tierscope.analysis.designs.choice import choose, costs, designs_of
+from tierscope.core.columns import TABLES
+from tierscope.core.columns.designs import MEETS, NO_CHOICE, ORIGINS
+from tierscope.core.tables import empty_table
+from tierscope.data.designs import POOLED, Design, Plan
+from tierscope.model.calibration.result import FURTHER_PARAMETERS, PARAMETERS
+from tierscope.model.calibration.starting_values import with_values
+from tierscope.model.calibration.uncertainty import LEVEL_PERCENT, Uncertainty
+from tierscope.model.designs.draws import total_covariance, value_of
+from tierscope.model.designs.evidence import Evidence
+from tierscope.model.designs.feeding import Trial
+
+COMPUTE_TIME = "compute_time_s"  # of a step: of the workload, not of the devices
+_UNITS = {
+    **{name: one.unit for name, one in (PARAMETERS | FURTHER_PARAMETERS).items()},
+    "network.latency_s": "s",
+    "network.bandwidth_bytes_per_s": "B/s",
+    "processor.sample_s": "s",
+}
+_CALIBRATED, _DECLARED = "calibrated", "declared"
+_FITTED = "fitted to measurements"  # says target `calibrate` of a source
+
+
+class Input(NamedTuple):
+    """An input of a study, and both ends of what it may be."""
+
+    parameter: str
+    unit: str
+    origin: str
+    value: float
+    low: float
+    high: float
+
+    def changed(self, plan: Plan, value: float) -> Plan:
+        """Return a plan with another value of the input."""
+        description = plan.description
+        if self.parameter != COMPUTE_TIME:
+            values = {self.parameter: value}
+            return replace(plan, description=with_values(description, values))
+        training = description.training
+        given, varied = training.compute_time_s, value
+        if isinstance(given, Mapping):
+            varied = {**given, "mean_s": value}
+        training = replace(training, compute_time_s=varied)
+        return replace(plan, description=replace(description, training=training))
+
+
+def inputs_of(
+    plans: Sequence[Plan], draws: Mapping[str, Any] | None, assumed_percent: float
+) -> Iterator[Input]:
+    """Yield what a workload's times depend on, and how sure that is.
+
+    Parameters
+    ----------
+    plans : sequence of Plan
+        The workload on the machine, and with both ends of a fitted parameter.
+    draws : mapping or None
+        What a calibration wrote on its uncertainty: of its parameters the ends are
+        those of an interval of `LEVEL_PERCENT`.
+    assumed_percent : float
+        How far all others may be off: this is assumed.
+    """
+    (plan, *_), errors = plans, _errors(draws)
+    devices = plan.machine.devices
+    usual = 1 + assumed_percent / 100
+    for name, unit in _UNITS.items():
+        part, key = name.split(".")
+        # What takes no time takes none if it is off by a part of it.
+        if value := devices.get(part, {}).get(key):
+            by, values = errors.get(name, usual), {value_of(one, name) for one in plans}
+            ends = (
+                (min(values), max(values))
+                if len(values) > 1
+                else (value / by, value * by)
+            )
+            is_fitted = name in errors or len(values) > 1
+            origin = _CALIBRATED if is_fitted else _origin(devices, part, key)
+            yield Input(name, unit, origin, value, *ends)
+    if value := plan.description.training.compute_time.mean_s:
+        ends = value / usual, value * usual
+        yield Input(COMPUTE_TIME, "s", _DECLARED, value, *ends)
+
+
+def _errors(draws: Mapping[str, Any] | None) -> dict[str, float]:
+    """Return by which factor each parameter of a calibration may be off."""
+    if draws is None:
+        return {}
+    uncertainty = Uncertainty.from_json(draws)
+    covariance, degrees = total_covariance(uncertainty)
+    t = stdtrit(degrees, 0.5 + LEVEL_PERCENT / 200)
+    factors = np.exp(t * np.sqrt(np.diag(covariance)))
+    return dict(zip(uncertainty.parameters, factors.tolist(), strict=False))
+
+
+def _origin(devices: Mapping[str, Any], part: str, key: str) -> str:
+    """Return how a value of devices is known: measured, calibrated, declared, assumed.
+
+    It is the first word of the value's source or, without one, of that of the devices.
+    """
+    origin = devices.get("origin", _DECLARED)
+    words = devices.get("sources", {}).get(part, {}).get(key, origin)
+    first = words.replace(_FITTED, _CALIBRATED).replace(":", " ").split(maxsplit=1)[0]
+    return first if first in ORIGINS else _DECLARED
+
+
+class Rivals(NamedTuple):
+    """Numbers of the chosen design, the next cheaper one, and the next that meets."""
+
+    cheaper: int
+    chosen: int
+    dearer: int
+
+
+def rivals_of(evidence: Evidence, table: pd.DataFrame) -> Rivals:
+    """Return which designs of table ``designs`` may be chosen; `NO_CHOICE` is none."""
+    found, cost = designs_of(table), evidence.study.cost
+    choice = choose(found, cost, evidence.study.limits)
+    price = costs(found, cost)[choice.by]
+    others = [*choice.undecided, choice.miss]
+    cheaper = price[price.index.isin(others)]
+    meets = found["fits"] & (found["verdict"] == MEETS)
+    dearer = price[meets & (price > price.get(choice.chosen, math.inf))]
+    return Rivals(
+        NO_CHOICE if cheaper.empty else int(cheaper.idxmax()),
+        choice.chosen,
+        NO_CHOICE if dearer.empty else int(dearer.idxmin()),
+    )
+
+
+def inputs_table(
+    evidence: Evidence, designs: Sequence[Design], rivals: Rivals
+) -> pd.DataFrame:
+    """Return table ``designs_inputs``: what would be chosen with other inputs.
+
+    One input of a workload is changed at a time. The chosen design is simulated with
+    both ends of it; where it is better so, the next cheaper one, too, and where it
+    misses the goal, the next one that meets it. What the change makes of the first
+    simulation is taken for the worst end of the interval.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What is known.
+    designs : sequence of Design
+        All designs by their numbers.
+    rivals : Rivals
+        The designs to compare.
+    """
+    study, asked = evidence.study, []
+    for workload in evidence.workloads:
+        plans = evidence.variants[workload][0]
+        for one in inputs_of(plans, study.draws, study.assumed_percent):
+            asked += [_Change(workload, one, end) for end in (one.low, one.high)]
+    watched = rivals.cheaper if rivals.chosen == NO_CHOICE else rivals.chosen
+    if watched == NO_CHOICE or not asked:
+        return empty_table("designs_inputs")
+    worst = _worst_ends(evidence, [(one, designs[watched]) for one in asked])
+    choices = []
+    for change, value in zip(asked, worst, strict=True):
+        goal = study.goals[change.workload]
+        before, _ = evidence.ends(change.workload, designs[watched])
+        if not goal.is_met(value):
+            choices.append((rivals.dearer, NO_CHOICE))
+        elif watched == rivals.chosen and goal.sign * (value - before) > 0:
+            choices.append((rivals.cheaper, watched))
+        else:
+            choices.append((NO_CHOICE, watched))
+    chosen = _those_that_meet(evidence, designs, asked, choices)
+    rows = [
+        {"workload": asked[at].workload, **asked[at].input._asdict()}
+        | {"choice": rivals.chosen}
+        | {"choice_low": chosen[at], "choice_high": chosen[at + 1]}
+        for at in range(0, len(asked), 2)
+    ]
+    return pd.DataFrame(rows)[list(TABLES["designs_inputs"])]
+
+
+class _Change(NamedTuple):
+    """Another value of an input of a workload."""
+
+    workload: str
+    input: Input
+    value: float
+
+    def matters_on(self, evidence: Evidence, design: Design) -> bool:
+        """Return whether a design uses what the input is of."""
+        rate = evidence.plan(self.workload).cache_rate_percent(*design)
+        is_pooled = design.storage.placement == POOLED
+        used = {"gfs": rate < 100, "lfs": rate > 0, "network": is_pooled}
+        return used.get(self.input.parameter.partition(".")[0], True)
+
+
+def _those_that_meet(
+    evidence: Evidence,
+    designs: Sequence[Design],
+    asked: Sequence[_Change],
+    choices: Sequence[tuple[int, int]],
+) -> list[int]:
+    """Return of each pair the first design if it meets all goals, else the second."""
+    tried = [at for at, (first, _) in enumerate(choices) if first != NO_CHOICE]
+    worst = _worst_ends(
+        evidence, [(asked[at], designs[choices[at][0]]) for at in tried]
+    )
+    found = [second for _, second in choices]
+    for at, value in zip(tried, worst, strict=True):
+        first, workload = choices[at][0], asked[at].workload
+        others = {
+            evidence.verdict(one, designs[first])
+            for one in evidence.workloads
+            if one != workload
+        }
+        if evidence.study.goals[workload].is_met(value) and others <= {MEETS}:
+            found[at] = first
+    return found
+
+
+def _worst_ends(
+    evidence: Evidence, changes: Sequence[tuple[_Change, Design]]
+) -> list[float]:
+    """Return the worst ends of the goal's quantity of designs after changes.
+
+    Of a design that was known by its bound it is what was simulated.
+    """
+    tried = [one for one in changes if one[0].matters_on(evidence, one[1])]
+    trials = [
+        Trial(one.input.changed(evidence.plan(one.workload), one.value), design)
+        for one, design in tried
+    ]
+    paces = dict(zip(tried, evidence.simulate(trials), strict=True))
+    found = []
+    for one, design in changes:
+        worst, _ = evidence.ends(one.workload, design)
+        if pace := paces.get((one, design)):
+            quantity = evidence.study.goals[one.workload].quantity
+            value = getattr(pace, quantity)
+            before = evidence.paces.get((one.workload, design))
+            ratio = worst / getattr(before[0][0], quantity) if before else 1.0
+            worst = value * ratio
+        found.append(worst)
+    return found
