@@ -195,7 +195,7 @@ def test_sweep_without_the_scene_has_no_answer(found):
 
 
 @pytest.mark.parametrize(
-    "name", ["emulated-default", "fugaku-simulated", "limits", "undecided"]
+    "name", ["emulated-default", "fugaku-simulated", "limits", "computes", "undecided"]
 )
 def test_real_results_are_answered_as_a_reader_found_clear(name):
     """Their tables, and where they come from, are in tests/data/answers."""
