@@ -13,6 +13,9 @@ MDS := mosaicml-streaming==0.13.0 'transformers<5' 'huggingface_hub<1' 'tokenize
   requests regex safetensors torchvision Brotli python-snappy cramjam xxhash zstd catalogue
 # Of the command line only: make test-programs WRITE=1 writes the table of programs anew.
 WRITE :=
+# Of the command line only: make chaos FAULTS=200 CHAOS='--seed 2'.
+FAULTS :=
+CHAOS :=
 UV_VERSION := 0.13.8
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -42,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Our scripts import what lies beside them.
 unexport PYTHONSAFEPATH
 
-.PHONY: setup run test check test-darshan test-programs test-pytorch programs-env coverage golden \
+.PHONY: setup run test check test-darshan test-programs test-pytorch programs-env coverage golden chaos \
   bench bench-small lint paper realfs-up realfs-down lock docs clean test-packages stale
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
@@ -73,6 +76,11 @@ coverage: setup test-packages
 # Write the golden numbers anew; the reason goes into CHANGELOG.md.
 golden: setup
 	TIERSCOPE_GOLDEN_RENEW=1 pytest -q -k test_numbers_are_golden tests/integration
+
+# Let faults happen to tiny experiments, which takes an hour; FAULTS=200: more of them.
+# What became of each is in results/chaos; fails if one lost or changed anything.
+chaos: setup
+	$(BIN)/python tests/tools/chaos.py $(if $(FAULTS),--faults $(FAULTS)) $(CHAOS)
 
 # Run a tiny experiment with the Darshan runtime of a site.
 test-darshan: setup

@@ -1,12 +1,12 @@
 """Run tiny experiments under a seeded list of faults, and count what becomes of them.
 
-    python tests/tools/chaos.py [--faults 60] [--seed 1] [--kinds files,policy] [--only 7]
+    python tests/tools/chaos.py [--faults 60] [--seed 1] [--kinds files,policy]
 
 A fault happens at the n-th open, write or rename below `results` and `scratch`, in
-whatever process (`tests/faults/chaos.c`), or between two starts. It meets one job, which
-starts from a copy of the state before it, or a whole experiment. One more start asks for
-the same target. It must finish with the values of an undisturbed run, or stop with one
-line that says what to do.
+whatever process (`tests/faults/chaos.c`), or between two starts. It meets one job,
+which starts from a copy of the state before it, or a whole experiment. One more start
+asks for the same target. It must finish with the values of an undisturbed run, or stop
+with one line that says what to do.
 """
 
 import argparse
@@ -58,7 +58,6 @@ class Experiment:
     """
 
     make: Callable[[Project], None]
-    config: str
     jobs: dict[str, list[str]]
     is_timed: bool = False
 
@@ -136,13 +135,17 @@ def _logs(project: Project) -> None:
 
 
 def _study(project: Project) -> None:
-    """Make a study of few steps; CHAOS_STUDY names another configuration."""
+    """Make a study of few designs and steps; CHAOS_STUDY names another file."""
     if path := os.environ.get("CHAOS_STUDY"):
         shutil.copy(path, project.folder / "config" / "tiny.yaml")
         return
     study = {"workloads": ["paper_small"], "compute_time_s": {"paper_small": 1}}
-    study |= {"most": 4, "steps": 10, "cache_rates_percent": [0, 50]}
-    values = {"experiment": "tiny", "system": "fugaku", "accelerators": study}
+    study |= {"choices": {"accelerators": {"most": 4}, "cache_rates_percent": [0, 50]}}
+    values = {
+        "experiment": "tiny",
+        "system": "fugaku",
+        "designs": study | {"steps": 10},
+    }
     _config(project, "config/tiny.yaml", values)
 
 
@@ -150,7 +153,6 @@ _R = "results/tiny"
 EXPERIMENTS = {
     "files": Experiment(
         _files,
-        "config/tiny.yaml",
         {
             "dataset": [f"{_R}/datasets/tiny-60ost.parquet"],
             "run": ["audits"],
@@ -160,7 +162,6 @@ EXPERIMENTS = {
     ),
     "policy": Experiment(
         _policy,
-        "config/tiny.yaml",
         {
             "dataset": [f"{_R}/datasets/tiny-0ost.parquet"],
             "run": ["audits"],
@@ -170,7 +171,6 @@ EXPERIMENTS = {
     ),
     "program": Experiment(
         _program,
-        "config/tiny.yaml",
         {
             "run": ["audits"],
             "tables": [f"{_R}/tables/io_time.parquet"],
@@ -179,11 +179,11 @@ EXPERIMENTS = {
     ),
     "logs": Experiment(
         _logs,
-        "config/tiny.yaml",
         {"tables": [f"{_R}/tables/jobs.parquet"], "pages": ["analyse"]},
     ),
     "study": Experiment(
-        _study, "config/tiny.yaml", {"study": [os.environ.get("CHAOS_TARGET", "all")]}
+        _study,
+        {"tables": [f"{_R}/tables/designs.parquet"], "pages": ["designs"]},
     ),
 }
 
