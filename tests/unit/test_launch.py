@@ -291,11 +291,11 @@ def test_set_up_may_use_unset_names_and_sets_variables_of_the_ranks(site):
 def test_emulated_devices_of_the_launch_are_removed_and_no_others(site):
     other = Path(f"/dev/shm/tierscope-test-other.{os.getpid()}")
     other.touch()
-    made = "Path(f'/dev/shm/tierscope-test-{launch}.x').touch(); print(launch)"
+    made = "Path(f'/dev/shm/tierscope-{os.getuid()}-{launch}.x').touch(); print(launch)"
     try:
         assert site.launch(DO=f"{made}; sys.exit(1)") == 1
         launch = site.log.read_text().splitlines()[1]
-        assert not Path(f"/dev/shm/tierscope-test-{launch}.x").exists()
+        assert not Path(f"/dev/shm/tierscope-{os.getuid()}-{launch}.x").exists()
         assert other.exists()
     finally:
         other.unlink()
@@ -413,25 +413,24 @@ def test_step_of_the_set_up_ends_with_the_launch(site):
 
 
 def test_interrupted_launch_waits_for_its_ranks_to_end(site):
-    os.mkfifo(site.folder / "gate")
-    tells = "import signal; signal.signal(signal.SIGINT, lambda *_: sys.exit(5))"
-    makes = "Path(f'/dev/shm/tierscope-test-{launch}.x').touch()"
-    child = site.start(site.command(), DO=f"{tells}; {makes}; {HELD}")
+    blocks = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])"
+    makes = "Path(f'/dev/shm/tierscope-{os.getuid()}-{launch}.x').touch()"
+    waits = "Path('order').touch(); signal.sigwait([signal.SIGINT]); sys.exit(5)"
+    child = site.start(site.command(), DO=f"{blocks}; {makes}; {waits}")
     wait_for(lambda: (site.folder / "order").exists())
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does
     assert child.wait(HANG_S) == 1
-    assert "end" not in (site.folder / "order").read_text()
-    assert not glob.glob(f"/dev/shm/tierscope-test-{child.pid}-*")
+    assert not glob.glob(f"/dev/shm/tierscope-{os.getuid()}-{child.pid}-*")
 
 
 def test_terminated_launch_removes_its_devices(site):
     os.mkfifo(site.folder / "gate")
-    makes = "Path(f'/dev/shm/tierscope-test-{launch}.x').touch()"
+    makes = "Path(f'/dev/shm/tierscope-{os.getuid()}-{launch}.x').touch()"
     child = site.start(site.command(), DO=f"{makes}; {HELD}")
     wait_for(lambda: (site.folder / "order").exists())
     child.terminate()
     assert child.wait(HANG_S) == 128 + signal.SIGTERM
-    assert not glob.glob(f"/dev/shm/tierscope-test-{child.pid}-*")
+    assert not glob.glob(f"/dev/shm/tierscope-{os.getuid()}-{child.pid}-*")
 
 
 @pytest.mark.parametrize("line", ["set -- other words", "source ./site.sh"])

@@ -34,6 +34,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from tierscope.benchmark.shared_memory import (
+    files_in_memory,
+    hold_note,
+    remove_what_killed_launches_left,
+)
 from tierscope.core.files import write_back, write_text
 from tierscope.core.processes.children import end_child, end_once, listen
 from tierscope.core.processes.times import TIME_FORMAT
@@ -95,7 +100,7 @@ def main() -> None:
     except OSError as error:
         line = f"tierscope: {error_words(error)}.\n"
         try:
-            with arguments.log.open("a") as log:
+            with arguments.log.open("a", encoding="utf-8") as log:
                 log.write(line)
         except OSError:  # its disk is full
             sys.stderr.write(line)
@@ -110,7 +115,7 @@ def launch(arguments: argparse.Namespace) -> None:
     template = _STARTER if arguments.starts_ranks else _RANKS
     shell = template.format(**vars(arguments), quoted_mpi=shlex.quote(arguments.mpi))
     with (
-        removed_devices(name),
+        removed_devices(f"{os.getuid()}-{name}"),
         arguments.log.open("wb", buffering=0) as output,
         one_launch_at_a_time(output, waits=not arguments.submitted) as lock,
         moved_runs(arguments),
@@ -293,11 +298,18 @@ def is_locked(lock: int) -> bool:
 
 @contextmanager
 def removed_devices(launch: str) -> Iterator[None]:
-    """Remove a launch's emulated devices at its end; killed ranks leave them behind."""
+    """Remove a launch's emulated devices at its end; killed ranks leave them behind.
+
+    What launches have left of which all processes were killed is removed before.
+    """
+    remove_what_killed_launches_left()
+    note = hold_note(launch)
     try:
         yield
     finally:
-        for path in glob.glob(f"/dev/shm/tierscope-*-{launch}.*"):
+        if note is not None:
+            os.close(note)
+        for path in files_in_memory(launch):
             with suppress(OSError):
                 os.unlink(path)
 

@@ -30,7 +30,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tierscope.benchmark.shared_memory import mpi_segments
+from tierscope.benchmark.shared_memory import (
+    MEMORY,
+    files_in_memory,
+    hold_note,
+    mpi_segments,
+    note_segments,
+    remove_what_killed_launches_left,
+)
 from tierscope.core.output.streams import say
 from tierscope.core.processes.times import gone_text, start_time
 from tierscope.storage.local_folder import LocalStorage
@@ -39,7 +46,6 @@ PATIENCE_S = 6.0  # time for ranks to notice a failure
 CLEANING_S = 300.0  # more time for ranks that clean up
 LAUNCH_LOCK = "results/.launch"  # held until the launch and its keeper end
 FAILED, ENDED = "failed", "ended"
-_SHARED_MEMORY = Path("/dev/shm")
 _CREDENTIALS = struct.Struct("3i")  # process, user, group of a socket's other side
 _POLL_S = 0.01
 _START_S = 60.0  # for the keeper to start, and for its first process to connect
@@ -61,7 +67,7 @@ class Keeper:
 
     def __init__(self, launch: str):
         self._launch = f"{os.getuid()}-{launch}"
-        self._printed = _SHARED_MEMORY / f"tierscope-{self._launch}.printed"
+        self._printed = MEMORY / f"tierscope-{self._launch}.printed"
         self._socket = self._connect()
         self._last = self._connect_again()
 
@@ -214,6 +220,7 @@ class Watch:
         self._seconds: dict[int, tuple[socket.socket, _Rank]] = {}  # connections
         self._storages: set[LocalStorage] = set()
         self._segments: set[str] = set()
+        self._note_of_segments = hold_note(launch)
         self._gone = ""  # the message about the first one that died silently
         self._was_printed = False  # whether a rank has printed that something failed
         self._limits_s = [patience_s, CLEANING_S, patience_s]
@@ -247,6 +254,9 @@ class Watch:
         if self._deadline_s is not None:
             self._say_who_is_gone()
             self._clean_up()
+        for path in files_in_memory(self._launch):
+            with suppress(OSError):
+                path.unlink()
 
     def _accept(self) -> None:
         """Accept a new process, unless it belongs to another user."""
@@ -286,6 +296,9 @@ class Watch:
         self._was_printed = self._was_printed or "printed" in message
         if "gone" in message:
             rank.gone = message["gone"]
+            note_segments(
+                self._note_of_segments, {*message["segments"]} - self._segments
+            )
             self._segments.update(message["segments"])
             root, node, n_epochs, launch = message["lfs"]
             self._storages.add(LocalStorage(Path(root), node, n_epochs, launch))
@@ -336,11 +349,9 @@ class Watch:
         """Remove what the ranks have left on this machine."""
         for storage in sorted(self._storages, key=lambda one: one.node):
             storage.release()
-        left = [Path(name) for name in self._segments]
-        left += _SHARED_MEMORY.glob(f"tierscope-{self._launch}.*")
-        for path in left:
+        for name in self._segments:
             with suppress(OSError):
-                path.unlink()
+                os.unlink(name)
 
 
 def main() -> None:
@@ -348,6 +359,7 @@ def main() -> None:
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
     launch, listener = sys.argv[1], socket.socket(fileno=int(sys.argv[2]))
+    remove_what_killed_launches_left()
     Watch(launch, listener).run()
 
 

@@ -1,10 +1,22 @@
-"""Shared memory of MPICH, which removes it only in MPI_Finalize."""
+"""Shared memory of MPICH, which removes it only in MPI_Finalize.
 
+A note beside it names the files of a launch. Whoever may still remove them holds the
+note by a lock; if nobody does, because all were killed, the next launch removes them.
+"""
+
+import fcntl
+import glob
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from tierscope.core.files import opened
+
+MEMORY = Path("/dev/shm")
 _PREFIX = "/dev/shm/mpich_"
+_NOTE = "kept"
+_FLAGS = os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def mpi_segments(maps: str) -> set[str]:
@@ -19,3 +31,43 @@ def remove_mpi_segments() -> None:
     for name in mpi_segments(os.fsdecode(Path("/proc/self/maps").read_bytes())):
         with suppress(OSError):  # another process was faster
             os.unlink(name)
+
+
+def files_in_memory(launch: str, memory: Path = MEMORY) -> list[Path]:
+    """Return the files of a launch, given by user and name, that are named by it."""
+    return list(memory.glob(f"tierscope-{glob.escape(launch)}.*"))
+
+
+def hold_note(launch: str, memory: Path = MEMORY) -> int | None:
+    """Hold the note of a launch while this process runs; None if there can be none."""
+    with suppress(OSError):
+        note = os.open(memory / f"tierscope-{launch}.{_NOTE}", _FLAGS, 0o600)
+        fcntl.flock(note, fcntl.LOCK_SH)
+        return note
+    return None
+
+
+def note_segments(note: int | None, names: Iterable[str]) -> None:
+    """Note files of MPICH with what tells each from a later one of its name."""
+    for name in names:
+        with suppress(OSError, TypeError):
+            os.write(note, f"{os.lstat(name).st_ino} {name}\n".encode())
+
+
+def remove_what_killed_launches_left(memory: Path = MEMORY) -> None:
+    """Remove the files of this user's launches of which no process is left here."""
+    for path in memory.glob(f"tierscope-{os.getuid()}-*.{_NOTE}"):
+        with suppress(OSError), opened(path, os.O_RDONLY | os.O_NOFOLLOW) as note:
+            fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(note).st_uid == os.getuid():
+                _remove_noted(os.read(note, 1 << 20).decode())
+                launch = path.stem.removeprefix("tierscope-")
+                for left in files_in_memory(launch, memory):
+                    left.unlink()
+
+
+def _remove_noted(lines: str) -> None:
+    for inode, _, name in (line.partition(" ") for line in lines.splitlines()):
+        with suppress(OSError):
+            if name.startswith(_PREFIX) and str(os.lstat(name).st_ino) == inode:
+                os.unlink(name)

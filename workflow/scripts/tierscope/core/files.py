@@ -196,4 +196,6 @@ def log_to(path: str) -> None:
     try:
         sys.stdout = sys.stderr = _Log(path)
     except OSError as error:
-        sys.exit(f"tierscope: {path}: cannot be written: {error.strerror}.")
+        from tierscope.core.output.streams import end
+
+        end(f"tierscope: {path}: cannot be written: {error.strerror}.")
