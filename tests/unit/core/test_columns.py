@@ -121,7 +121,7 @@ def test_allowed_values_are_a_vocabulary_or_a_range():
 
 def test_column_has_neither_bounds_nor_words_unless_it_says_so():
     column = Column(NUMBER, "A number.")
-    assert column == (NUMBER, "A number.", "", 0, False, set(), False)
+    assert column == (NUMBER, "A number.", "", 0, False, set(), "")
     assert COLUMNS["logs"]["job_id"].least == -math.inf
 
 

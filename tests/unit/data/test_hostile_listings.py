@@ -41,11 +41,13 @@ def test_hostile_manifest_is_refused_in_one_line_or_whole(folder, rng, is_damage
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../a", "a/../../b", "", "a\0", ".."])
 def test_manifest_with_paths_outside_of_the_folder_is_refused(folder, path):
-    rows = hostile_rows(Random(2), 3) | {"path": ["a..b", "a/b", path]}
+    rows = hostile_rows(Random(2), 3) | {"path": ["..a/b..", ".a/b\n", path]}
     usual = {"file_id": [0, 1, 2], "size_bytes": [1] * 3, "ost": [-1] * 3}
     usual |= {"mtime_ns": [1] * 3, "same_as": [-1] * 3}
     pq.write_table(pa.table(rows | usual), folder / "manifest.parquet")
-    with pytest.raises(TableError, match=r"user_manifest\.path: got .*, expected a pa"):
+    with pytest.raises(
+        TableError, match=r"user_manifest\.path: got .*, expected a text"
+    ):
         read_table(folder / "manifest.parquet", "user_manifest")
 
 

@@ -31,7 +31,7 @@ from tierscope.core.columns import (
 from tierscope.core.parquet import (
     TableError,
     check_numbers,
-    check_paths,
+    check_texts,
     check_words,
     vocabulary,
     write_parquet,
@@ -91,7 +91,7 @@ def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
         raise TableError(f"table column {where}: got {values.dtype}, expected str.")
     if vocabulary(where):
         check_words(set(values.unique()), where)
-    check_paths(values, where)
+    check_texts(values, where)
     return values.astype("str")
 
 

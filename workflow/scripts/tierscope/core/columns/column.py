@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 INTEGER, NUMBER, TEXT, FLAG = "int64", "float64", "str", "bool"
+_PART = r"(\.\.[^/\x00]+|\.?[^./\x00][^/\x00]*|\.)"  # of a path, but not ..
 ANY_NUMBER = -math.inf  # as the least: numbers below 0 are allowed
 
 
@@ -26,8 +27,8 @@ class Column(NamedTuple):
         Whether a `NUMBER` may be missing.
     words : frozenset of str
         The texts that are allowed; empty if all are.
-    is_path : bool
-        Whether a text is a path below a folder, which it must not leave.
+    pattern : str
+        What texts must match, as a whole; empty if they may be any.
     """
 
     kind: str
@@ -36,7 +37,7 @@ class Column(NamedTuple):
     least: float = 0
     may_be_missing: bool = False
     words: frozenset[str] = frozenset()
-    is_path: bool = False
+    pattern: str = ""
 
 
 Columns = dict[str, Column]  # of a table, by name and in order
@@ -102,8 +103,8 @@ def text(meaning: str, words: Iterable[str] = (), unit: str = "") -> Column:
 
 
 def path_below(meaning: str) -> Column:
-    """Return a column of paths below a folder."""
-    return Column(TEXT, meaning, is_path=True)
+    """Return a column of paths below a folder, which they do not leave."""
+    return Column(TEXT, meaning, pattern=f"{_PART}(/+{_PART})*/*")
 
 
 def flag(meaning: str) -> Column:
