@@ -103,7 +103,8 @@ class Answer {
     const { data, chosen, miss, undecided } = this;
     const { sentences } = data;
     const [one, below] = [this.of.get(chosen), this.of.get(miss)];
-    const isOnly = new Set(this.compared.map((other) => this.price(other))).size < 2;
+    const differ = (of, other) => of.n_accelerators === other.n_accelerators && this.price(of) !== this.price(other);
+    const isOnly = !this.compared.some((of) => this.compared.some((other) => differ(of, other)));
     let rest = below ? fill(sentences.miss, below) : one && !undecided.length && !isOnly ? sentences.cheapest : "";
     if (undecided.length) {
       const count = `${undecided.length} ${undecided.length === 1 ? "cheaper one is" : "cheaper ones are"}`;

@@ -93,6 +93,20 @@ def test_storages_are_named_by_what_varies():
     assert set(storage_names(follows)) == {"the storage as it is"}
 
 
+def test_what_comes_with_accelerators_is_not_chosen():
+    rows = [
+        row(au, n_accelerators=8 * n, n_links=n, cache_rate_percent=rate, n_nodes=n)
+        for n, au in ((1, 99), (2, 95), (4, 60))
+        for rate in (0, 50)
+    ]
+    table = designs(*rows)
+    assert set(storage_names(table)) == {"a cache rate of 0 %", "a cache rate of 50 %"}
+    first, *_ = sentences(table, cost=Cost())
+    assert first == (
+        "Take a cache rate of 0 %: this feeds 16 accelerators at an AU of 95.0 %."
+    )
+
+
 def test_the_front_is_of_the_simulated_and_of_each_storage_once():
     table = servers(50, 80, 70, 95)
     answer = Answer(table, inputs(), COST, {})

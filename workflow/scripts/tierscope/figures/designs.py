@@ -46,6 +46,8 @@ _MARKS = {
     UNDECIDED: {"color": "#c9a227", **_HOLLOW},
     MISSES: {"color": "#999999"},
 }
+_POINT = {"marker": "o", "markersize": 4.5}
+_CHOSEN = {"marker": "*", "markersize": 15, "linestyle": "", "color": "#9A2A7B"}
 _MOST_TICKS = 8
 _NAME_WIDTH = 26  # characters, of a storage in the legend
 _NO_ROOM = "Hollow: the LFS has no room for this cache rate of the dataset"
@@ -87,8 +89,8 @@ def plot_designs(answer: Answer, *, provenance: str) -> Figure:
         panel for each workload, with the goal's line.
     """
     workloads = list(answer.table.groupby("workload", sort=False))
-    varies = answer.table["n_accelerators"].nunique() > 1
-    shown = workloads if varies or not answer.has_front else []
+    differ = answer.table["n_accelerators"].nunique() > 1
+    shown = workloads if differ or not answer.has_front else []
     names = shown_names(answer)
     notes = [f"Source: {provenance}.", STATEMENTS]
     notes += [f"{name}: {steps_words(rows)}" for name, rows in workloads]
@@ -114,7 +116,11 @@ def plot_designs(answer: Answer, *, provenance: str) -> Figure:
             if storage in colours:
                 _draw_storage(ax, of_storage, colours[storage])
         _finish(ax, rows, name)
-    handles += _storage_handles(colours) if shown else []
+    handles += [
+        Line2D([], [], color=colour, label=wrapped(one, _NAME_WIDTH), **_POINT)
+        for one, colour in colours.items()
+        if shown
+    ]
     draw_legend(figure, [*handles, Line2D([], [], **GOAL_LINE, label="goal")])
     return figure
 
@@ -127,8 +133,8 @@ def _draw_front(ax: Axes, answer: Answer) -> list[Line2D]:
     for verdict, look in _MARKS.items():
         of = shown[answer.designs["verdict"][shown.index] == verdict]
         low, high = (of["value"] - of["low"]).abs(), (of["high"] - of["value"]).abs()
-        bars = {"fmt": "o", "markersize": 4.5, "elinewidth": 1}
-        ax.errorbar(cost[of.index], of["value"], [low, high], **bars | look)
+        look = _POINT | {"linestyle": "", "elinewidth": 1} | look
+        ax.errorbar(cost[of.index], of["value"], [low, high], **look)
     ax.plot(cost[answer.front], values["value"][answer.front], color="#444444", lw=1.2)
     if (chosen := answer.choice.chosen) != NO_CHOICE:
         place = cost[[chosen]], values["value"][[chosen]]
@@ -137,26 +143,22 @@ def _draw_front(ax: Axes, answer: Answer) -> list[Line2D]:
     unit = f", {answer.cost.unit}" * (answer.choice.by == "price")
     words = f"{BY_WORDS[answer.choice.by]}{unit}"
     ax.set(title="Cost and goal", xlabel=words, ylabel=axis)
-    looks = {"marker": "o", "markersize": 4.5, "linestyle": ""}
+    looks = {one: _POINT | {"linestyle": ""} | look for one, look in _MARKS.items()}
     return [
-        *(Line2D([], [], **looks | look, label=one) for one, look in _MARKS.items()),
+        *(Line2D([], [], **look, label=one) for one, look in looks.items()),
         Line2D([], [], color="#444444", lw=1.2, label="front"),
         Line2D([], [], **_CHOSEN, label="chosen"),
     ]
-
-
-_CHOSEN = {"marker": "*", "markersize": 15, "linestyle": "", "color": "#9A2A7B"}
 
 
 def _draw_storage(ax: Axes, rows: pd.DataFrame, colour: tuple[float, ...]) -> None:
     """Draw the line of a storage; markers are hollow where the LFS has no room."""
     rows = rows.sort_values("n_accelerators")
     numbers, values = rows["n_accelerators"], value_of(rows)
-    line = {"color": colour, "markeredgecolor": colour, "markersize": 4.5}
     ax.plot(numbers, values, color=colour, linewidth=1.4)
     for fits, look in ((True, {}), (False, _HOLLOW)):
         of = rows["fits_lfs"] == fits
-        marks = {"marker": "o", "linestyle": ""} | line | look
+        marks = _POINT | {"linestyle": "", "color": colour} | look
         ax.plot(numbers[of], values[of], **marks)
     low, high = ends_of(rows)
     if (low < high).any():
@@ -179,19 +181,4 @@ def _finish(ax: Axes, rows: pd.DataFrame, name: str) -> None:
         xlabel="Accelerators (processes)",
         ylabel=GOALS[first["goal"]].axis,
     )
-    ax.set_ylim(bottom=0)
-
-
-def _storage_handles(colours: dict[str, tuple[float, ...]]) -> list[Line2D]:
-    """Return the legend entries of storages."""
-    return [
-        Line2D(
-            [],
-            [],
-            color=colour,
-            marker="o",
-            markersize=4.5,
-            label=wrapped(name, _NAME_WIDTH),
-        )
-        for name, colour in colours.items()
-    ]
+    ax.set_ylim(0, 1.05 * max(ax.dataLim.y1, first["goal_value"]))

@@ -72,6 +72,7 @@ _PLACEMENTS = {
     "adhoc": "pooled",
 }
 _BYTE_RATE = "B/s"
+_SAME = ["workload", "n_accelerators", *STORAGE]
 _MOST_INPUTS = 3  # in a sentence
 _MOST_TOLD = 12  # undecided designs in tables
 
@@ -130,8 +131,10 @@ class Answer:
 
     @property
     def has_front(self) -> bool:
-        """Whether designs that compete differ in cost."""
-        return self.costs.loc[self.compared, self.choice.by].nunique() > 1
+        """Whether designs that compete differ in cost, with as many accelerators."""
+        costs = self.costs.loc[self.compared, self.choice.by]
+        of_each = costs.groupby(self.designs["n_accelerators"]).nunique()
+        return of_each.max() > 1
 
     @cached_property
     def front(self) -> list[int]:
@@ -200,8 +203,7 @@ class Answer:
     @property
     def verb(self) -> str:
         """What to do with what is chosen: hardware is bought."""
-        varies = self.designs[STORAGE[:-1]].nunique(dropna=False) > 1
-        return "Buy" if varies.any() else "Take"
+        return "Buy" if chosen_of(self.table) & {*STORAGE[:-1]} else "Take"
 
     def sentences(self) -> list[str]:
         """Return the answer in three sentences."""
@@ -240,14 +242,20 @@ class Answer:
         return SENTENCES["limit"].format(limits=limits[0].upper() + limits[1:])
 
 
+def chosen_of(designs: pd.DataFrame) -> set[str]:
+    """Return which columns of storage vary among as many accelerators: are chosen."""
+    of_each = designs.groupby("n_accelerators")[STORAGE]
+    found = of_each.nunique(dropna=False).max() > 1
+    rates = {"cache_rate_percent"} if designs.duplicated(_SAME).any() else set()
+    return {*found.index[found]} | rates  # else the rate follows
+
+
 def storage_names(designs: pd.DataFrame) -> pd.Series:
     """Return what to call the storage of designs: what varies among them.
 
-    `designs` has the columns `STORAGE`, ``n_accelerators`` and ``cache_rate_percent``.
+    `designs` is table ``designs``.
     """
-    varying = {one for one in STORAGE if designs[one].nunique(dropna=False) > 1}
-    if designs.duplicated([*STORAGE, "n_accelerators"]).any():  # else it follows
-        varying.add("cache_rate_percent")
+    varying = chosen_of(designs)
     rows = designs.to_dict("records")
     return pd.Series([_storage_name(one, varying) for one in rows], designs.index)
 
@@ -265,7 +273,9 @@ def _storage_name(row: Mapping[str, Any], varying: set[str]) -> str:
         "cache_rate_percent": f"a cache rate of {row['cache_rate_percent']} %",
     }
     if not row["n_lfs_devices"]:
-        varying = varying - {"lfs_devices", "lfs_gib", "cache_rate_percent"}
+        varying = varying - {"lfs_devices", "lfs_gib"}
+    if row["placement"] == "none":
+        varying = varying - {"cache_rate_percent"}
     named = [text for one, text in words.items() if one in varying]
     return ", ".join(named) or "the storage as it is"
 
@@ -281,7 +291,7 @@ def value_words(row: Mapping[str, Any]) -> str:
     return f"{words.name} of {_digits(value)} {words.unit}{band}"
 
 
-def goal_words(row: Mapping[str, Any]) -> str:
+def wanted_words(row: Mapping[str, Any]) -> str:
     """Return the goal of a row."""
     words = GOALS[row["goal"]]
     return f"goal: {words.name} of {row['goal_value']:g} {words.unit}"
@@ -336,13 +346,13 @@ def measure_words(inputs: pd.DataFrame) -> str:
     if found.empty:
         return "No input changes the choice within the range it may have."
     told = [
-        f"{one['parameter']} ({one['origin']}, {range_words(one)})"
+        f"{one['parameter']} ({one['origin']}, {input_range(one)})"
         for one in found.head(_MOST_INPUTS).to_dict("records")
     ]
     return f"Measure {' and '.join(told)} next: it would change the choice."
 
 
-def range_words(row: Mapping[str, Any]) -> str:
+def input_range(row: Mapping[str, Any]) -> str:
     """Return the range that an input may have."""
     low, high = (quantity_words(row[end], row["unit"]) for end in ("low", "high"))
     return f"{low} to {high}"

@@ -11,10 +11,10 @@ from tierscope.analysis.designs.answer import (
     Answer,
     changing,
     fed_words,
-    goal_words,
     limit_words,
     quantity_words,
     value_words,
+    wanted_words,
 )
 from tierscope.analysis.designs.choice import BY_HARDWARE, BY_HOUR, PRICE, STORAGE
 from tierscope.core.columns.designs import (
@@ -175,7 +175,7 @@ def workload_lines(answer: Answer, rows: pd.DataFrame, source: str) -> Iterator[
     yield (
         f"{first['workload']} on {first['system']}: "
         f"{number_words(first['compute_time_s'])} s of computation a step, "
-        f"{goal_words(first)}"
+        f"{wanted_words(first)}"
     )
     if rows["n_accelerators"].nunique() > 1:
         yield from (f"  {line}" for line in most_lines(answer, rows))
