@@ -207,9 +207,7 @@ def _devices(
 
 
 def _plan(workload: Workload, machine: Machine, seed: int) -> Plan:
-    described = workload.description(machine, seed)
-    options = {"server_threads": N * workload.workers}
-    return Plan(replace(described, policy_options=options), None, False, STEPS)
+    return Plan(workload.description(machine, seed), None, False, STEPS)
 
 
 def _uncertainty(draw: np.random.Generator) -> Uncertainty:

@@ -31,7 +31,6 @@ NODES = (2, 3, 4)
 ROWS = {"unet3d_b200": (26, 93.19), "retinanet_b200": (58, 85.21)}
 SCATTER_POINTS = 0.2
 NODE, METADATA = "lfs.request_s", "gfs.open_s"
-THREADS = 4096  # of a node that serves others: they limit nothing
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,7 @@ def plan_of(name: str, n_nodes: int, per_node: int, steps: int) -> Plan:
         processes_per_node=per_node,
         devices={**devices, "lfs": lfs},
     )
-    options = {**description.policy_options, "server_threads": THREADS}
-    described = replace(description, system=machine, policy_options=options)
+    described = replace(description, system=machine)
     return Plan(described, workload.sizes, True, steps, system.job.memory_gib_per_node)
 
 

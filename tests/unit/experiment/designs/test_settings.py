@@ -125,7 +125,8 @@ def test_fitted_devices_are_named_in_place_of_the_systems(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path", ["designs", "accelerators", "accelerators-nvme", "unet3d-study"]
+    "path",
+    ["designs", "accelerators", "accelerators-nvme", "unet3d-study", "tier0"],
 )
 def test_a_configuration_of_the_project_is_one_of_designs(path):
     config = read_yaml(RESOURCES.parent / "config" / f"{path}.yaml")
