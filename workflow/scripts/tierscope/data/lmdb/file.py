@@ -12,7 +12,6 @@ import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -226,9 +225,7 @@ def generate_database(
     if is_complete(folder, provenance):
         report(provenance.n_records, provenance.n_records)
         return
-    for name in (DATA_FILE, PROVENANCE_FILE, RECORDS_FILE):
-        with suppress(FileNotFoundError):
-            (folder / name).unlink()
+    _remove_own(folder / DATA_FILE)
     for left in folder.glob(f"{TEMPORARY_PREFIX}*"):
         left.unlink()
     system = os.statvfs(folder)
@@ -247,6 +244,19 @@ def generate_database(
             write_back(folder)  # the data come last and mark it complete
     except (OSError, lmdb.Error) as error:
         raise DatasetError(f"{folder}: cannot write {DATA_FILE}: {error}.") from error
+
+
+def _remove_own(path: Path) -> None:
+    """Remove a database of ours; a DatasetError says that it is of another."""
+    if path.exists():
+        try:
+            read_provenance(path.parent)
+        except DatasetError as error:
+            raise DatasetError(
+                f"{path}: is not of tierscope ({error}) Move it elsewhere, or delete "
+                "it to make the dataset again."
+            ) from error
+        path.unlink()
 
 
 def _write_records(

@@ -1,6 +1,7 @@
 """Folders of chunks: written whole, by whoever started last, and removed."""
 
 import os
+import re
 import secrets
 import shutil
 import time
@@ -15,6 +16,7 @@ from tierscope.core.files import errors_named
 
 UNREAD = "unread_logs"  # the table of a chunk's refused logs
 _LONGEST_S = 86_400  # in which nobody writes a file or folder
+_OF_A_CHUNK = re.compile(r"\.?\d{4}([-.]|$)")  # which is of a year, month or day
 _STARTED = ".started"  # the file with the time at which the writer of a folder started
 
 
@@ -63,11 +65,11 @@ def _replace(temporary: Path, path: Path) -> None:
 
 
 def remove_others(folder: Path, kept: set[str]) -> None:
-    """Remove what is in a folder, other than some names and what is being written.
+    """Remove chunks from a folder, other than some and what is being written.
 
     What has a temporary name and has not changed for a day, a killed process has left.
     """
-    for path in folder.iterdir():
+    for path in filter(lambda path: _OF_A_CHUNK.match(path.name), folder.iterdir()):
         is_left = path.stem not in kept
         if path.name.startswith("."):
             is_left = _age_s(path) > _LONGEST_S
