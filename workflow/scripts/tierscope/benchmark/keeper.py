@@ -33,6 +33,7 @@ from typing import Any
 from tierscope.benchmark.shared_memory import (
     MEMORY,
     files_in_memory,
+    full_memory_words,
     hold_note,
     mpi_segments,
     note_segments,
@@ -341,9 +342,10 @@ class Watch:
 
     def _say_who_is_gone(self) -> None:
         """Print which rank died first, unless a rank has reported the failure."""
-        if self._gone and not self._was_printed:
+        words = " ".join(filter(None, [self._gone, full_memory_words()]))
+        if words and not self._was_printed:
             self._was_printed = True
-            say(f"tierscope: {self._gone}")
+            say(f"tierscope: {words}")
 
     def _clean_up(self) -> None:
         """Remove what the ranks have left on this machine."""

@@ -7,6 +7,7 @@ note by a lock; if nobody does, because all were killed, the next launch removes
 import fcntl
 import glob
 import os
+import platform
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from tierscope.core.files import opened
 MEMORY = Path("/dev/shm")
 _PREFIX = "/dev/shm/mpich_"
 _NOTE = "kept"
+_FEW_BLOCKS = 4
 _FLAGS = os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -31,6 +33,16 @@ def remove_mpi_segments() -> None:
     for name in mpi_segments(os.fsdecode(Path("/proc/self/maps").read_bytes())):
         with suppress(OSError):  # another process was faster
             os.unlink(name)
+
+
+def full_memory_words(memory: Path = MEMORY) -> str:
+    """Return that no memory can be shared any more, if so: SIGBUS ends who tries."""
+    if os.statvfs(memory).f_bavail > _FEW_BLOCKS:
+        return ""
+    return (
+        f"{memory} on {platform.node()} is full, where processes of MPI share memory; "
+        f"look at what is there (ls -l {memory}), and remove what nobody uses."
+    )
 
 
 def files_in_memory(launch: str, memory: Path = MEMORY) -> list[Path]:

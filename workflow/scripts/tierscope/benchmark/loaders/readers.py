@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tierscope.benchmark.shared_memory import MEMORY
 from tierscope.storage.clock import Clock, RealClock, VirtualClock
+from tierscope.storage.room import check_room
 
 _TAG_PLACES, _TAG_TURN = 81, 82
 _NOTHING = np.empty(0, np.uint8)
@@ -190,6 +192,8 @@ class _SharedMemory:
     def __init__(self, comm, n_bytes: int):
         from mpi4py import MPI
 
+        # A touched page for which there is no room ends a process by SIGBUS.
+        check_room(MEMORY, n_bytes, "what the processes of a node share")
         own = n_bytes if comm.rank == 0 else 0
         self._window = MPI.Win.Allocate_shared(own, 1, comm=comm)
         self._window.Lock_all()
