@@ -388,7 +388,7 @@ class Kept:
         return found | {"all": (first, project, dict(calls))}
 
     def targets(self, job: str, fault: Fault) -> list[str]:
-        """Return what to ask for; files of earlier jobs, too, where they may be lost."""
+        """Return what to ask for; files of earlier jobs, too, where some are lost."""
         jobs = self.experiment.jobs
         if fault.action and job != "all":
             return jobs[job]
