@@ -387,11 +387,13 @@ class Kept:
             calls.update(counts)
         return found | {"all": (first, project, dict(calls))}
 
-    def targets(self, job: str) -> list[str]:
-        """Return what to ask for."""
-        return self.experiment.jobs[
-            [*self.experiment.jobs][-1] if job == "all" else job
-        ]
+    def targets(self, job: str, fault: Fault) -> list[str]:
+        """Return what to ask for; files of earlier jobs, too, where some are lost."""
+        jobs = self.experiment.jobs
+        if fault.action and job != "all":
+            return jobs[job]
+        some = [*jobs][: [*jobs, "all"].index(job) + 1]
+        return [target for one in some for target in jobs[one]]
 
     def differences(self, project: Project, job: str) -> Iterator[str]:
         """Yield what differs from the state after an undisturbed job."""

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from chaos import EXPERIMENTS, FAULTS, Fault, Plan, faults_of
+from chaos import DELETED, EXPERIMENTS, FAULTS, Chaos, Fault, Kept, Plan, faults_of
 from native import compile_library
 from shared import made_once
 
@@ -87,3 +87,14 @@ def test_list_of_faults_is_seeded_and_each_kind_runs_whole_twice():
     assert min(whole[kind] for kind in kinds) >= 2
     places = {(kind, job) for kind in kinds for job in EXPERIMENTS[kind].jobs}
     assert places <= {(one.kind, one.job) for one in found}
+
+
+def test_job_is_asked_for_alone_unless_files_of_earlier_ones_are_lost():
+    kept = Kept(Chaos(Path(), Path()), "program")
+    assert (
+        kept.targets("tables", FAULTS["EIO"]) == EXPERIMENTS["program"].jobs["tables"]
+    )
+    whole = [one for some in EXPERIMENTS["program"].jobs.values() for one in some]
+    assert kept.targets("tables", FAULTS[DELETED]) == whole
+    assert kept.targets("all", FAULTS["EIO"]) == whole
+    assert kept.targets("run", FAULTS[DELETED]) == whole[:1]
