@@ -349,7 +349,8 @@ def measure_words(inputs: pd.DataFrame) -> str:
         f"{one['parameter']} ({one['origin']}, {input_range(one)})"
         for one in found.head(_MOST_INPUTS).to_dict("records")
     ]
-    return f"Measure {' and '.join(told)} next: it would change the choice."
+    it = "it" if len(told) == 1 else "they"
+    return f"Measure {' and '.join(told)} next: {it} would change the choice."
 
 
 def input_range(row: Mapping[str, Any]) -> str:

@@ -98,7 +98,7 @@ def front_words(answer: Answer, design: int) -> str:
         for one in found.dropna().index
         if one in units
     ]
-    sums = sums or [f"{found[BY_HARDWARE]:.0%} of the hardware"]
+    sums = sums or [f"{100 * found[BY_HARDWARE]:.0f} % of the hardware"]
     fed, verdict = fed_words(answer.rows(design)), answer.designs["verdict"][design]
     return f"{answer.names[design]}: {', '.join(sums)}; {fed}: {verdict}"
 
