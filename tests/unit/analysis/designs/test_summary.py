@@ -29,7 +29,7 @@ def test_the_front_has_costs_values_and_verdicts():
     assert "Price (declared) and goal (simulated): the front, what misses" in text
     assert "  1 object server: 130 EUR, 10.0 W, 2.52 EUR a useful" in text
     assert "8 accelerators at an AU of 80.0 %: misses" in text
-    assert "1 object server: 50% of the hardware;" in summary(
+    assert "1 object server: 50 % of the hardware;" in summary(
         servers(80, 95), cost=Cost()
     )
 
