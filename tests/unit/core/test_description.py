@@ -142,7 +142,7 @@ def test_keys_outside_of_types_are_named():
 def test_file_that_is_no_json_is_named(tmp_path):
     path = tmp_path / "scenario.json"
     path.write_text('{"source": ')
-    with pytest.raises(ConfigError, match=r"scenario.json: is damaged .Expecting "):
+    with pytest.raises(ConfigError, match=r"scenario.json: is damaged .Expecting"):
         RunDescription.read(path)
     path.write_text("{}")
     with pytest.raises(ConfigError, match=r"scenario.json: missing key source$"):

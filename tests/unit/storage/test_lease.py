@@ -85,13 +85,28 @@ def test_process_number_that_is_used_again_is_no_holder(path):
 
 
 @pytest.mark.parametrize(
-    "elsewhere", [{"host": "login2"}, {"boot": "other"}, {"namespace": 1}]
+    "elsewhere",
+    [{"host": "login2"}, {"boot": "other", "machine": ""}, {"namespace": 1}],
 )
 def test_holder_that_cannot_be_seen_is_refused_with_what_to_type(path, elsewhere):
     write(path, replace(of_a_dead_process(), **elsewhere))
     with pytest.raises(LeaseError, match=f"launch 7 .* rm {path}$"):
         Lease(path, "me").take()
     assert path.exists()
+
+
+@pytest.mark.parametrize("machine", ["m1", "m2", ""])
+def test_lease_of_before_a_power_cut_is_taken_only_on_the_same_machine(
+    path, machine, monkeypatch
+):
+    monkeypatch.setattr("tierscope.storage.lease._machine", lambda: machine)
+    before = replace(of_a_dead_process(), boot="other", machine=machine and "m1")
+    write(path, before)
+    if machine == "m1":
+        Lease(path, "me").take()
+    else:
+        with pytest.raises(LeaseError, match=f"rm {path}$"):
+            Lease(path, "me").take()
 
 
 @pytest.mark.parametrize("content", ["", "login2 77", "[]", "{}", '{"what": 1}', "\0"])

@@ -37,7 +37,8 @@ class Holder:
     """A process that holds a lease; `what` names it in messages to others.
 
     Machine, its start, and the name space of process numbers say where it is; `started`
-    is in clock ticks after boot. The token tells this lease from every other one.
+    is in clock ticks after boot. The token tells this lease from every other one. The
+    id of the machine tells that it has started again since, as after a power cut.
     """
 
     what: str
@@ -47,6 +48,7 @@ class Holder:
     namespace: int
     pid: int
     started: int
+    machine: str = ""  # unknown, as of earlier versions
 
     def __post_init__(self) -> None:
         if "/" in self.token or not 0 <= self.pid < _MOST_PIDS:
@@ -56,7 +58,7 @@ class Holder:
     def this_process(cls, what: str, token: str) -> "Holder":
         """Return this process as a holder."""
         pid = os.getpid()
-        return cls(what, token, *_here(), pid, start_time(pid) or 0)
+        return cls(what, token, *_here(), pid, start_time(pid) or 0, _machine())
 
     @property
     def is_here(self) -> bool:
@@ -67,7 +69,9 @@ class Holder:
     def is_dead(self) -> bool:
         """Return whether the holder has certainly ended."""
         if not self.is_here:
-            return False
+            host, boot, _ = _here()
+            is_same = self.machine and (self.host, self.machine) == (host, _machine())
+            return bool(is_same and self.boot and boot) and self.boot != boot
         started = start_time(self.pid)
         return not _is_hidden(self.pid) if started is None else started != self.started
 
@@ -316,6 +320,13 @@ def _is_hidden(pid: int) -> bool:
 def _removal(path: Path) -> str:
     """Return the command that removes a file."""
     return f"rm {shlex.quote(str(path))}"
+
+
+def _machine() -> str:
+    """Return the id of this machine, or of its image; empty if it has none."""
+    with suppress(OSError, ValueError):
+        return Path("/etc/machine-id").read_text(encoding="utf-8").strip()
+    return ""
 
 
 def _here() -> tuple[str, str, int]:
