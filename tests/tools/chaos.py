@@ -426,9 +426,9 @@ def _is_of_this_run(column: str, is_timed: bool, values: pd.Series) -> bool:
     """Return whether values of a column differ from run to run."""
     if column in ("mtime_ns", "log", "path", "job", "prefix"):  # folders, dates
         return True
-    # On directories counts, bytes and decisions are the same.
-    of_processes = ("pid", "rchar", "wchar", "read_bytes", "write_bytes")
-    return is_timed and (values.dtype.kind == "f" or column in of_processes)
+    # On directories counts, bytes and decisions are equal, but not words about times.
+    of_times = ("pid", "rchar", "wchar", "read_bytes", "write_bytes", "answer", "words")
+    return is_timed and (values.dtype.kind == "f" or column in of_times)
 
 
 # ---- the list ------------------------------------------------------------------------
@@ -483,22 +483,16 @@ def try_fault(chaos: Chaos, trial: Trial, seed: int) -> None:
     fault = FAULTS[trial.fault]
     targets = kept.targets(trial.job, fault)
     began_s = time.monotonic()
-    shutil.rmtree(chaos.folder / "now", ignore_errors=True)
     if trial.fault in (TORN, DELETED):
-        project = after.copied_to(chaos.folder / "now")
+        project = _anew(after, chaos)
         trial.where, trial.happened = damage(project, trial.fault, rng), True
     else:
-        project = before.copied_to(chaos.folder / "now")
         trial.op = rng.choice([op for op in fault.ops if calls[op]])
-        trial.nth = rng.randint(1, -(-9 * calls[trial.op] // 10))  # counts vary
-        plan = Plan(chaos.folder / "plan", fault, trial.op, trial.nth)
-        code, output = chaos.start(project, targets, plan)
-        _, trial.happened, where = plan.read()
-        trial.where = where.removeprefix(f"{project.folder}/")
-        trial.first = f"exit {code}: {last_lines(output)}" if code else "exit 0"
-        if "Traceback (most recent" in output:
-            trial.first = f"TRACEBACK {trial.first}"
-        (chaos.folder / f"first-{trial.number}.txt").write_text(output)
+        trial.nth = rng.randint(1, calls[trial.op])
+        while trial.nth and not trial.happened:  # a start may make fewer calls
+            project = _anew(before, chaos)
+            _disturb(chaos, trial, project, targets)
+            trial.nth -= (not trial.happened) * -(-trial.nth // 4)
     code, output = again(project, targets)
     (chaos.folder / f"again-{trial.number}.txt").write_text(output)
     trial.took_s = round(time.monotonic() - began_s, 1)
@@ -512,16 +506,35 @@ def try_fault(chaos: Chaos, trial: Trial, seed: int) -> None:
     trial.words = "; ".join(differences[:5])
 
 
+def _anew(state: Project, chaos: Chaos) -> Project:
+    """Return a copy of a state in place of the last one."""
+    shutil.rmtree(chaos.folder / "now", ignore_errors=True)
+    return state.copied_to(chaos.folder / "now")
+
+
+def _disturb(chaos: Chaos, trial: Trial, project: Project, targets: list[str]) -> None:
+    """Start under the fault, and note what became of that start."""
+    plan = Plan(chaos.folder / "plan", FAULTS[trial.fault], trial.op, trial.nth)
+    code, output = chaos.start(project, targets, plan)
+    (chaos.folder / f"first-{trial.number}.txt").write_text(output)
+    _, trial.happened, where = plan.read()
+    trial.where = where.removeprefix(f"{project.folder}/")
+    trial.first = f"exit {code}: {last_lines(output)}" if code else "exit 0"
+    if "Traceback (most recent" in output:
+        trial.first = f"TRACEBACK {trial.first}"
+
+
 def table_of(trials: list[Trial]) -> list[str]:
     """Return the lines of a table of faults in Markdown."""
-    lines = ["| fault | tried | finished | refused with what to do | wrong |"]
-    lines.append("|---|---|---|---|---|")
+    lines = [
+        "|fault|tried|finished|refused with what to do|wrong|",
+        "|---|---|---|---|---|",
+    ]
     for name in [*FAULTS, None]:
         some = [one for one in trials if name in (one.fault, None)]
         found = Counter(one.outcome for one in some)
         counts = (found[outcome] for outcome in (FINISHED, REFUSED, WRONG))
-        words = name or "all"
-        lines.append(f"| {' | '.join(map(str, (words, len(some), *counts)))} |")
+        lines.append(f"|{'|'.join(map(str, (name or 'all', len(some), *counts)))}|")
     return lines
 
 
