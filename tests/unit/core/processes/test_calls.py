@@ -1,6 +1,5 @@
 """Calls on paths that do not return, of this process and of a small one."""
 
-import errno
 import math
 import os
 import signal
@@ -14,8 +13,13 @@ from pathlib import Path
 import pytest
 from hanging import hanging_mount
 from sessions import HANG_S
+from tierscope.benchmark.loaders.posix import file_sizes
+from tierscope.benchmark.programs.staging import copy_whole
 from tierscope.core.processes import calls
 from tierscope.core.processes.calls import CallWatch, calls_of
+from tierscope.core.tables import empty_table, write_table
+from tierscope.data.listing import list_files
+from tierscope.storage.own_folder import check_way
 
 SCRIPTS = Path(__file__).parents[4] / "workflow" / "scripts"
 
@@ -149,28 +153,60 @@ def test_process_that_comes_from_this_one_is_watched_on_the_tiers(fifo, is_tier)
     assert [line.startswith(words) for line in lines] == [True] * is_tier
 
 
-CALLS = {
-    "stat": os.stat,
-    "list": os.listdir,
-    "open": open,
-    "make": os.mkdir,
-    "room": os.statvfs,
-    "remove": os.unlink,
+def list_linked(path):
+    """List a dataset that has a link to a path."""
+    (dataset := path.parents[1] / "dataset").mkdir()
+    (dataset / "a").symlink_to(path)
+    list_files(dataset, path.parents[1] / "notes")
+
+
+def stage_file(path):
+    copy_whole(str(path), str(path.parents[1] / "copy"), 1, 0, cold=False)
+
+
+def read_file(path):
+    list(file_sizes([str(path)], [bytearray(1)]))
+
+
+def write_file(path):
+    write_table(empty_table("breakdown"), path, "breakdown")
+
+
+STAGES = {
+    "listing": (list_linked, "dataset/a"),
+    "staging": (stage_file, "mount/a"),
+    "reading": (read_file, "mount/a"),
+    "writing": (write_file, "mount"),
+    "checking": (check_way, "mount"),
+    "looking for room": (os.statvfs, "mount/a"),
+    "removing": (os.unlink, "mount/a"),
 }
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_mount_without_an_answer_holds_each_call(tmp_path, call):
-    path = tmp_path / "mount" / "a"
-    with waits_in(call, path) as errors, hanging_mount(tmp_path / "mount"):
-        await_path(os.getpid(), str(path))
-    (error,) = errors
-    assert error.errno == errno.ENOTCONN
+@pytest.mark.parametrize(("stage", "held"), STAGES.values(), ids=STAGES)
+def test_mount_without_an_answer_is_named_in_each_stage(tmp_path, stage, held):
+    watch, held = CallWatch(say_s=60), str(tmp_path / held)
+    is_mounted = threading.Event()
+
+    def begin():
+        is_mounted.wait(HANG_S)
+        stage(tmp_path / "mount" / "a")
+
+    with waits_in(begin) as errors, hanging_mount(tmp_path / "mount"):
+        is_mounted.set()
+        await_path(os.getpid(), held)
+        watch.look(0)
+        lines, _ = watch.look(60)
+    words = f"{held}: has not answered for 60 s; this gives up after 600 s."
+    assert words in lines
+    assert errors  # ENOTCONN, once the mount is gone
 
 
 # A script of a rule, in short times.
 SCRIPT = """\
 import os, signal, sys
+from tierscope.benchmark.loaders.posix import file_sizes
+from tierscope.benchmark.programs.staging import copy_whole
 from tierscope.core.processes import calls
 calls._LOOK_S, calls.SIGNAL_S = 0.02, 0.1
 calls.CallWatch.__init__.__defaults__ = (), {give_up_s}, {give_up_s}

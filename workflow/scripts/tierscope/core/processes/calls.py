@@ -58,7 +58,7 @@ _OF_FILE, _OF_PATH, _IN_FOLDER = (
 )
 
 
-class Call(NamedTuple):
+class PathCall(NamedTuple):
     """A system call of a thread on a path; another call of the thread differs."""
 
     pid: int
@@ -70,12 +70,12 @@ class Call(NamedTuple):
 class Waiting(NamedTuple):
     """Since when a thread is in a call, and how often that was said."""
 
-    call: Call
+    call: PathCall
     since_s: float
     n_said: int
 
 
-def calls_of(pid: int) -> Iterator[Call]:
+def calls_of(pid: int) -> Iterator[PathCall]:
     """Yield the calls on paths that the threads of a process are in."""
     with suppress(OSError):  # it has ended
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -85,7 +85,7 @@ def calls_of(pid: int) -> Iterator[Call]:
                 number, *arguments = (int(word, 0) for word in line.split())
                 path = _path(folder, number, arguments)
                 if path and not _LIVE.match(path):
-                    yield Call(pid, int(thread), path, (line, *_work_done(folder)))
+                    yield PathCall(pid, int(thread), path, (line, *_work_done(folder)))
 
 
 def _is_told_to_end() -> bool:
@@ -183,7 +183,7 @@ class CallWatch:
             self._waiting[call.thread] = known
         return lines, None
 
-    def _calls(self) -> Iterator[Call]:
+    def _calls(self) -> Iterator[PathCall]:
         """Yield the calls that count."""
         pid, own = os.getpid(), threading.get_native_id()
         yield from (call for call in calls_of(pid) if call.thread != own)
@@ -191,18 +191,19 @@ class CallWatch:
             for child in descendants(pid):
                 yield from (call for call in calls_of(child) if self._counts(call))
 
-    def _counts(self, call: Call) -> bool:
+    def _counts(self, call: PathCall) -> bool:
         """Return whether a path of another process is below one of the roots."""
         return any(f"{call.path}/".startswith(f"{root}/") for root in self.roots)
 
-    def _words(self, call: Call, waited_s: float) -> str:
+    def _words(self, call: PathCall, waited_s: float) -> str:
         """Return which path does not answer, for how long."""
         whose = "" if call.pid == os.getpid() else f" process {call.pid}"
         return f"{printable(call.path)}: has not answered{whose} for {waited_s:.0f} s"
 
     def _why_over(self, since_s: float, now_s: float) -> str | None:
         """Return why a call is given up, None if it is waited for."""
-        if self._told_s is not None and now_s - self._told_s >= SIGNAL_S:
+        told_s = now_s if self._told_s is None else max(self._told_s, since_s)
+        if now_s - told_s >= SIGNAL_S:
             return "; this ends without it, as a signal says"
         if now_s - since_s >= self._give_up_s:
             return "; this gives up. Start again when its file system answers"
@@ -257,7 +258,7 @@ def _look_on(watch: CallWatch, end: Callable[[str], None]) -> None:
         time.sleep(_LOOK_S)
         lines, reason = watch.look(time.monotonic())
         for line in lines:
-            _say_aside(f"tierscope: {line}")
+            _say_aside(f"waiting for {line}")
         if reason:
             end(reason)
             return
