@@ -4,6 +4,7 @@ From the command a user types, with real MPI: an LFS that is really full (a smal
 tmpfs), copies that fail, a database that was damaged.
 """
 
+import re
 from functools import partial
 
 import pytest
@@ -280,8 +281,8 @@ def test_gfs_that_never_answers_ends_the_launch_with_the_path_and_the_next_goes_
     (line,) = messages_of(output)
     assert "0000017.tfrecord: has not answered for" in line
     assert "s; this gives up. Start again when its file system answers" in line
-    assert "waiting for " in output
-    assert "0000017.tfrecord: has not answered for 3 s; this gives up after" in output
+    words = r"waiting for .*/0000017.tfrecord: has not answered for \d+ s; this"
+    assert re.search(words, output)
     file.unlink()
     content.rename(file)
     plain.launch("tiny-0ost-pinning-posix", "cache-000/rep-0").finish()
