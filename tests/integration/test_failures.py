@@ -80,6 +80,40 @@ def test_signals_during_the_clean_up_do_not_end_it(plain):
     assert "Traceback" not in output
 
 
+END_IN_PHASE = """
+import signal
+
+def _ending(phase, work):
+    def end_or_work(*arguments):
+        if Path("phase").read_text() == phase:
+            os.kill(os.getpid(), getattr(signal, Path("signal").read_text()))
+        return work(*arguments)
+    return end_or_work
+
+Benchmark.gather_facts = _ending("begin", Benchmark.gather_facts)
+Benchmark.measure = _ending("filled", Benchmark.measure)
+RunWriter.write = _ending("write", RunWriter.write)
+"""
+
+
+def test_job_that_is_queued_again_in_any_phase_finishes(plain):
+    inject(plain, "benchmark.driver", f"import os\n{END_IN_PHASE}")
+    for phase, signum in (
+        ("begin", "SIGKILL"),
+        ("filled", "SIGTERM"),
+        ("write", "SIGKILL"),
+    ):
+        (plain.folder / "phase").write_text(phase)
+        (plain.folder / "signal").write_text(signum)
+        launch = plain.launch(SCENARIO, POINTS[1])
+        assert messages_of(launch.fail()), phase
+        assert not list(launch.staging.rglob("run.json")), phase
+    (plain.folder / "phase").write_text("none")
+    launch = plain.launch(SCENARIO, POINTS[1])
+    launch.finish()
+    assert (launch.staging / POINTS[1] / "run.json").exists()
+
+
 def test_rank_that_ends_by_itself_is_named_by_the_others(plain):
     # As in the launches of a site whose launcher lets the others go on.
     fault = "if here[:2] == (2, 1): os._exit(1)"
@@ -224,6 +258,35 @@ def test_darshan_runtime_that_is_not_there_is_named(plain):
     output = plain.snakemake(*plain.audits_of(SCENARIO, 0), expect=1)
     assert "/no/libdarshan.so" in output
     assert "Traceback" not in output
+
+
+def test_scratch_that_is_purged_in_part_is_made_again_as_it_was(plain):
+    target = "results/tiny/tables/io_time.parquet"
+    table = plain.folder / target
+    only = {"datasets": ["tiny"], "n_osts": [0], "loaders": ["posix"]}
+    sweep = only | {"cache_rates_percent": [0, 50, 100]}
+    plain.change("config/tiny.yaml", {"sweep": sweep})
+    plain.snakemake(target)
+    before, runs = read_table(table, "io_time"), plain.path("runs", SCENARIO)
+    kept = {path: path.stat().st_mtime_ns for path in runs.rglob("run.json")}
+    purged = [
+        table,
+        runs / POINTS[0] / "log.darshan",  # of a run that is measured again
+        runs / POINTS[1] / "io_time.parquet",
+        runs / POINTS[2] / "audit.json",
+        *plain.path("logs").rglob("*.log"),
+    ]
+    for path in purged:
+        path.unlink()
+    output = plain.snakemake(target)
+    assert "1 point to measure" in output
+    again = read_table(table, "io_time")
+    is_kept = before["cache_rate_percent"] > 0
+    assert again[is_kept].equals(before[is_kept])
+    assert again["operations"].equals(before["operations"])
+    assert all(path.exists() for path in purged[:4])
+    changed = {one for one, then in kept.items() if one.stat().st_mtime_ns != then}
+    assert changed == {runs / POINTS[0] / "run.json"}
 
 
 # ---- audits --------------------------------------------------------------------------

@@ -4,10 +4,12 @@ From the command a user types, with real MPI: an LFS that is really full (a smal
 tmpfs), copies that fail, a database that was damaged.
 """
 
+import re
 from functools import partial
 
 import pytest
-from integration.launches import inject, messages_of
+from hanging import hanging_mount
+from integration.launches import edit, inject, messages_of
 from integration.test_policies import (
     EPOCHS,
     N_FILES,
@@ -263,3 +265,24 @@ def test_damaged_provenance_is_found_before_anybody_reads(plain):
     path.write_text(path.read_text().replace("4080", "4O80"))
     (line,) = messages(plain, "lmdbio")
     assert "provenance.json: cannot read it: " in line
+
+
+def test_gfs_that_never_answers_ends_the_launch_with_the_path_and_the_next_goes_on(
+    plain,
+):
+    patience = "SAY_S = 60.0", "SAY_S = 3.0", "GIVE_UP_S = 600.0", "GIVE_UP_S = 6.0"
+    edit(plain, "core/processes/calls.py", *patience[:2])
+    edit(plain, "core/processes/calls.py", *patience[2:])
+    (file,) = (plain.folder / "scratch").rglob("0000017.tfrecord")
+    with hanging_mount(plain.folder / "hanging") as mount:
+        content = file.rename(plain.folder / "kept")
+        file.symlink_to(mount / "file")
+        output = plain.launch("tiny-0ost-pinning-posix", "cache-000/rep-0").fail()
+    (line,) = messages_of(output)
+    assert "0000017.tfrecord: has not answered for" in line
+    assert "s; this gives up. Start again when its file system answers" in line
+    words = r"waiting for .*/0000017.tfrecord: has not answered for \d+ s; this"
+    assert re.search(words, output)
+    file.unlink()
+    content.rename(file)
+    plain.launch("tiny-0ost-pinning-posix", "cache-000/rep-0").finish()

@@ -34,6 +34,7 @@ if Path(tierscope.__path__[0]).resolve() != SCRIPTS / "tierscope":
     )
 
 from tierscope.core.output.declared import declared_figures
+from tierscope.core.processes.calls import watch_calls
 from tierscope.core.scenario import MAIN_SWEEP
 from tierscope.core.validation import ConfigError
 from tierscope.experiment.planned.opening import Opening
@@ -48,6 +49,7 @@ from tierscope.experiment.start import StartError
 # Snakemake asks for this type when it puts a table into its report.
 mimetypes.add_type("application/vnd.apache.parquet", ".parquet")
 sys.executable = ScriptInterpreter(sys.executable)
+WATCH = watch_calls()  # names a file system that does not answer
 SNAKEMAKE = SnakemakeInternals(workflow)
 KINDS = ("svg", "png", "pdf")  # of files of figures
 

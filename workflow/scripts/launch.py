@@ -40,6 +40,7 @@ from tierscope.benchmark.shared_memory import (
     remove_what_killed_launches_left,
 )
 from tierscope.core.files import write_back, write_text
+from tierscope.core.processes.calls import watch_calls
 from tierscope.core.processes.children import end_child, end_once, listen
 from tierscope.core.processes.times import TIME_FORMAT
 from tierscope.core.words import error_words
@@ -94,6 +95,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Launch the ranks, or say in a line which file cannot be written, and why."""
     arguments = parse_arguments()
+    watch_calls()
     listen(end_once)
     try:
         launch(arguments)
@@ -143,18 +145,18 @@ def run_ranks(
         # Ctrl-C also reaches the ranks; wait for their end.
         listen(lambda *_: None, [signal.SIGINT])
         command = ["bash", "-c", shell, "launch", *ranks]
-        with subprocess.Popen(
+        started = subprocess.Popen(
             command,
             env=environment,
             stdout=output,
             stderr=subprocess.STDOUT,
             pass_fds=[lock],
-        ) as started:
-            try:
-                status = started.wait()
-            except BaseException:
-                end_child(started, None)  # what it has started gets SIGTERM, too
-                raise
+        )
+        try:
+            status = started.wait()
+        except BaseException:
+            end_child(started, None)  # what it has started gets SIGTERM, too
+            raise
         listen(end_once, [signal.SIGINT])
         if status:
             output.write(failures(sorted(glob.glob(pattern))))

@@ -16,6 +16,7 @@ from tierscope.benchmark.programs.launch import ProgramLaunch
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import end
+from tierscope.core.processes.calls import watch_calls
 from tierscope.core.validation import ConfigError
 from tierscope.core.words import error_words
 
@@ -41,13 +42,14 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Run the points as the job, or a point as one of its ranks."""
     arguments = parse_arguments()
+    watch = watch_calls()
     terminate_by_exception()
     try:
         launch = ProgramLaunch(arguments)
         if arguments.shared is None:
             launch.run()
         else:
-            launch.run_rank()
+            launch.run_rank(watch)
     except (BenchmarkError, ConfigError, TierError, OSError) as error:
         end(f"tierscope: {error_words(error)}")
     except Terminated as error:

@@ -2,7 +2,9 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from dataclasses import asdict, replace
+from pathlib import Path
 from threading import Thread, Timer
 
 import pytest
@@ -309,3 +311,43 @@ def test_roots_of_other_names_are_not_looked_at(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "4")
     node_of(tmp_path).claim()
     assert left.folder.exists()
+
+
+@pytest.fixture
+def shared_folder():
+    """Return a folder as /tmp is, in which all users may make files."""
+    folder = Path(tempfile.mkdtemp(prefix="tierscope-test-"))
+    folder.chmod(0o1777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs two users")
+def test_two_users_of_a_node_leave_each_others_lfs_alone(shared_folder):
+    mine = node_of(shared_folder)
+    mine.claim()
+    (mine.folder / "file").write_text("mine")
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setuid(65534)
+            with pytest.raises(TierError) as refusal:
+                node_of(shared_folder, node=1).claim()
+            os.write(writes, str(refusal.value).encode())
+            theirs = LocalStorage(shared_folder / "lfs2" / "data", 0, 1, "b")
+            theirs.claim()
+            (theirs.folder / "file").write_text("theirs")
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(writes)
+    with open(reads, encoding="utf-8") as said:
+        line = said.read()
+    assert str(shared_folder / "lfs") in line
+    assert len(line.splitlines()) == 1
+    assert (mine.folder / "file").read_text() == "mine"
+    mine.release()
+    assert [path.name for path in shared_folder.iterdir()] == ["lfs2"]
+    assert (shared_folder / "lfs2" / "data" / "node-00000" / "file").exists()

@@ -4,7 +4,6 @@ import errno
 import itertools
 import json
 import os
-import queue
 import select
 import socket
 import subprocess
@@ -12,7 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -41,7 +40,6 @@ from tierscope.benchmark.peers.server import (
     PeerServer,
 )
 from tierscope.benchmark.peers.stage_in import stage_in
-from tierscope.benchmark.peers.watch import MountWatch
 from tierscope.benchmark.placement.copies import Copier
 from tierscope.core.machine import TierError
 from tierscope.core.scenario import Dataset, Point
@@ -540,7 +538,7 @@ def test_token_is_on_no_command_line_and_in_nothing_that_is_kept(
     description = changed(describe(n_nodes=1), loader={"buffer_bytes": 1024})
     point = Point(100, 0)
     copier = Copier(tmp_path, tmp_path, "set", "set", SIZE, name_of)
-    peers = NodePeers(description, point, OneNode(), copier, print, print, CLOCK)
+    peers = NodePeers(description, point, OneNode(), copier, print, CLOCK)
     try:
         assert peers._transport._token == bytes.fromhex(token)
         said = capfd.readouterr()
@@ -680,9 +678,9 @@ class OneNode:
         pass
 
 
-def in_mount(mount, name="tierscope-0-launch", watch=nullcontext):
+def in_mount(mount, name="tierscope-0-launch"):
     """Return the files of a measurement in a mount."""
-    return MountedFiles(mount, name, name_of, 1024, watch)
+    return MountedFiles(mount, name, name_of, 1024)
 
 
 def test_live_mount_is_accepted_and_only_this_user_may_use_the_folder(tmp_path):
@@ -842,7 +840,7 @@ def mounted_peers(mount, gfs):
     )
     point = Point(100, 0)
     copier = Copier(gfs, gfs, "set", "set", SIZE, name_of)
-    return NodePeers(description, point, OneNode(), copier, print, print, CLOCK)
+    return NodePeers(description, point, OneNode(), copier, print, CLOCK)
 
 
 @pytest.fixture
@@ -900,76 +898,6 @@ def test_sentinel_stays_when_another_process_fails_as_the_mount_may_hang(tmp_pat
         check_live(in_mount(tmp_path), processes, "launch", 1, {})
     (folder,) = tmp_path.iterdir()
     assert (folder / ".node-0").exists()
-
-
-@pytest.mark.parametrize("call", ["read", "write"])
-def test_call_that_hangs_in_a_mount_ends_the_launch_and_names_the_path(
-    tmp_path, call, monkeypatch
-):
-    path = tmp_path / "launch" / name_of(7)
-    path.parent.mkdir()
-    fifo = path if call == "read" else tmp_path / "fifo"
-    os.mkfifo(fifo)  # opening one side waits for the other
-    monkeypatch.setattr(
-        "tierscope.benchmark.peers.mount.write_all", lambda *_: fifo.open("wb").close()
-    )
-    ended = queue.SimpleQueue()
-    watch = MountWatch(tmp_path, ended.put, timeout_s=0.2)
-    files = in_mount(tmp_path, "launch", watch)
-    files.open()
-    with ThreadPoolExecutor(1) as pool:
-        if call == "read":
-            hanging = pool.submit(files.fetch, 0, 7)
-        else:
-            hanging = pool.submit(files.write, name_of(7), b"content")
-        try:
-            error = ended.get(timeout=60)
-            assert not hanging.done()
-        finally:
-            other = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
-            hanging.exception(timeout=60)
-            os.close(other)
-    assert isinstance(error, PeerError)
-    assert f"{path}: no answer within 0.2 s of what is mounted at {tmp_path}" in str(
-        error
-    )
-
-
-class Clock:
-    """A clock that the test sets; tells when the watch's thread has looked at it."""
-
-    now_s = 0.0
-
-    def __init__(self):
-        self.looks = threading.Semaphore(0)
-
-    def monotonic(self):
-        if threading.current_thread() is not threading.main_thread():
-            self.looks.release()
-        return self.now_s
-
-    def await_look(self):
-        """Wait until what the time is now has been looked at, and judged."""
-        while self.looks.acquire(blocking=False):
-            pass
-        for _ in range(2):  # the second comes when the first has been judged
-            assert self.looks.acquire(timeout=60)
-
-
-@pytest.mark.parametrize("calls", ["many", "one"])
-def test_many_calls_to_a_mount_may_take_longer_than_one(tmp_path, monkeypatch, calls):
-    clock, ended = Clock(), queue.SimpleQueue()
-    monkeypatch.setattr("tierscope.benchmark.peers.watch.time", clock)
-    watch = MountWatch(tmp_path, ended.put, timeout_s=0.1)
-    for _ in range(3):
-        with watch(tmp_path):
-            clock.now_s += 0.06 if calls == "many" else 0.11
-            if calls == "one":
-                assert isinstance(ended.get(timeout=60), PeerError)
-                break
-            clock.await_look()
-    watch.close()
-    assert ended.empty()
 
 
 # ---- tables ---------------------------------------------------------------------

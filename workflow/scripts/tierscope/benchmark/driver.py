@@ -67,7 +67,6 @@ class Benchmark:
             self.storage,
             self.devices,
             self.say,
-            self.release,
         )
         self._source = source_of(self._site)
         self._writer = RunWriter(

@@ -40,6 +40,7 @@ from tierscope.benchmark.shared_memory import (
     remove_what_killed_launches_left,
 )
 from tierscope.core.output.streams import say
+from tierscope.core.processes.calls import SAY_S, watch_calls
 from tierscope.core.processes.times import gone_text, start_time
 from tierscope.storage.local_folder import LocalStorage
 
@@ -360,6 +361,7 @@ def main() -> None:
     """Watch the processes that connect to the socket named on the command line."""
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
+    watch_calls().give_up_after(SAY_S)  # of those that gave up before
     launch, listener = sys.argv[1], socket.socket(fileno=int(sys.argv[2]))
     remove_what_killed_launches_left()
     Watch(launch, listener).run()

@@ -14,6 +14,7 @@ from tierscope.benchmark.processes import BenchmarkError, Processes, RankGoneErr
 from tierscope.benchmark.shared_memory import remove_mpi_segments
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import end, ending_on, say, say_error
+from tierscope.core.processes.calls import watch_calls
 from tierscope.core.processes.children import ENDING, listen
 from tierscope.core.validation import ConfigError
 from tierscope.core.words import error_words
@@ -99,9 +100,11 @@ def run_or_fail(
 ) -> None:
     """Do the work of a rank; if it fails for any reason, end the whole job.
 
-    A signal that ends the job can arrive at any time, also during another error.
+    A signal that ends the job can arrive at any time, also during another error. So
+    can the end of our patience with a file system.
     """
     terminate_by_exception(_ENDING_BESIDE_MPI)
+    watch_calls(lambda why: fail_from_thread(processes, release, BenchmarkError(why)))
     try:
         try:
             work()

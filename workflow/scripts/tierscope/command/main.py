@@ -10,6 +10,7 @@ from tierscope.command.options import OptionParser
 from tierscope.core.columns import COLUMNS, TABLES, allowed_values
 from tierscope.core.output.streams import answer, hold_closed_streams, say
 from tierscope.core.output.version import VERSION
+from tierscope.core.processes.calls import watch_calls
 from tierscope.core.validation import ConfigError
 from tierscope.core.words import error_words
 from tierscope.experiment.program_sweep import (
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if refusal.code and given[0] == "trace":
             return FAILED  # 2 may be a status of the traced command
         raise
+    watch_calls()
     if asked.command == "tables":
         answer("\n".join(f"{name:22} {len(TABLES[name]):3}" for name in TABLES))
     elif asked.command == "table":

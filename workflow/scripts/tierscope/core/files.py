@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tierscope.core.processes.calls import watch_calls
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -191,8 +193,10 @@ class _Log(io.TextIOBase):
 def log_to(path: str) -> None:
     """Send all that a script prints, errors included, to the log of its rule.
 
-    If there can be none, this ends the script with a line.
+    If there can be none, this ends the script with a line. A file system that does not
+    answer the script is named there (`watch_calls`).
     """
+    watch_calls()
     try:
         sys.stdout = sys.stderr = _Log(path)
     except OSError as error:

@@ -16,7 +16,7 @@ PROGRESS = re.compile(
     r"one launch of |\d+ processes probe |\s*(?:\S+, )?(?:point|epoch|repeat) \d+ of \d"
     rf"|\S+: \d+ of \d+ (?:files|records|logs|jobs)|{_FIT}"
 )
-WAITING = "waiting for "  # what another start holds; a user who waits wants to know
+WAITING = "waiting for "  # another start, or a file system that does not answer
 _COUNT = re.compile(r"(reading|joining): (\d+) of (\d+)")
 _POINT = re.compile(r"point (\d+) of (\d+)")
 
@@ -110,7 +110,9 @@ class SnakemakeJob:
         if self._terminal not in ("progress", "log"):
             return
         for line in self._new_lines():
-            if line.startswith(_FIT):
+            if line.startswith(WAITING):
+                yield Line(f"  {line}", is_head=True)
+            elif line.startswith(_FIT):
                 self._activity = line.removeprefix(_FIT)
                 yield Line(f"  {self._name}: {self._activity}")
             elif self._terminal == "log":  # shown at its end
@@ -127,8 +129,6 @@ class SnakemakeJob:
                 self.points_left = int(point[2]) - self.points_done
                 self._activity = line.strip()
                 yield Line(f"  {line.strip()}")
-            elif line.startswith(WAITING):
-                yield Line(f"  {line}", is_head=True)
             elif PROGRESS.match(line):
                 if found := _COUNT.match(line):
                     self.counts[found[1]] = int(found[2]), int(found[3])

@@ -10,12 +10,10 @@ import os
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import (
     AbstractContextManager,
     ExitStack,
-    contextmanager,
-    nullcontext,
     suppress,
 )
 from pathlib import Path
@@ -28,7 +26,6 @@ from tierscope.data.tfrecord import read_timed, write_all
 from tierscope.storage.lease import NAME, Lease, LeaseError
 from tierscope.storage.own_folder import FolderError, open_own
 
-Watch = Callable[[Path], AbstractContextManager[None]]
 _LIVE_S = 5.0
 _POLL_S = 0.05
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -49,8 +46,7 @@ class MountedFiles:
 
     Other users may write to the mount, too. So the folder's name is unpredictable and
     the same in all processes (`folder_name`), only this user may use it, no link is
-    followed, and files are removed only through a descriptor. `watch` gives up calls
-    that hang.
+    followed, and files are removed only through a descriptor.
     """
 
     def __init__(
@@ -59,11 +55,9 @@ class MountedFiles:
         name: str,
         file_name: Callable[[int], str],
         buffer_bytes: int,
-        watch: Watch = nullcontext,
     ):
         self.folder = mount / name
         self._file_name, self._buffer_bytes = file_name, buffer_bytes
-        self._watch = watch
         self._descriptor: int | None = None
         self.error: PeerError | None = None
 
@@ -75,10 +69,9 @@ class MountedFiles:
         """Return a file and the seconds it took; its owner's LFS is unknown (0)."""
         path = self.folder / self._file_name(file_id)
         try:
-            with self._watch(path):
-                start_s = time.perf_counter()
-                content, _, _ = read_timed(str(path), self._buffer_bytes)
-                time_s = time.perf_counter() - start_s
+            start_s = time.perf_counter()
+            content, _, _ = read_timed(str(path), self._buffer_bytes)
+            time_s = time.perf_counter() - start_s
         except OSError as error:
             self.error = PeerError(f"{path}: cannot read it: {error.strerror}.")
             raise self.error from error
@@ -94,43 +87,34 @@ class MountedFiles:
         with self._opened(name, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
             return os.read(descriptor, n_bytes)
 
-    @contextmanager
-    def _opened(self, name: str, flags: int) -> Iterator[int]:
-        """Open a file of the folder, under watch, and give its descriptor."""
-        with (
-            self._watch(self.folder / name),
-            opened(name, flags, folder=self._descriptor) as descriptor,
-        ):
-            yield descriptor
+    def _opened(self, name: str, flags: int) -> AbstractContextManager[int]:
+        """Open a file of the folder, and give its descriptor."""
+        return opened(name, flags, folder=self._descriptor)
 
     def unlink(self, name: str) -> None:
         """Remove a file."""
-        with self._watch(self.folder / name):
-            os.unlink(name, dir_fd=self._descriptor)
+        os.unlink(name, dir_fd=self._descriptor)
 
     def make(self) -> None:
         """Make the folder, which must not exist, and mark that this process uses it."""
-        with self._watch(self.folder):
-            os.mkdir(self.folder, 0o700)
-            self.open()
-            Lease(self.folder / NAME, "a launch", folder=self._descriptor).take()
+        os.mkdir(self.folder, 0o700)
+        self.open()
+        Lease(self.folder / NAME, "a launch", folder=self._descriptor).take()
 
     def open(self) -> None:
         """Open the folder, once; a FolderError if others may use it, too."""
         if self._descriptor is None:
-            with self._watch(self.folder):
-                self._descriptor = open_own(self.folder)
+            self._descriptor = open_own(self.folder)
 
     def check(self) -> None:
         """Stop by a TierError if another folder has replaced ours, or it is missing."""
-        with self._watch(self.folder):
-            with os_errors_as(TierError, f"{self.folder}"):
-                found = os.lstat(self.folder)
-            if not os.path.samestat(found, os.fstat(self._descriptor)):
-                raise TierError(
-                    f"{self.folder}: was replaced while it was read; check who else "
-                    "can write to the mount."
-                )
+        with os_errors_as(TierError, f"{self.folder}"):
+            found = os.lstat(self.folder)
+        if not os.path.samestat(found, os.fstat(self._descriptor)):
+            raise TierError(
+                f"{self.folder}: was replaced while it was read; check who else can "
+                "write to the mount."
+            )
 
     def remove(self) -> None:
         """Remove the folder; files that cannot be removed stay.
@@ -141,7 +125,7 @@ class MountedFiles:
             return
         self.check()
         with suppress(OSError):
-            _remove(self.folder, self._descriptor, self._watch)
+            _remove(self.folder, self._descriptor)
 
     def close(self) -> None:
         """Close the folder."""
@@ -150,9 +134,9 @@ class MountedFiles:
             self._descriptor = None
 
 
-def remove_left(mount: Path, watch: Watch = nullcontext) -> None:
+def remove_left(mount: Path) -> None:
     """Remove the folders of this user's killed launches on this machine."""
-    with watch(mount), suppress(OSError):
+    with suppress(OSError):
         names = sorted(name for name in os.listdir(mount) if name.startswith(_prefix()))
         for name in names:
             with suppress(FolderError, LeaseError, OSError), ExitStack() as stack:
@@ -162,25 +146,22 @@ def remove_left(mount: Path, watch: Watch = nullcontext) -> None:
                 holder = lease.holder()
                 if holder and holder.is_dead:
                     lease.take()
-                    _remove(mount / name, descriptor, watch)
+                    _remove(mount / name, descriptor)
 
 
-def _remove(folder: Path, descriptor: int, watch: Watch) -> None:
+def _remove(folder: Path, descriptor: int) -> None:
     """Remove a folder file by file, because many take long; its lease comes last."""
-    with watch(folder):
-        names = set(os.listdir(descriptor)) - {NAME}
+    names = set(os.listdir(descriptor)) - {NAME}
     errors = []
     for name in sorted(names):
         try:
-            with watch(folder / name):
-                os.unlink(name, dir_fd=descriptor)
+            os.unlink(name, dir_fd=descriptor)
         except OSError as error:
             errors.append(error)
     if errors:
         raise errors[0]
-    with watch(folder):
-        os.unlink(NAME, dir_fd=descriptor)
-        os.rmdir(folder)
+    os.unlink(NAME, dir_fd=descriptor)
+    os.rmdir(folder)
 
 
 def check_room(mount: Path, n_bytes: int) -> str | None:

@@ -20,7 +20,6 @@ from tierscope.benchmark.peers.mount import (
 from tierscope.benchmark.peers.network import listening_address, own_addresses
 from tierscope.benchmark.peers.server import TOKEN_BYTES, Access, PeerServer
 from tierscope.benchmark.peers.stage_in import stage_in
-from tierscope.benchmark.peers.watch import MountWatch
 from tierscope.benchmark.placement.copies import Copier
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
@@ -34,7 +33,7 @@ class NodePeers:
     """Stage-in, the node's server, and a client of the other nodes' servers.
 
     The server belongs to the node's first process. `copier` copies from the GFS to the
-    LFS, `say` prints on rank 0, and `end` ends the launch from any thread.
+    LFS, and `say` prints on rank 0.
     """
 
     def __init__(
@@ -44,7 +43,6 @@ class NodePeers:
         processes,
         copier: Copier,
         say: Callable[[str], None],
-        end: Callable[[BaseException], None],
         clock: Clock,
     ):
         self._clock = clock
@@ -57,13 +55,13 @@ class NodePeers:
         )
         self._log = PeerReads(processes.rank)
         self._feeds: list[PeerFeed] = []
-        self._server = self._mounted = self._watch = self._interface = None
+        self._server = self._mounted = self._interface = None
         self._stage_in_time_s = 0.0
         self._last_epoch = description.training.epochs - 1
         _allow_open_files()
         launch = processes.share(secrets.token_hex(TOKEN_BYTES))
         if self._options["mount"]:
-            self._mounted = self._transport = self._use_mount(launch, end)
+            self._mounted = self._transport = self._use_mount(launch)
         else:
             self._transport = self._start_servers(bytes.fromhex(launch))
 
@@ -121,8 +119,6 @@ class NodePeers:
         """End the node's server and threads; leave a mount alone, as it may hang."""
         if self._server:
             self._server.stop()
-        if self._watch:
-            self._watch.close()
         self._transport.close()
 
     def report(self) -> dict[str, Any]:
@@ -173,21 +169,16 @@ class NodePeers:
             self._clock,
         )
 
-    def _use_mount(
-        self, launch: str, end: Callable[[BaseException], None]
-    ) -> MountedFiles:
+    def _use_mount(self, launch: str) -> MountedFiles:
         """Return the files of a mount that works and has space for them."""
         processes = self._processes
         mount = Path(self._options["mount"])
         n_bytes = int(self.policy.staged.sum()) * self._dataset.file_size_bytes
         tiers = {"GFS": self._copier.gfs_root, "LFS": self._copier.lfs_root}
-        watch = self._watch = MountWatch(mount, end)
         name = processes.share(folder_name())
-        files = MountedFiles(
-            mount, name, self._dataset.file_name, self._buffer_bytes, watch
-        )
+        files = MountedFiles(mount, name, self._dataset.file_name, self._buffer_bytes)
         if processes.rank == 0:
-            remove_left(mount, watch)  # they take up space
+            remove_left(mount)  # they take up space
         processes.barrier()
         check_live(files, processes, launch, n_bytes, tiers)
         files.open()

@@ -6,6 +6,7 @@ traffic. It is not redirected.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ from tierscope.benchmark.placement.actions import CHANGED
 from tierscope.benchmark.programs.staging import copy_whole
 from tierscope.core.files import named_at_end
 from tierscope.core.machine import TierError
-from tierscope.core.processes.children import end_with_parent
+from tierscope.core.processes.children import end_with_parent, kill
 from tierscope.logs.traced.call import Identity, identity_of
 from tierscope.storage.tier import background_alias
 
@@ -176,9 +177,10 @@ class Copier:
         try:
             self._process.wait(patience_s)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            kill(self._process)
         self._process.stdout.close()
-        return self._process.wait()
+        status = self._process.poll()
+        return -signal.SIGKILL if status is None else status
 
 
 def _size(entry: os.DirEntry) -> int:

@@ -98,6 +98,7 @@ from tierscope.core.given.secrets import command_words
 from tierscope.core.imports import digest_of_modules
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import say
+from tierscope.core.processes.calls import CallWatch
 from tierscope.core.processes.children import end_child
 from tierscope.core.scenario import Point, UserDataset
 from tierscope.core.tables import read_table, write_table
@@ -348,8 +349,11 @@ class ProgramLaunch:
 
     # ---- a rank -------------------------------------------------------------------
 
-    def run_rank(self) -> None:
-        """Run the program as one of the ranks that the launcher has started."""
+    def run_rank(self, watch: CallWatch) -> None:
+        """Run the program as one of the ranks that the launcher has started.
+
+        Its calls on the tiers are watched, too.
+        """
         meeting, node = None, None
         for descriptor in inherited(Path(LAUNCH_LOCK)):
             os.set_inheritable(descriptor, False)  # what a program leaves may go on
@@ -357,6 +361,8 @@ class ProgramLaunch:
             known = json.loads((self.arguments.shared / _KNOWN).read_text())
             meeting = self._meeting(known["token"])
             meeting.join()
+            tiers = self.dataset, self.system.lfs.data_root().parent.parent
+            watch.roots = (*map(os.path.realpath, tiers), str(meeting.local))
             if meeting.leads:
                 node = self._node(meeting)
                 libraries = known | {"library": str(self._redirect)}

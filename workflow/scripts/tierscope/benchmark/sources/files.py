@@ -34,8 +34,7 @@ from tierscope.storage.tier import epoch_alias
 class LaunchSite:
     """Objects that the parts of a launch share.
 
-    `say` prints on rank 0 only, and `release` ends placement and empties this node's
-    LFS.
+    `say` prints on rank 0 only.
     """
 
     description: RunDescription
@@ -43,7 +42,6 @@ class LaunchSite:
     storage: LocalStorage
     devices: RealDevices
     say: Callable[[str], None]
-    release: Callable[[], None]
 
     @property
     def dataset(self) -> Dataset:

@@ -1,14 +1,12 @@
 """Samples that are files; each node owns some and serves them to the others."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tierscope.benchmark.peers.node import NodePeers
-from tierscope.benchmark.rank import fail_from_thread
 from tierscope.benchmark.sources.placed import PlacedSource
 from tierscope.core.scenario import Point
 from tierscope.policies import node_policy
@@ -44,7 +42,6 @@ class PeerSource(PlacedSource):
             site.processes,
             self.copier(),
             site.say,
-            end=partial(fail_from_thread, site.processes, site.release),
             clock=site.devices.clock,
         )
 

@@ -9,19 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from tierscope.core.output.streams import say
+from tierscope.core.processes.calls import ENDING, calls_of
 from tierscope.core.processes.times import descendants, start_time
+from tierscope.core.words import printable
 
-# By which a job is told to end: a scheduler may choose any of them.
-ENDING = {
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-}
 HELD_BACK = {*ENDING, signal.SIGCHLD}
 _PR_SET_PDEATHSIG = 1  # of prctl(2)
+_RELEASE_S = 10.0  # in which the kernel releases a process that was killed
 _KEYS = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends them to the command as well
 _FROM_KERNEL = 0x80  # si_code of what a terminal sends
 
@@ -104,12 +99,28 @@ def end_child(
     try:
         child.wait(patience_s)
     except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+        kill(child)
     for pid, ticks in family.items():
         if start_time(pid) == ticks:
             with suppress(OSError):
                 os.kill(pid, left)
+
+
+def kill(child: subprocess.Popen) -> None:
+    """Kill a command and wait for its end, unless a file system holds it: say which.
+
+    Nothing ends such a process until the file system answers.
+    """
+    child.kill()
+    try:
+        child.wait(_RELEASE_S)
+    except subprocess.TimeoutExpired:
+        paths = sorted({call.path for call in calls_of(child.pid)}) or ["unknown"]
+        say(
+            f"tierscope: process {child.pid} was killed, but the kernel does not "
+            f"release it from a call on {', '.join(map(printable, paths))}: this goes "
+            "on without it."
+        )
 
 
 def end_with_parent(parent: int, signum: int = signal.SIGKILL) -> None:
