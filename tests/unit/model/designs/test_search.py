@@ -115,7 +115,7 @@ def test_a_rate_is_fitted_to_what_was_measured():
     assert fitted.value == pytest.approx(2e7, rel=0.03)
     assert fitted.low == pytest.approx(1.8e7, rel=0.03)
     assert fitted.high == pytest.approx(2.2e7, rel=0.03)
-    plans, eight = {"tiny": [[fitted.plan, *fitted.ends]]}, Design(8, ON_GFS)
+    plans, eight = {"tiny": [fitted.plans]}, Design(8, ON_GFS)
     evidence = Evidence(study_of(plan(), most=8), plans, simulate, [].append)
     evidence.add([("tiny", eight)])
     band = evidence.band("tiny", eight, "utilisation_percent")

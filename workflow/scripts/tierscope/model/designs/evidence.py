@@ -162,11 +162,7 @@ class Evidence:
         goal = self.study.goals[workload]
         band = self.band(workload, design, goal.quantity)
         if math.isnan(band.mean):  # a bound
-            worst, best = (
-                -math.inf * goal.sign,
-                band.high if goal.sign > 0 else band.low,
-            )
-            return worst, best
+            return -math.inf * goal.sign, band.high if goal.sign > 0 else band.low
         low, high = band.low, band.high
         if math.isnan(low):
             spread = self._spread(workload, self.n_simulations)
