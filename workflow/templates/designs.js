@@ -86,8 +86,7 @@ class Answer {
     const shown = this.compared.filter((one) => one.is_simulated && isKnown(this.price(one)));
     const least = (one) => (this.by === "hardware" ? [...this.data.kinds, "room_gib"].map((kind) => one[kind]) : [this.price(one)]);
     const points = shown.map((one) => [...least(one), -one.margin]);
-    const found = shown.filter((_, place) => isOnFront(points[place], points));
-    found.sort((one, other) => this.price(one) - this.price(other) || one.design - other.design);
+    const found = this.inOrder(shown.filter((_, place) => isOnFront(points[place], points)), () => 0);
     return found.filter((one, place) => found.findIndex((other) => other.name === one.name) === place).map((one) => one.design);
   }
 
@@ -95,8 +94,7 @@ class Answer {
   toldOf() {
     const found = new Set([...this.front, this.chosen, this.miss, ...this.undecided.slice(0, 12)]);
     found.delete(NONE);
-    const ones = [...found].map((design) => this.of.get(design));
-    return ones.sort((one, other) => this.price(one) - this.price(other) || one.design - other.design).map((one) => one.design);
+    return this.inOrder([...found].map((design) => this.of.get(design)), () => 0).map((one) => one.design);
   }
 
   sentences() {

@@ -115,7 +115,7 @@ def test_a_rate_is_fitted_to_what_was_measured():
     assert fitted.value == pytest.approx(2e7, rel=0.03)
     assert fitted.low == pytest.approx(1.8e7, rel=0.03)
     assert fitted.high == pytest.approx(2.2e7, rel=0.03)
-    plans, eight = {"tiny": [[fitted.plan, *fitted.ends]]}, Design(8, ON_GFS)
+    plans, eight = {"tiny": [fitted.plans]}, Design(8, ON_GFS)
     evidence = Evidence(study_of(plan(), most=8), plans, simulate, [].append)
     evidence.add([("tiny", eight)])
     band = evidence.band("tiny", eight, "utilisation_percent")
@@ -127,7 +127,7 @@ def test_a_rate_is_fitted_to_what_was_measured():
 def test_a_latency_of_each_reader_is_fitted_and_more_readers_are_fed_as_well():
     fitted = fit_of(50, "gfs.read_latency_s")
     assert 0.15 < fitted.value < 0.2
-    assert used_by(fitted.plan, 1) == pytest.approx(50, rel=0.1)
+    assert used_by(fitted.plans[0], 1) == pytest.approx(50, rel=0.1)
 
 
 def test_a_utilisation_that_no_value_gives_is_refused():

@@ -148,16 +148,14 @@ class Claim(TypedDict):
     formula: Annotated[
         str, "Name of the function in `tierscope/claims/paper_formulas.py`."
     ]
-    parameters: NotRequired[Annotated[Parameters, "Further arguments of the formula."]]
+    parameters: Annotated[NotRequired[Parameters], "Further arguments of the formula."]
     expected: Annotated[str, "What the paper says."]
     unit: Annotated[str, "Unit of the number that the formula gives."]
     accept: Annotated[_Bounds, "Bounds of that number within which the claim holds."]
-    stated: NotRequired[
-        Annotated[
-            _Bounds,
-            "What the paper says, if `accept` allows more; a claim that holds outside "
-            "these bounds is shown as holding within tolerance.",
-        ]
+    stated: Annotated[
+        NotRequired[_Bounds],
+        "What the paper says, if `accept` allows more; a claim that holds outside "
+        "these bounds is shown as holding within tolerance.",
     ]
     tolerance: Annotated[str, "Why these bounds."]
 
@@ -207,31 +205,28 @@ class PolicyClaim(TypedDict):
     ]
     statement: Annotated[str, "The claim in our words."]
     stated: Annotated[str, "The number that the paper states, if any."]
-    stated_number: NotRequired[
-        Annotated[
-            str,
-            _NOT_EMPTY,
-            'Only the number, such as "up to 28 %"; left out if there is none.',
-        ]
+    stated_number: Annotated[
+        NotRequired[str],
+        _NOT_EMPTY,
+        'Only the number, such as "up to 28 %"; left out if there is none.',
     ]
-    number: NotRequired[
-        Annotated[StatedNumber, "That number, if figure `nodes` draws it beside ours."]
+    number: Annotated[
+        NotRequired[StatedNumber],
+        "That number, if figure `nodes` draws it beside ours.",
     ]
     formula: Annotated[
         str | None,
         "Name of a function in `tierscope/claims/other_papers_formulas.py`; null if "
         "the claim cannot be measured here.",
     ]
-    parameters: NotRequired[Annotated[PolicyParameters, "Arguments of the formula."]]
-    unit: NotRequired[Annotated[str, "Unit of the number that the formula gives."]]
-    unit_below_zero: NotRequired[
-        Annotated[
-            str,
-            'Unit that replaces sign and unit of a number below 0, such as "% more '
-            'time" beside "% less time".',
-        ]
+    parameters: Annotated[NotRequired[PolicyParameters], "Arguments of the formula."]
+    unit: Annotated[NotRequired[str], "Unit of the number that the formula gives."]
+    unit_below_zero: Annotated[
+        NotRequired[str],
+        'Unit that replaces sign and unit of a number below 0, such as "% more '
+        'time" beside "% less time".',
     ]
-    accept: NotRequired[Annotated[_Bounds, "Bounds within which the claim holds."]]
+    accept: Annotated[NotRequired[_Bounds], "Bounds within which the claim holds."]
     comparable: Annotated[str, "What is the same there and here."]
     not_comparable: Annotated[str, "What differs."]
 

@@ -172,14 +172,9 @@ class Plan:
         if not self.grows:
             most = min(most, self.n_files(1) // (2 * self.batch_size))
         per_node = self.machine.processes_per_node
-        found, n = [], 1
-        while n < min(per_node, most):
-            found.append(n)
-            n *= 2
-        n = per_node
-        while n < most:
-            found.append(n)
-            n *= 2
+        powers = [1 << i for i in range(most.bit_length())]
+        found = [n for n in powers if n < min(per_node, most)]
+        found += [n * per_node for n in powers if n * per_node < most]
         return [*found, self.whole(most)] if self.whole(most) not in found else found
 
     def n_files(self, n: int) -> int:
@@ -227,13 +222,9 @@ class Plan:
         Each node holds all pinned files, or those whose hash says so: then the fullest
         node has more than the mean. None: the room is not known.
         """
-        if storage.lfs_gib is not None:
-            room_gib = storage.lfs_gib * self._devices_per_node(storage)
-        elif self.lfs_gib_per_node is not None:
-            more = self.lfs_devices(storage) / self.lfs_devices(Storage())
-            room_gib = self.lfs_gib_per_node * more
-        else:
+        if (device_gib := self.lfs_gib(storage)) is None:
             return None
+        room_gib = device_gib * self._devices_per_node(storage)
         if storage.placement == POOLED:
             room_gib = self._pooled_gib(self.n_nodes(n), room_gib)
         dataset_bytes = self.n_files(n) * self.mean_file_bytes
@@ -384,17 +375,15 @@ class Study:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Return the study from the output of `as_json`."""
-        plans = {name: Plan.from_json(one) for name, one in content["plans"].items()}
-        goals = {name: Goal(**one) for name, one in content["goals"].items()}
+        plans, goals = content["plans"].items(), content["goals"].items()
         built = {
-            "plans": plans,
-            "goals": goals,
+            "plans": {name: Plan.from_json(one) for name, one in plans},
+            "goals": {name: Goal(**one) for name, one in goals},
+            "storages": tuple(Storage(**one) for one in content["storages"]),
+            "accelerators": tuple(content["accelerators"]),
             "cost": Cost.from_json(content["cost"]),
         }
-        built["storages"] = tuple(Storage(**one) for one in content["storages"])
-        return cls(
-            **{**content, **built, "accelerators": tuple(content["accelerators"])}
-        )
+        return cls(**{**content, **built})
 
     def as_json(self) -> dict[str, Any]:
         """Return the study ready for JSON."""

@@ -137,8 +137,7 @@ def _draw_front(ax: Axes, answer: Answer) -> list[Line2D]:
         ax.errorbar(cost[of.index], of["value"], [low, high], **look)
     ax.plot(cost[answer.front], values["value"][answer.front], color="#444444", lw=1.2)
     if (chosen := answer.choice.chosen) != NO_CHOICE:
-        place = cost[[chosen]], values["value"][[chosen]]
-        ax.plot(*place, **_CHOSEN)
+        ax.plot(cost[chosen], values["value"][chosen], **_CHOSEN)
     ax.axhline(goal, **GOAL_LINE)
     unit = f", {answer.cost.unit}" * (answer.choice.by == "price")
     words = f"{BY_WORDS[answer.choice.by]}{unit}"

@@ -8,12 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tierscope.analysis.designs.answer import SENTENCES, Answer, measure_words
-from tierscope.analysis.designs.choice import (
-    BY_HARDWARE,
-    HARDWARE,
-    NULL_MODELS,
-    ROOM,
-)
+from tierscope.analysis.designs.choice import BY_HARDWARE, HARDWARE, NULL_MODELS, ROOM
 from tierscope.analysis.designs.summary import (
     BY_WORDS,
     NULL_WORDS,

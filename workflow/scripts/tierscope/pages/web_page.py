@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def content_policy(scripts: Sequence[str] = (), *, compiles: bool = False) -> str:
+def content_policy(scripts: Sequence[str] = ()) -> str:
     """Return the content security policy of a page that needs no other file.
 
     Even if a text of a configuration or of a log entered the page as HTML, a browser
@@ -17,11 +17,8 @@ def content_policy(scripts: Sequence[str] = (), *, compiles: bool = False) -> st
     ----------
     scripts : sequence of str
         The page's own scripts, exactly as in their elements.
-    compiles : bool
-        Whether they compile expressions, as Vega does.
     """
     allowed = [f"'sha256-{_digest(script)}'" for script in scripts]
-    allowed += ["'unsafe-eval'"] if compiles else []
     directives = {
         "default-src": "'none'",
         "base-uri": "'none'",

@@ -23,12 +23,7 @@ from tierscope.analysis.designs.choice import (
     within,
 )
 from tierscope.analysis.training.stalls import limit_label
-from tierscope.core.columns.designs import (
-    BOUND,
-    MEETS,
-    NO_CHOICE,
-    NOT_ASKED,
-)
+from tierscope.core.columns.designs import BOUND, MEETS, NO_CHOICE, NOT_ASKED
 from tierscope.core.words import count_words, number_words, size_words
 from tierscope.data.costs import HARDWARE, Cost
 
@@ -345,18 +340,12 @@ def measure_words(inputs: pd.DataFrame) -> str:
     found = changing(inputs).drop_duplicates("parameter")
     if found.empty:
         return "No input changes the choice within the range it may have."
-    told = [
-        f"{one['parameter']} ({one['origin']}, {input_range(one)})"
-        for one in found.head(_MOST_INPUTS).to_dict("records")
-    ]
+    told = []
+    for one in found.head(_MOST_INPUTS).to_dict("records"):
+        low, high = (quantity_words(one[end], one["unit"]) for end in ("low", "high"))
+        told.append(f"{one['parameter']} ({one['origin']}, {low} to {high})")
     it = "it" if len(told) == 1 else "they"
     return f"Measure {' and '.join(told)} next: {it} would change the choice."
-
-
-def input_range(row: Mapping[str, Any]) -> str:
-    """Return the range that an input may have."""
-    low, high = (quantity_words(row[end], row["unit"]) for end in ("low", "high"))
-    return f"{low} to {high}"
 
 
 def quantity_words(value: float, unit: str) -> str:

@@ -12,13 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.core.columns.designs import (
-    BOUND,
-    MEETS,
-    MISSES,
-    NO_CHOICE,
-    UNDECIDED,
-)
+from tierscope.core.columns.designs import BOUND, MEETS, MISSES, NO_CHOICE, UNDECIDED
 from tierscope.data.costs import HARDWARE, LFS_GIB, PRICE, SUMS, Cost
 from tierscope.data.designs import Goal
 
@@ -136,16 +130,9 @@ def designs_of(table: pd.DataFrame) -> pd.DataFrame:
     for one in ("margin", *NULL_MODELS):
         found[one] = by[one].min().where(~by[one].agg(lambda part: part.isna().any()))
     found["useful"] = by["useful"].sum(min_count=1).where(found["is_simulated"])
-    found = found[by.size() == table["workload"].nunique()]
-    return found.assign(**_hardware(found))
-
-
-def _hardware(designs: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return how many of each of `HARDWARE` designs have, and GiB of their LFS."""
-    counts = zip(HARDWARE, _COUNTS, strict=True)
-    named = {kind: designs[column].astype(float) for kind, column in counts}
-    room = designs["n_lfs_devices"] * designs["lfs_gib"]
-    return named | {ROOM: room.fillna(0.0)}
+    found[list(HARDWARE)] = found[list(_COUNTS)].astype(float)
+    found[ROOM] = (found["n_lfs_devices"] * found["lfs_gib"]).fillna(0.0)
+    return found[by.size() == table["workload"].nunique()]
 
 
 def costs(designs: pd.DataFrame, cost: Cost) -> pd.DataFrame:

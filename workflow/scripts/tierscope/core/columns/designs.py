@@ -16,11 +16,7 @@ from tierscope.core.columns.column import (
     text,
     whole_percent,
 )
-from tierscope.core.columns.shared import (
-    NOT_STORAGE,
-    TOGETHER,
-    common,
-)
+from tierscope.core.columns.shared import NOT_STORAGE, TOGETHER, common
 from tierscope.core.io_class import IOClass
 
 NOT_ASKED = "not asked"  # what limits
@@ -45,6 +41,11 @@ def _ends(name: str, what: str, best: str, make: Callable[..., Column]) -> Colum
         )
         for end, word in (("low", "Least"), ("high", "Largest"))
     }
+
+
+def _chosen(value: str) -> Column:
+    """Return the column of the design that is chosen with a value."""
+    return count(f"Design that is chosen with {value}; -1 for none.", NO_CHOICE)
 
 
 _PER_S = partial(if_known.number, unit="1/s")
@@ -148,15 +149,9 @@ TABLES: dict[str, Columns] = {
         "value": number("Value that the study takes, in its unit."),
         "low": if_known.number("Least value that it may have."),
         "high": if_known.number("Largest value that it may have."),
-        "choice": count(
-            "Design that is chosen with the value; -1 for none.", NO_CHOICE
-        ),
-        "choice_low": count(
-            "Design that is chosen with the least value; -1 for none.", NO_CHOICE
-        ),
-        "choice_high": count(
-            "Design that is chosen with the largest value; -1 for none.", NO_CHOICE
-        ),
+        "choice": _chosen("the value"),
+        "choice_low": _chosen("the least value"),
+        "choice_high": _chosen("the largest value"),
     },
     "designs_fit": {
         **common("source", "system"),

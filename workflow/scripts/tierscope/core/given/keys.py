@@ -89,7 +89,6 @@ def _keys(section: type) -> Iterator[tuple[str, _Key]]:
     """Yield the fields of a dataclass or a `TypedDict` by name."""
     if is_typeddict(section):
         for name, hint in section.__annotations__.items():
-            hint = get_args(hint)[0] if get_origin(hint) is NotRequired else hint
             yield name, _Key(hint, name in section.__required_keys__)
         return
     for one in fields(section):
@@ -108,6 +107,8 @@ def _schema(
         for note in parts[1:]:
             schema |= {"description": note} if isinstance(note, str) else dict(note)
         return schema
+    if kind is NotRequired:
+        return _schema(parts[0], needed, without_null)
     if kind is Any:
         return {}
     if kind is Literal:

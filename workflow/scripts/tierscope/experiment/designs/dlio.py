@@ -155,12 +155,12 @@ class _DlioWorkload:
     def _computation(self) -> dict[str, float]:
         """Return what a step computes, nothing if that takes no time."""
         train = self._found.train
-        time = train.computation_time
-        time = time if isinstance(time, Mapping) else {"mean": time}
-        time = ComputationTime(**time)
+        given, stdev_s = train.computation_time, train.computation_time_stdev
+        time = ComputationTime(
+            **given if isinstance(given, Mapping) else {"mean": given}
+        )
         if not time.mean:  # then DLIO draws no time
             return {}
-        stdev_s = train.computation_time_stdev
         stdev_s = time.stdev if stdev_s is None else stdev_s
         return {"compute_time_s": time.mean, "compute_time_stdev_s": stdev_s}
 

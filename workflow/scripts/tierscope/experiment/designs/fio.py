@@ -58,10 +58,8 @@ def devices_of_fio(
         values, most_bytes_per_s = _OF_TIERS[tier](devices[tier], best, reads)
         found[tier] = {**devices[tier], **values}
         words = f"measured by fio ({path})"
-        found["sources"][tier] = {
-            **found["sources"].get(tier, {}),
-            **dict.fromkeys(values, words),
-        }
+        known = found["sources"].get(tier, {})
+        found["sources"][tier] = {**known, **dict.fromkeys(values, words)}
         found["origin"] += f"; {tier.upper()} {words}"
         if best.bytes_per_s > most_bytes_per_s:
             found["origin"] += (

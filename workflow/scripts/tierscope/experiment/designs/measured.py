@@ -1,6 +1,5 @@
 """What a program or an experiment reads and computes, by its results."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,10 @@ def runs_of(folder: str) -> list[Path]:
 def _of_run(path: Path) -> tuple[str, dict[str, Any]]:
     """Return what a run of an experiment read."""
     run = Run.read(path)
-    compute, settings = run.training.compute_time, run.loader
+    settings, computation = run.loader, {}
+    if (compute := run.training.compute_time).mean_s:
+        computation["compute_time_s"] = compute.mean_s
+        computation["compute_time_stdev_s"] = compute.stdev_s
     if not (rule := LOADERS.get(run.scenario.loader)) or settings.read_threads > 1:
         raise ConfigError(
             f"{path}: got loader {run.scenario.loader} with {settings.read_threads} "
@@ -72,16 +74,10 @@ def _of_run(path: Path) -> tuple[str, dict[str, Any]]:
         "n_files": run.dataset.n_files,
         "file_size_bytes": run.dataset.file_size_bytes,
         "batch_size": run.dataset.batch_size,
-        **_computation(compute.mean_s, compute.stdev_s),
+        **computation,
         "loader": rule.name,
         **loads,
         "buffer_bytes": settings.buffer_bytes,
         "utilisation_percent": _PERCENT,
         "source": f"{run.source} run {path}; assumed: an AU of {_PERCENT} % to reach",
     }
-
-
-def _computation(mean_s: float, stdev_s: float) -> Mapping[str, float]:
-    """Return what a step computes, nothing if that takes no time."""
-    times = {"compute_time_s": mean_s, "compute_time_stdev_s": stdev_s}
-    return times if mean_s else {}

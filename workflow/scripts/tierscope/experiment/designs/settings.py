@@ -183,10 +183,10 @@ def read_study(
     system = _system(own["system"], resources)
     devices = read_devices(system.devices, values["devices"])
     system = replace(system, devices=devices.devices)
-    names = values["workloads"]
-    parts = names.values() if isinstance(names, Mapping) else [1.0] * len(names)
-    workloads = read_workloads(names, values["compute_time_s"], resources)
-    shares = dict(zip(workloads, map(float, parts), strict=True))
+    given = values["workloads"]
+    parts = given if isinstance(given, Mapping) else dict.fromkeys(given, 1)
+    workloads = read_workloads(parts, values["compute_time_s"], resources)
+    shares = dict(zip(workloads, map(float, parts.values()), strict=True))
     study = DesignStudy(values, system, devices, shares)
     for workload in workloads:
         _check_size(study, workload)
@@ -238,7 +238,7 @@ def _check_choices(study: DesignStudy) -> None:
 
 
 def _check_fit(study: DesignStudy) -> None:
-    """Refuse a fit to more than one curve, or to a number that is not simulated."""
+    """Refuse a fit to several curves, a number or a utilisation that none has."""
     if not study.values["fit"]:
         return
     for key, some in (("workloads", study.workloads), ("choices", study.storages)):
@@ -248,15 +248,9 @@ def _check_fit(study: DesignStudy) -> None:
                 f"config: designs.{key}: got {len(some)} {what} with designs.fit, "
                 "expected one: the measured utilisation is of one"
             )
-    (workload,) = study.workloads
-    _check_fitted_number(study.plan(workload), study.values["fit"])
-
-
-def _check_fitted_number(plan: Plan, fit: Mapping[str, Any]) -> None:
-    """Refuse a number that cannot be simulated, and a utilisation that none has."""
-    n = fit["accelerators"]
-    _check_number(plan, n, "fit.accelerators")
-    _check_requests(plan, n, "fit.accelerators")
+    (workload,), fit = study.workloads, study.values["fit"]
+    _check_number(study.plan(workload), fit["accelerators"], "fit.accelerators")
+    _check_requests(study.plan(workload), fit["accelerators"], "fit.accelerators")
     percent, points = fit["utilisation_percent"], fit["deviation_points"]
     if not 0 < percent - points <= percent + points <= 100:
         raise ConfigError(

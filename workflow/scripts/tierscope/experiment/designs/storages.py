@@ -3,22 +3,14 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from tierscope.core.validation import ConfigError
 from tierscope.data.designs import NO_COPIES, Plan, Storage
 
 MOST_DESIGNS = 20_000
-_CHOICES = (  # the keys of `Storage`, and those of the configuration
-    ("object_servers", "object_servers"),
-    ("links", "links"),
-    ("metadata_speed", "metadata_speed"),
-    ("lfs_devices", "lfs_devices"),
-    ("lfs_gib", "lfs_gib"),
-    ("placement", "placement"),
-    ("cache_rate_percent", "cache_rates_percent"),
-)
+_RATES = {"cache_rate_percent": "cache_rates_percent"}  # key of the configuration
 _NEAR = 1e-9  # of a step: the end of a range
 
 
@@ -47,13 +39,11 @@ def storages_of(choices: Mapping[str, Any]) -> tuple[Storage, ...]:
 
     Without copies on the LFS, its devices are the fewest and smallest.
     """
-    usual = Storage()
-    values = {
-        field: sorted(values_of(key, choices[key]))
-        if key in choices
-        else [getattr(usual, field)]
-        for field, key in _CHOICES
-    }
+    values = {}
+    for field in fields(Storage):
+        key = _RATES.get(field.name, field.name)
+        given = sorted(values_of(key, choices.get(key, ())))
+        values[field.name] = given or [field.default]
     n_storages = math.prod(map(len, values.values()))
     if n_storages > MOST_DESIGNS:
         raise ConfigError(
@@ -65,16 +55,11 @@ def storages_of(choices: Mapping[str, Any]) -> tuple[Storage, ...]:
         "lfs_gib": values["lfs_gib"][0],
         "cache_rate_percent": None,
     }
-    found = (
-        Storage(**dict(zip(values, some, strict=True)))
-        for some in itertools.product(*values.values())
+    found = itertools.starmap(Storage, itertools.product(*values.values()))
+    used = (
+        replace(one, **unused) if one.placement == NO_COPIES else one for one in found
     )
-    return tuple(
-        dict.fromkeys(
-            replace(one, **unused) if one.placement == NO_COPIES else one
-            for one in found
-        )
-    )
+    return tuple(dict.fromkeys(used))
 
 
 def within_limits(

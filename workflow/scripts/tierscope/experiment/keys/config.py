@@ -112,12 +112,10 @@ class Roots(TypedDict):
 
     gfs: Annotated[_Root, "Directory of the GFS that tierscope may fill."]
     lfs: Annotated[_Root, "Directory of the LFS that tierscope may fill and empty."]
-    ideal: NotRequired[
-        Annotated[
-            _Root,
-            "Directory in memory that tierscope may fill and empty in ideal runs on "
-            "real tiers (`sweep.ideal`).",
-        ]
+    ideal: Annotated[
+        NotRequired[_Root],
+        "Directory in memory that tierscope may fill and empty in ideal runs on "
+        "real tiers (`sweep.ideal`).",
     ]
 
 
@@ -570,10 +568,9 @@ class Figures(TypedDict):
     ]
     max_drift_percent: Annotated[
         _Many,
-        "On one machine with real tiers, the same files are read before and after "
-        "each point. Points at which these reads take longer or shorter than their "
-        "median by more than this percentage are named on the figures and in table "
-        "`drift`.",
+        "On one machine with real tiers, the same files are read before and after each "
+        "point. Points at which these reads take longer or shorter than their median "
+        "by more than this percentage are named on the figures and in table `drift`.",
     ]
 
 

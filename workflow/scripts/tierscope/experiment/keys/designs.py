@@ -108,9 +108,9 @@ class UsableTib(TypedDict):
     """What the GFS has to hold."""
 
     dataset: Annotated[_Tib, "The datasets, in TiB."]
-    growth: NotRequired[Annotated[_Tib, "What they grow by, in TiB. Default 0."]]
-    checkpoints: NotRequired[
-        Annotated[_Tib, "Checkpoints that are kept, in TiB. Default 0."]
+    growth: Annotated[NotRequired[_Tib], "What they grow by, in TiB. Default 0."]
+    checkpoints: Annotated[
+        NotRequired[_Tib], "Checkpoints that are kept, in TiB. Default 0."
     ]
 
 
@@ -179,87 +179,70 @@ class Designs(TypedDict):
         "of DLIO or MLPerf Storage (`.yaml`, `.yml`), or the folder of results of "
         "`tierscope sweep` or of an experiment.",
     ]
-    devices: NotRequired[
-        Annotated[
-            _Path | Mapping[Literal["gfs", "lfs"], _Path] | None,
-            "Path of a `devices.yaml` that target `calibrate` wrote, with its "
-            "uncertainty beside it, the folder of such results, or a file "
-            "with such a section `devices` and nothing else; its parts replace those "
-            "of the system file. Or {gfs: PATH, lfs: PATH}, or one of them: what "
-            "`fio --output-format=json` wrote of reads there. Default null.",
-        ]
+    devices: Annotated[
+        NotRequired[_Path | Mapping[Literal["gfs", "lfs"], _Path] | None],
+        "Path of a `devices.yaml` that target `calibrate` wrote, with its "
+        "uncertainty beside it, the folder of such results, or a file "
+        "with such a section `devices` and nothing else; its parts replace those "
+        "of the system file. Or {gfs: PATH, lfs: PATH}, or one of them: what "
+        "`fio --output-format=json` wrote of reads there. Default null.",
     ]
-    compute_time_s: NotRequired[
-        Annotated[
-            Mapping[str, Annotated[float, above(0, 86400)]],
-            rules(expected="a mapping of workloads to seconds"),
-            "Compute time of a step by workload, in seconds; it replaces that of the "
-            "workload, and is the same for all steps. Default {}.",
-        ]
+    compute_time_s: Annotated[
+        NotRequired[Mapping[str, Annotated[float, above(0, 86400)]]],
+        rules(expected="a mapping of workloads to seconds"),
+        "Compute time of a step by workload, in seconds; it replaces that of the "
+        "workload, and is the same for all steps. Default {}.",
     ]
-    choices: NotRequired[
-        Annotated[Choices, "What may be chosen. Default: accelerators."]
+    choices: Annotated[
+        NotRequired[Choices], "What may be chosen. Default: accelerators."
     ]
-    goal: NotRequired[
-        Annotated[
-            Goal | None,
-            rules(
-                maxProperties=1,
-                minProperties=1,
-                expected="one of utilisation_percent, epoch_time_s, io_time_s",
-            ),
-            "What each workload has to reach. Default null: its AU.",
-        ]
+    goal: Annotated[
+        NotRequired[Goal | None],
+        rules(
+            maxProperties=1,
+            minProperties=1,
+            expected="one of utilisation_percent, epoch_time_s, io_time_s",
+        ),
+        "What each workload has to reach. Default null: its AU.",
     ]
-    limits: NotRequired[Annotated[Limits, "What no design may exceed. Default {}."]]
-    cost: NotRequired[Annotated[Cost, "What the hardware costs. Default {}."]]
-    dataset: NotRequired[
-        Annotated[
-            Literal["grows", "fixed"],
-            "`grows`: the dataset is at least 5 times the memory of the nodes in use "
-            "(`job.memory_gib_per_node`) and gives at least 500 steps an epoch, as "
-            "MLPerf Storage's rules say. `fixed`: it has the workload's `n_files`, "
-            "and the numbers of accelerators end where an epoch has fewer than 2 "
-            "steps. Default grows.",
-        ]
+    limits: Annotated[NotRequired[Limits], "What no design may exceed. Default {}."]
+    cost: Annotated[NotRequired[Cost], "What the hardware costs. Default {}."]
+    dataset: Annotated[
+        NotRequired[Literal["grows", "fixed"]],
+        "`grows`: the dataset is at least 5 times the memory of the nodes in use "
+        "(`job.memory_gib_per_node`) and gives at least 500 steps an epoch, as "
+        "MLPerf Storage's rules say. `fixed`: it has the workload's `n_files`, "
+        "and the numbers of accelerators end where an epoch has fewer than 2 "
+        "steps. Default grows.",
     ]
-    steps: NotRequired[
-        Annotated[
-            int,
-            from_to(2, 1_000_000),
-            "Steps of an epoch that are simulated; the rest of the epoch goes on like "
-            "their second half. A shorter epoch is simulated whole. Default 50.",
-        ]
+    steps: Annotated[
+        NotRequired[int],
+        from_to(2, 1_000_000),
+        "Steps of an epoch that are simulated; the rest of the epoch goes on like "
+        "their second half. A shorter epoch is simulated whole. Default 50.",
     ]
-    repetitions: NotRequired[
-        Annotated[
-            int,
-            from_to(1, 100),
-            "Simulations of each design, as far as `simulations` allows, with seeds "
-            "of their own, and parameters drawn within the uncertainty of a "
-            "calibration; results are means. Default 1.",
-        ]
+    repetitions: Annotated[
+        NotRequired[int],
+        from_to(1, 100),
+        "Simulations of each design, as far as `simulations` allows, with seeds "
+        "of their own, and parameters drawn within the uncertainty of a "
+        "calibration; results are means. Default 1.",
     ]
-    simulations: NotRequired[
-        Annotated[
-            int,
-            from_to(1, 100_000),
-            "Most simulations of all designs together; the search for `most` "
-            "accelerators has no such end. Default 120.",
-        ]
+    simulations: Annotated[
+        NotRequired[int],
+        from_to(1, 100_000),
+        "Most simulations of all designs together; the search for `most` "
+        "accelerators has no such end. Default 120.",
     ]
-    seed: NotRequired[
-        Annotated[
-            int, from_to(0, 4_294_967_295), "Seed of all random numbers. Default 1."
-        ]
+    seed: Annotated[
+        NotRequired[int],
+        from_to(0, 4_294_967_295),
+        "Seed of all random numbers. Default 1.",
     ]
-    fit: NotRequired[
-        Annotated[
-            Fit | None,
-            "One parameter of the devices that is fitted first, to a utilisation that "
-            "somebody has measured. Needs one workload and one storage. Default "
-            "null.",
-        ]
+    fit: Annotated[
+        NotRequired[Fit | None],
+        "One parameter of the devices that is fitted first, to a utilisation that "
+        "somebody has measured. Needs one workload and one storage. Default null.",
     ]
 
 

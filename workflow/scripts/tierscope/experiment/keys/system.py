@@ -27,16 +27,13 @@ class Emulation(TypedDict):
     model_of: Annotated[
         str, "System whose `devices` are scaled down to this system's processes."
     ]
-    processes_per_lfs_server: NotRequired[
-        Annotated[
-            int,
-            from_to(1, 9_999_999),
-            "Processes that share one emulated LFS server: those of whole nodes, or "
-            "all processes. Relative to the server of the modelled machine, its speed "
-            "is scaled with the number of processes that share it. In a study of "
-            "nodes the same number of nodes shares it. Default as many as in the "
-            "model.",
-        ]
+    processes_per_lfs_server: Annotated[
+        NotRequired[int],
+        from_to(1, 9_999_999),
+        "Processes that share one emulated LFS server: those of whole nodes, or all "
+        "processes. Relative to the server of the modelled machine, its speed is "
+        "scaled with the number of processes that share it. In a study of nodes the "
+        "same number of nodes shares it. Default as many as in the model.",
     ]
 
 
@@ -107,24 +104,21 @@ class Devices(TypedDict):
     ]
     gfs: Any
     lfs: Any
-    simulation: NotRequired[
-        Annotated[
-            Simulation,
-            "Properties of the devices that only simulations use, not emulations.",
-        ]
+    simulation: Annotated[
+        NotRequired[Simulation],
+        "Properties of the devices that only simulations use, not emulations.",
     ]
-    network: NotRequired[
-        Annotated[
-            Network,
-            "The network between the nodes, which simulated reads from other nodes "
-            "need: each node has one link out and one in.",
-        ]
+    network: Annotated[
+        NotRequired[Network],
+        "The network between the nodes, which simulated reads from other nodes "
+        "need: each node has one link out and one in.",
     ]
-    processor: NotRequired[
-        Annotated[Processor, "Time that the loading of data takes besides the calls."]
+    processor: Annotated[
+        NotRequired[Processor], "Time that the loading of data takes besides the calls."
     ]
-    sources: NotRequired[
-        Annotated[Sources, "Origin of each of these numbers, in words, for the report."]
+    sources: Annotated[
+        NotRequired[Sources],
+        "Origin of each of these numbers, in words, for the report.",
     ]
 
 
@@ -146,34 +140,28 @@ class SystemKeys(TypedDict):
     ]
     gfs: Any
     lfs: Any
-    ideal: NotRequired[
-        Annotated[Ideal, "For ideal runs on real tiers (`sweep.ideal`)."]
+    ideal: Annotated[
+        NotRequired[Ideal], "For ideal runs on real tiers (`sweep.ideal`)."
     ]
-    network_interface: NotRequired[
-        Annotated[
-            str,
-            rules(
-                pattern=r"^[A-Za-z0-9_.:-]{1,15}\Z",
-                expected="the name of a network interface, as ib0",
-            ),
-            "Interface on which nodes serve files to each other under policy `adhoc`. "
-            "Default: the interface that leads to the next node.",
-        ]
+    network_interface: Annotated[
+        NotRequired[str],
+        rules(
+            pattern=r"^[A-Za-z0-9_.:-]{1,15}\Z",
+            expected="the name of a network interface, as ib0",
+        ),
+        "Interface on which nodes serve files to each other under policy `adhoc`. "
+        "Default: the interface that leads to the next node.",
     ]
     job: NotRequired[Any]
-    emulation: NotRequired[
-        Annotated[
-            Emulation,
-            "For tiers of kind `emulated`; both tiers must be of this kind. A model "
-            "of queues says how long calls take, on a clock that belongs to the "
-            "modelled machine; no process sleeps.",
-        ]
+    emulation: Annotated[
+        NotRequired[Emulation],
+        "For tiers of kind `emulated`; both tiers must be of this kind. A model "
+        "of queues says how long calls take, on a clock that belongs to the "
+        "modelled machine; no process sleeps.",
     ]
-    devices_of: NotRequired[
-        Annotated[
-            str,
-            "System whose `devices` this one uses instead of its own. An LFS server "
-            "is shared by the same number of nodes as in that system.",
-        ]
+    devices_of: Annotated[
+        NotRequired[str],
+        "System whose `devices` this one uses instead of its own. An LFS server "
+        "is shared by the same number of nodes as in that system.",
     ]
     devices: NotRequired[Any]

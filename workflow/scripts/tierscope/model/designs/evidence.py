@@ -73,15 +73,15 @@ class Evidence:
 
     def add(self, asked: Iterable[tuple[str, Design]]) -> None:
         """Simulate the next repetition of designs, and say what it was."""
-        trials, places = [], []
-        for place in asked:
-            repetition = self.n_draws(*place)
-            plans = self.variants[place[0]][repetition]
-            trials += [Trial(plan, place[1], repetition) for plan in plans]
-            places.append((place, len(plans)))
+        asked = [(place, self.n_draws(*place)) for place in asked]
+        trials = [
+            Trial(plan, design, repetition)
+            for (workload, design), repetition in asked
+            for plan in self.variants[workload][repetition]
+        ]
         paces = iter(self.simulate(trials))
-        for place, n_plans in places:
-            found = [next(paces) for _ in range(n_plans)]
+        for place, repetition in asked:
+            found = [next(paces) for _ in self.variants[place[0]][repetition]]
             self.paces.setdefault(place, []).append(found)
             (workload, (n, _)), first = place, found[0]
             self.say(
@@ -121,8 +121,8 @@ class Evidence:
             used = self._band_of_bound(workload, design, "utilisation_percent").high
             plan, n = self.plan(workload), design.n
             compute_s = plan.description.training.compute_time.mean_s
-            rate = n * plan.batch_size * used / 100 / compute_s if compute_s else None
-            return Band(math.nan, high=math.nan if rate is None else rate)
+            rate = n * plan.batch_size * used / 100
+            return Band(math.nan, high=rate / compute_s if compute_s else math.nan)
         best = getattr(self.bounds(workload, design), quantity)
         sign = Goal(quantity, 0.0).sign
         if quantity == self.study.goals[workload].quantity:
@@ -162,11 +162,7 @@ class Evidence:
         goal = self.study.goals[workload]
         band = self.band(workload, design, goal.quantity)
         if math.isnan(band.mean):  # a bound
-            worst, best = (
-                -math.inf * goal.sign,
-                band.high if goal.sign > 0 else band.low,
-            )
-            return worst, best
+            return -math.inf * goal.sign, band.high if goal.sign > 0 else band.low
         low, high = band.low, band.high
         if math.isnan(low):
             spread = self._spread(workload, self.n_simulations)

@@ -1,6 +1,6 @@
 """Fit one parameter of the devices to a utilisation that somebody has measured."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.data.designs import Design, Plan, Storage
-from tierscope.model.calibration.result import (
-    FURTHER_PARAMETERS,
-    PARAMETERS,
-    Parameter,
-)
+from tierscope.model.calibration.result import FURTHER_PARAMETERS, PARAMETERS, Parameter
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.model.designs.feeding import Simulate, Trial
 from tierscope.storage.queueing_network import ModelError
@@ -23,7 +19,7 @@ _NEAR = 1e-4  # of the value, where the utilisation jumps
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted parameter, and the plans with its value and with both ends.
+    """A fitted parameter, and the plans with its value and with both ends of it.
 
     Parameters
     ----------
@@ -31,18 +27,15 @@ class Fitted:
         Which one it is.
     value, low, high : float
         Values that give the utilisation, and that less and plus its deviation.
-    plan : Plan
-        The plan with `value`.
-    ends : tuple of Plan
-        The plans with `low` and `high`.
+    plans : tuple of Plan
+        The plans with `value`, `low` and `high`.
     """
 
     parameter: Parameter
     value: float
     low: float
     high: float
-    plan: Plan
-    ends: tuple[Plan, Plan]
+    plans: tuple[Plan, ...]
 
 
 def fit_parameter(
@@ -89,23 +82,15 @@ def fit_parameter(
         say(f"{parameter.name} {value:.4g} {parameter.unit}: AU {percent:.2f} %")
         return percent
 
-    ends, given = curve_ends(utilisation, parameter), fit["utilisation_percent"]
-    half = fit["deviation_points"]
+    ends = [utilisation(value) for value in _bounds(parameter)]
+    given, half = fit["utilisation_percent"], fit["deviation_points"]
     _check_reached(ends, parameter, given, half)
     low, value, high = (
         solve(utilisation, wanted, parameter)
         for wanted in (given - half, given, given + half)
     )
-    return Fitted(
-        parameter, value, low, high, changed(value), (changed(low), changed(high))
-    )
-
-
-def curve_ends(
-    utilisation: Callable[[float], float], parameter: Parameter
-) -> tuple[float, float]:
-    """Return the least and the largest utilisation between a parameter's bounds."""
-    return tuple(utilisation(value) for value in _bounds(parameter))
+    plans = tuple(changed(one) for one in (value, low, high))
+    return Fitted(parameter, value, low, high, plans)
 
 
 def _bounds(parameter: Parameter) -> tuple[float, float]:
@@ -115,7 +100,7 @@ def _bounds(parameter: Parameter) -> tuple[float, float]:
 
 
 def _check_reached(
-    ends: tuple[float, float], parameter: Parameter, given: float, half: float
+    ends: Sequence[float], parameter: Parameter, given: float, half: float
 ) -> None:
     """Refuse a utilisation, less and plus its deviation, that no value gives."""
     if ends[0] <= given - half and given + half <= ends[1]:

@@ -48,11 +48,9 @@ class Input(NamedTuple):
         if self.parameter != COMPUTE_TIME:
             values = {self.parameter: value}
             return replace(plan, description=with_values(description, values))
-        training = description.training
-        given, varied = training.compute_time_s, value
-        if isinstance(given, Mapping):
-            varied = {**given, "mean_s": value}
-        training = replace(training, compute_time_s=varied)
+        given = description.training.compute_time_s
+        varied = {**given, "mean_s": value} if isinstance(given, Mapping) else value
+        training = replace(description.training, compute_time_s=varied)
         return replace(plan, description=replace(description, training=training))
 
 
@@ -78,18 +76,13 @@ def inputs_of(
         part, key = name.split(".")
         # What takes no time takes none if it is off by a part of it.
         if value := devices.get(part, {}).get(key):
-            by, values = errors.get(name, usual), {value_of(one, name) for one in plans}
-            ends = (
-                (min(values), max(values))
-                if len(values) > 1
-                else (value / by, value * by)
-            )
-            is_fitted = name in errors or len(values) > 1
+            by, ends = errors.get(name, usual), {value_of(one, name) for one in plans}
+            is_fitted = name in errors or len(ends) > 1
             origin = _CALIBRATED if is_fitted else _origin(devices, part, key)
-            yield Input(name, unit, origin, value, *ends)
-    if value := plan.description.training.compute_time.mean_s:
-        ends = value / usual, value * usual
-        yield Input(COMPUTE_TIME, "s", _DECLARED, value, *ends)
+            ends = ends if len(ends) > 1 else {value / by, value * by}
+            yield Input(name, unit, origin, value, min(ends), max(ends))
+    if s := plan.description.training.compute_time.mean_s:
+        yield Input(COMPUTE_TIME, "s", _DECLARED, s, s / usual, s * usual)
 
 
 def _errors(draws: Mapping[str, Any] | None) -> dict[str, float]:
@@ -209,19 +202,16 @@ def _those_that_meet(
 ) -> list[int]:
     """Return of each pair the first design if it meets all goals, else the second."""
     tried = [at for at, (first, _) in enumerate(choices) if first != NO_CHOICE]
-    worst = _worst_ends(
-        evidence, [(asked[at], designs[choices[at][0]]) for at in tried]
-    )
+    firsts = [(asked[at], designs[choices[at][0]]) for at in tried]
     found = [second for _, second in choices]
-    for at, value in zip(tried, worst, strict=True):
-        first, workload = choices[at][0], asked[at].workload
-        others = {
-            evidence.verdict(one, designs[first])
-            for one in evidence.workloads
-            if one != workload
-        }
-        if evidence.study.goals[workload].is_met(value) and others <= {MEETS}:
-            found[at] = first
+    for at, pair, value in zip(
+        tried, firsts, _worst_ends(evidence, firsts), strict=True
+    ):
+        change, design = pair
+        others = {*evidence.workloads} - {change.workload}
+        verdicts = {evidence.verdict(one, design) for one in others}
+        if evidence.study.goals[change.workload].is_met(value) and verdicts <= {MEETS}:
+            found[at] = choices[at][0]
     return found
 
 

@@ -142,7 +142,7 @@ class Grid:
         for first in halves:
             self._until(first, self._first_draws)
             self._until(most, self._border_draws)
-        self._until(most, self._further_draws)
+        self._until(most, lambda: self._again(self._known()))
         for at in self._known():
             less = np.flatnonzero(self._has_less(at) & self._possible)
             others = [self.designs[one] for one in less]
@@ -227,22 +227,15 @@ class Grid:
                 found.append(at)
         return self._again(found)
 
-    def _further_draws(self) -> list[int]:
-        """Return designs to simulate once more."""
-        return self._again(self._known())
-
     def _again(self, some: Iterable[int]) -> list[int]:
         """Return those designs whose draws are not used up, those near the goal first.
 
         Designs with fewer draws come before.
         """
-        draws = {at: self._n_draws(at) for at in some}
+        first, *_ = self._evidence.workloads
+        draws = {at: self._evidence.n_draws(first, self.designs[at]) for at in some}
         left = [at for at, n in draws.items() if n < self._study.repetitions]
         return sorted(left, key=lambda at: (draws[at], self._distance(at)))
-
-    def _n_draws(self, at: int) -> int:
-        """Return how often a design was simulated."""
-        return self._evidence.n_draws(self._evidence.workloads[0], self.designs[at])
 
     def _distance(self, at: int) -> float:
         """Return how far a design is from a goal, as a part of it."""

@@ -55,19 +55,12 @@ def simulate_study(
         for name, plan in study.plans.items()
     }
     if study.fit:
-        fitted = _fit(study, simulate, say_step)
-        variants = {name: [[fitted.plan, *fitted.ends]] * n for name in variants}
+        (plan,), (storage,) = study.plans.values(), study.storages
+        fitted = fit_parameter(simulate, plan, study.fit, storage, n, say_step)
+        variants = {name: [fitted.plans] * n for name in variants}
     evidence = Evidence(study, variants, simulate, say)
     table, inputs = _answered(evidence)
     return Simulated(table, inputs, fitted and fit_table(fitted, study))
-
-
-def _fit(study: Study, simulate: Simulate, say_step: Callable) -> Fitted:
-    """Fit the parameter to the one workload on the one storage."""
-    (plan,), (storage,) = study.plans.values(), study.storages
-    return fit_parameter(
-        simulate, plan, study.fit, storage, study.repetitions, say_step
-    )
 
 
 def _answered(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -99,7 +92,7 @@ def _answered(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def fit_table(fitted: Fitted, study: Study) -> pd.DataFrame:
     """Return table ``designs_fit``."""
-    plan, fit = fitted.plan, study.fit
+    plan, fit = fitted.plans[0], study.fit
     n = fit["accelerators"]
     row = {
         "source": plan.description.source,

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tierscope.core.columns import TABLES
 from tierscope.core.columns.designs import BOUND, NOT_ASKED, SIMULATED
-from tierscope.data.costs import LINK, NODE, OBJECT_SERVER
+from tierscope.data.costs import LINK, NODE, OBJECT_SERVER, PRICE
 from tierscope.data.designs import Design
 from tierscope.model.designs.bounds import bandwidth_percent
 from tierscope.model.designs.evidence import Evidence
@@ -52,8 +52,8 @@ def designs_table(evidence: Evidence, numbers: Mapping[Design, int]) -> pd.DataF
         for design, number in numbers.items()
         if evidence.study.most is None or evidence.n_draws(workload, design)
     ]
-    linear = _linear_percent(rows)
-    table = pd.DataFrame(rows).assign(linear_percent=linear)
+    table = pd.DataFrame(rows)
+    table = table.assign(linear_percent=_linear_percent(table))
     return table[list(TABLES["designs"])]
 
 
@@ -65,7 +65,8 @@ def _row(
     n_draws, goal = evidence.n_draws(workload, design), evidence.study.goals[workload]
     rate, room = plan.cache_rate_percent(*design), plan.lfs_rate_percent(*design)
     hardware, device_gib = plan.hardware(*design), plan.lfs_gib(storage)
-    results = _results(evidence, workload, design)
+    results, cost = _results(evidence, workload, design), evidence.study.cost
+    sums = cost.sums(hardware)
     return {
         "source": plan.description.source,
         "system": plan.machine.name,
@@ -97,7 +98,8 @@ def _row(
         "limit": NOT_ASKED,
         "known_by": SIMULATED if n_draws else BOUND,
         "demand_percent": bandwidth_percent(plan, design),
-        **_costs(evidence, design, hardware, results[_AU]),
+        **sums,
+        "hour_price": cost.hour_price(sums[PRICE], n, results[_AU]),
     }
 
 
@@ -111,30 +113,16 @@ def _results(evidence: Evidence, workload: str, design: Design) -> dict[str, flo
     return found
 
 
-def _costs(
-    evidence: Evidence, design: Design, hardware: Mapping[str, float], used: float
-) -> dict[str, float]:
-    """Return what a design costs whose accelerators compute for so many percent."""
-    cost = evidence.study.cost
-    sums = cost.sums(hardware)
-    return {**sums, "hour_price": cost.hour_price(sums["price"], design.n, used)}
-
-
-def _linear_percent(rows: list[dict[str, Any]]) -> list[float]:
+def _linear_percent(table: pd.DataFrame) -> pd.Series:
     """Return the AU if samples a second grow with accelerators and object servers.
 
     They grow from those of each workload's smallest design: the fewest accelerators,
     then object servers, and so on.
     """
-    by = ("n_accelerators", "object_servers", "n_links", "metadata_speed")
-    by = (*by, "n_lfs_devices", "design")
-    smallest: dict[str, dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: [row[one] for one in by]):
-        if row["n_repetitions"]:
-            smallest.setdefault(row["workload"], row)
-    found = []
-    for row in rows:
-        first = smallest.get(row["workload"], {_AU: np.nan, "object_servers": 1})
-        more = row["object_servers"] / first["object_servers"]
-        found.append(float(np.minimum(first[_AU] * more, 100.0)))
-    return found
+    by = ["n_accelerators", "object_servers", "n_links", "metadata_speed"]
+    simulated = table[table["n_repetitions"] > 0]
+    ordered = simulated.sort_values([*by, "n_lfs_devices", "design"])
+    smallest = ordered.drop_duplicates("workload").set_index("workload")
+    first = smallest.reindex(table["workload"]).set_index(table.index)
+    more = table["object_servers"] / first["object_servers"]
+    return np.minimum(first[_AU] * more, 100.0)
