@@ -72,7 +72,11 @@ RECORD = bytes(POSIX_RECORD.itemsize)
 @pytest.mark.parametrize(
     ("compression", "parts", "reason"),
     [
-        (0, {"records": zeros_deflated(9)}, r"POSIX records: \d+ bytes inflate to more"),
+        (
+            0,
+            {"records": zeros_deflated(9)},
+            r"POSIX records: \d+ bytes inflate to more",
+        ),
         (
             1,
             {"records": bz2.compress(bytes(9 << 20))},
