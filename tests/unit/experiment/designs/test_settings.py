@@ -97,7 +97,7 @@ def test_costs_and_limits_are_as_given():
         limits={"usable_tib": room, "price": 30},
         choices={"object_servers": [1, 2, 4]},
     )
-    assert found.limits == {"usable_tib": 70, "price": 30}
+    assert found.limits == {"usable_tib": 70, "price": 30} == found.study.limits
     assert [one.object_servers for one in found.storages] == [2, 4]
     assert found.study.cost == Cost("EUR", 100, {"object_server": Unit(**unit)}, 2)
 

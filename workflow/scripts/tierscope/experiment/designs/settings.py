@@ -144,6 +144,7 @@ class DesignStudy:
             draws=self.devices.uncertainty,
             fit=self.values["fit"],
             cost=self.cost,
+            limits=self.limits,
         )
 
     @property

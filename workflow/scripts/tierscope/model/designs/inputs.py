@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from tierscope.analysis.designs.choice import choose, costs, designs_of
+from tierscope.analysis.designs.choice import choose, costs, designs_of, within
 from tierscope.core.columns import TABLES
 from tierscope.core.columns.designs import MEETS, NO_CHOICE, ORIGINS
 from tierscope.core.tables import empty_table
@@ -119,10 +119,12 @@ def rivals_of(evidence: Evidence, table: pd.DataFrame) -> Rivals:
     """Return which designs of table ``designs`` may be chosen; `NO_CHOICE` is none."""
     found, cost = designs_of(table), evidence.study.cost
     choice = choose(found, cost, evidence.study.limits)
-    price = costs(found, cost)[choice.by]
+    price = (sums := costs(found, cost))[choice.by]
     others = [*choice.undecided, choice.miss]
     cheaper = price[price.index.isin(others)]
-    meets = found["fits"] & (found["verdict"] == MEETS)
+    allowed = found["fits"] & within(sums, evidence.study.limits)
+    allowed &= found["n_accelerators"] >= choice.need
+    meets = allowed & (found["verdict"] == MEETS)
     dearer = price[meets & (price > price.get(choice.chosen, math.inf))]
     return Rivals(
         NO_CHOICE if cheaper.empty else int(cheaper.idxmax()),
