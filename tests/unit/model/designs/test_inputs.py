@@ -76,8 +76,8 @@ def table_of(goal, n_servers=6, **keys):
     storages = [
         Storage(object_servers=n, cache_rate_percent=0) for n in range(1, n_servers)
     ]
-    cost = Cost(units={"object_server": Unit(price=1.0)})
-    study = study_of(described(), storages, goal, accelerators=(40,), cost=cost, **keys)
+    keys = {"cost": Cost(units={"object_server": Unit(price=1.0)})} | keys
+    study = study_of(described(), storages, goal, accelerators=(40,), **keys)
     found = simulate_study(study, simulate, [].append, [].append)
     assert check_table(found.inputs, "designs_inputs").equals(found.inputs)
     table = found.inputs.set_index("parameter")
@@ -95,6 +95,12 @@ def test_a_rate_that_is_not_sure_changes_the_choice():
 def test_with_less_there_may_be_none_that_meets_the_goal():
     assert table_of(80.0, n_servers=5)[RATE] == [3, -1, 2]
     assert table_of(80.0, limits={"price": 4.0})[RATE] == [3, -1, 2]
+
+
+def test_if_none_meets_the_goal_the_nearest_is_tried():
+    """Of one price all, three servers are nearest: they feed 70 %."""
+    cost = Cost(units={"node": Unit(price=1.0)})
+    assert table_of(80.0, n_servers=4, cost=cost)[RATE] == [-1, -1, 2]
 
 
 def test_what_misses_may_be_chosen_if_an_input_is_better():

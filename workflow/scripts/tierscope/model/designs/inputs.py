@@ -116,14 +116,20 @@ class Rivals(NamedTuple):
 
 
 def rivals_of(evidence: Evidence, table: pd.DataFrame) -> Rivals:
-    """Return which designs of table ``designs`` may be chosen; `NO_CHOICE` is none."""
+    """Return which designs of table ``designs`` may be chosen; `NO_CHOICE` is none.
+
+    If none is chosen, that nearest to the goal takes the place of the cheaper one.
+    """
     found, cost = designs_of(table), evidence.study.cost
     choice = choose(found, cost, evidence.study.limits)
     price = (sums := costs(found, cost))[choice.by]
-    others = [*choice.undecided, choice.miss]
-    cheaper = price[price.index.isin(others)]
     allowed = found["fits"] & within(sums, evidence.study.limits)
     allowed &= found["n_accelerators"] >= choice.need
+    if choice.chosen == NO_CHOICE:  # the nearest to the goal, of those simulated if any
+        known = allowed & found["is_simulated"]
+        cheaper = found["margin"][known if known.any() else allowed]
+    else:
+        cheaper = price[price.index.isin([*choice.undecided, choice.miss])]
     meets = allowed & (found["verdict"] == MEETS)
     dearer = price[meets & (price > price.get(choice.chosen, math.inf))]
     return Rivals(
