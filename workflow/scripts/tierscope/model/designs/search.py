@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from tierscope.analysis.designs.choice import choose, designs_of
 from tierscope.core.columns.designs import MEETS, MISSES
 from tierscope.data.designs import Design, Plan, Storage
 from tierscope.model.designs.evidence import Evidence
+from tierscope.model.designs.table import designs_table, numbered
 
 _AT_ONCE = 8  # simulations between which it is asked again which are next
 _OF_DESIGNS = 0.75  # of all simulations; others tell what limits, and what to measure
@@ -97,8 +99,9 @@ class Grid:
     design with no more of any hardware. Of the others those come first of which nothing
     follows from those known, if more hardware is never worse; then those that should
     reach the goal, then those that should miss it. Half of the simulations are for
-    further draws of designs near the goal and at the border between both. In the end
-    no design is said to be better than one that was simulated and has no less hardware.
+    further draws of designs near the goal and at the border between both. The chosen
+    design gets all its draws, as far as `simulations` allows. In the end no design is
+    said to be better than one that was simulated and has no less hardware.
 
     Parameters
     ----------
@@ -137,12 +140,14 @@ class Grid:
 
     def simulate(self) -> None:
         """Simulate what the number of simulations allows."""
-        most = int(self._study.simulations * _OF_DESIGNS)
-        halves = (most // 2, most) if self._study.repetitions > 1 else (most,)
+        once = len(self._evidence.workloads)  # of at least one design
+        most = max(int(self._study.simulations * _OF_DESIGNS), once)
+        halves = (max(most // 2, once), most)[self._study.repetitions == 1 :]
         for first in halves:
             self._until(first, self._first_draws)
             self._until(most, self._border_draws)
         self._until(most, lambda: self._again(self._known()))
+        self._until(self._study.simulations, self._answer_draws)
         for at in self._known():
             less = np.flatnonzero(self._has_less(at) & self._possible)
             others = [self.designs[one] for one in less]
@@ -226,6 +231,17 @@ class Grid:
             ):
                 found.append(at)
         return self._again(found)
+
+    def _answer_draws(self) -> list[int]:
+        """Return the chosen design if it has draws left, or undecided cheaper ones."""
+        numbers, study = numbered(self._evidence, self.designs), self._study
+        found = designs_of(designs_table(self._evidence, numbers))
+        choice = choose(found, study.cost, study.limits)
+        places = {numbers[self.designs[at]]: at for at in self._known()}
+        for asked in ((choice.chosen,), choice.undecided):
+            if left := self._again(places[at] for at in asked if at in places):
+                return left
+        return []
 
     def _again(self, some: Iterable[int]) -> list[int]:
         """Return those designs whose draws are not used up, those near the goal first.
