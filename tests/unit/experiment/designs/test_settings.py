@@ -160,6 +160,7 @@ def test_a_configuration_of_the_project_is_one_of_designs(path):
             {"workloads": ["resnet"]},
             "workloads: got 'resnet', expected some of paper_s",
         ),
+        ({"workloads": ["results/no"]}, "got 'results/no', no such folder, expected"),
         ({"workloads": ["paper_small"]}, "compute_time_s: got none of paper_small"),
         ({"compute_time_s": {"small": 1}}, "compute_time_s: got 'small', expected"),
         ({"fit": {}}, "fit: missing key parameter, accelerators, utilisation_percent"),

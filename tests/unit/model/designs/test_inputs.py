@@ -1,5 +1,7 @@
 """Which unknown input would change the choice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small_designs import DEVICES, plan, simulate, study_of
@@ -31,6 +33,22 @@ def test_values_say_how_they_are_known():
     }  # and none that costs nothing
     rate = found[RATE]
     assert (rate.value, rate.low, rate.high) == pytest.approx((1e8, 1e8 / 1.2, 1.2e8))
+
+
+@pytest.mark.parametrize(
+    ("source", "origin"),
+    [
+        ("fitted to the paper's statements, then longer by hand", "reconstructed"),
+        ("one-way Put, measured: somebody, 2018", "measured"),
+        ("by hand: one of 6 interfaces, measured together", "assumed"),
+        ("4 ports, Sec. 5.1", "declared"),
+    ],
+)
+def test_the_first_words_that_tell_it_say_how_a_value_is_known(source, origin):
+    sources = {"gfs": {"ost_bandwidth_bytes_per_s": source}}
+    given = replace(described(sources=sources), computed="measured")
+    found = {one.parameter: one.origin for one in inputs_of([given], None, 20.0)}
+    assert (found[RATE], found["compute_time_s"]) == (origin, "measured")
 
 
 def test_what_is_calibrated_may_be_off_by_its_error():

@@ -10,6 +10,7 @@ from tierscope.experiment.designs.dlio import read_workload_file, workload_name
 from tierscope.experiment.designs.dlio_loaders import LOADERS
 
 _PERCENT = 90  # of the time: MLPerf Storage's goal of most workloads
+STEPS_MEASURED = "computation measured"
 _ASSUMED = "assumed: on other nodes each rank reads alike, its share of the files"
 
 
@@ -31,13 +32,15 @@ def read_results(folder: str) -> tuple[str, dict[str, Any]]:
     found = [read_workload_file(str(path)) for path in files]
     found = found or [_of_run(path) for path in runs_of(folder)]
     if len({name for name, _ in found}) != 1:
-        names = ", ".join(name for name, _ in found) or "no runs"
+        names = "with " + (", ".join(name for name, _ in found) or "no runs")
+        names = names if Path(folder).is_dir() else "no such folder"
         raise ConfigError(
-            f"config: designs.workloads: got {folder!r} with {names}, expected the "
+            f"config: designs.workloads: got {folder!r}, {names}, expected the "
             "folder of the results of one program or dataset, or a workload file in it"
         )
     name, values = found[0]
-    words = [f"{node_words(path)}; " for path in runs_of(folder)[:1]]
+    words = [f"{STEPS_MEASURED}; "] if files else []
+    words += [f"{node_words(path)}; " for path in runs_of(folder)[:1]]
     return name, {**values, "source": f"{values['source']}; {''.join(words)}{_ASSUMED}"}
 
 

@@ -10,6 +10,7 @@ from tierscope.core.validation import ConfigError, check, without_defaults
 from tierscope.data.costs import HARDWARE, LFS_GIB, Cost, Unit
 from tierscope.data.designs import MOST_REQUESTS, POOLED, Goal, Plan, Storage, Study
 from tierscope.experiment.designs.devices import StudiedDevices, read_devices
+from tierscope.experiment.designs.measured import STEPS_MEASURED
 from tierscope.experiment.designs.storages import (
     MOST_DESIGNS,
     storages_of,
@@ -76,6 +77,8 @@ class DesignStudy:
     def plan(self, workload: Workload) -> Plan:
         """Return what any number of accelerators read of a workload."""
         job, goal = self.system.job, self.goal_of(workload)
+        is_measured = STEPS_MEASURED in workload.source
+        is_measured &= workload.name not in self.values["compute_time_s"]
         return Plan(
             workload.description(self.system.machine, self.values["seed"]),
             workload.sizes,
@@ -83,6 +86,7 @@ class DesignStudy:
             _WHOLE_EPOCH if goal.quantity == _IO_TIME else self.values["steps"],
             job.memory_gib_per_node,
             job.lfs_gib_per_node,
+            "measured" if is_measured else "declared",
         )
 
     @property

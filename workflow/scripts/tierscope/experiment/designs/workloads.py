@@ -194,10 +194,10 @@ def read_workloads(
 
 
 def _reader_of(path: str) -> Callable[[str], tuple[str, dict[str, Any]]] | None:
-    """Return what reads a file or folder as a workload; None: it is neither."""
+    """Return what reads a file or folder as a workload; None: it is a name."""
     if is_workload_file(path):
         return read_workload_file
-    return read_results if Path(path).is_dir() else None
+    return read_results if Path(path).is_dir() or "/" in path else None
 
 
 def _workload(

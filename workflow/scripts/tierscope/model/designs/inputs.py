@@ -1,6 +1,7 @@
 """Table `designs_inputs`: which unknown input would change the choice."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -29,7 +30,10 @@ _UNITS = {
     "processor.sample_s": "s",
 }
 _CALIBRATED, _DECLARED = "calibrated", "declared"
-_FITTED = "fitted to measurements"  # says target `calibrate` of a source
+# How a value is known by words of its source; "fitted to measurements": by `calibrate`.
+_BY_WORDS = {"fitted to measurements": _CALIBRATED, "fitted": "reconstructed"}
+_BY_WORDS |= {"by hand": "assumed", "guessed": "assumed"}
+_BY_WORDS |= {one: one for one in ORIGINS}
 
 
 class Input(NamedTuple):
@@ -82,7 +86,7 @@ def inputs_of(
             ends = ends if len(ends) > 1 else {value / by, value * by}
             yield Input(name, unit, origin, value, min(ends), max(ends))
     if s := plan.description.training.compute_time.mean_s:
-        yield Input(COMPUTE_TIME, "s", _DECLARED, s, s / usual, s * usual)
+        yield Input(COMPUTE_TIME, "s", plan.computed, s, s / usual, s * usual)
 
 
 def _errors(draws: Mapping[str, Any] | None) -> dict[str, float]:
@@ -97,14 +101,15 @@ def _errors(draws: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def _origin(devices: Mapping[str, Any], part: str, key: str) -> str:
-    """Return how a value of devices is known: measured, calibrated, declared, assumed.
+    """Return how a value of devices is known, one of `ORIGINS`.
 
-    It is the first word of the value's source or, without one, of that of the devices.
+    The first words that tell it decide, of the value's source or, without one, of that
+    of the devices.
     """
     origin = devices.get("origin", _DECLARED)
     words = devices.get("sources", {}).get(part, {}).get(key, origin)
-    first = words.replace(_FITTED, _CALIBRATED).replace(":", " ").split(maxsplit=1)[0]
-    return first if first in ORIGINS else _DECLARED
+    found = re.search("|".join(_BY_WORDS), words)
+    return _BY_WORDS[found[0]] if found else _DECLARED
 
 
 class Rivals(NamedTuple):
