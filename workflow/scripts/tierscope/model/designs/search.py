@@ -22,7 +22,8 @@ def find_most(evidence: Evidence) -> list[tuple[str, Design]]:
     """Simulate 1, 2, 4 ... accelerators on each storage, and find the most.
 
     All repetitions of each are simulated. Between the largest number whose mean reaches
-    the goal and the next one there is no other of whole nodes.
+    the goal and the next one there is no other of whole nodes. What is the most for all
+    workloads is simulated for each.
 
     Returns
     -------
@@ -44,7 +45,24 @@ def find_most(evidence: Evidence) -> list[tuple[str, Design]]:
     ]:
         for _ in range(study.repetitions):
             evidence.add(asked)
-    return [failing for key in curves if (failing := _first_failing(evidence, *key))]
+    ends = {key: _ends(evidence, *key) for key in curves}
+    mosts = [
+        Design(min(ends[one, storage][0] for one in evidence.workloads), storage)
+        for storage in study.storages
+    ]
+    others = [
+        (workload, most)
+        for most in mosts
+        for workload in evidence.workloads
+        if most.n and not evidence.n_draws(workload, most)
+    ]
+    for _ in range(study.repetitions):
+        evidence.add(others)
+    return [
+        (workload, Design(beyond, storage))
+        for (workload, storage), (_, beyond) in ends.items()
+        if beyond
+    ]
 
 
 def numbers_to_most(
@@ -77,19 +95,18 @@ def _reaching(evidence: Evidence, workload: str, storage: Storage) -> Callable:
     return reaches
 
 
-def _first_failing(
+def _ends(
     evidence: Evidence, workload: str, storage: Storage
-) -> tuple[str, Design] | None:
-    """Return the first number beyond those of a storage that reach the goal."""
+) -> tuple[int, int | None]:
+    """Return the most accelerators that reach the goal, and the next number, if any."""
     reaches = _reaching(evidence, workload, storage)
-    numbers = sorted(
+    numbers = [
         design.n
         for name, design in evidence.paces
         if (name, design.storage) == (workload, storage)
-    )
-    passing = max(filter(reaches, numbers), default=0)
-    failing = min((n for n in numbers if n > passing), default=None)
-    return None if failing is None else (workload, Design(failing, storage))
+    ]
+    most = max(filter(reaches, numbers), default=0)
+    return most, min((n for n in numbers if n > most), default=None)
 
 
 class Grid:
