@@ -10,7 +10,6 @@ from tierscope.experiment.designs.dlio import read_workload_file, workload_name
 from tierscope.experiment.designs.dlio_loaders import LOADERS
 
 _PERCENT = 90  # of the time: MLPerf Storage's goal of most workloads
-STEPS_MEASURED = "computation measured"
 _ASSUMED = "assumed: on other nodes each rank reads alike, its share of the files"
 
 
@@ -39,7 +38,7 @@ def read_results(folder: str) -> tuple[str, dict[str, Any]]:
             "folder of the results of one program or dataset, or a workload file in it"
         )
     name, values = found[0]
-    words = [f"{STEPS_MEASURED}; "] if files else []
+    words = ["computation measured; "] * bool(files)
     words += [f"{node_words(path)}; " for path in runs_of(folder)[:1]]
     return name, {**values, "source": f"{values['source']}; {''.join(words)}{_ASSUMED}"}
 

@@ -10,7 +10,6 @@ from tierscope.core.validation import ConfigError, check, without_defaults
 from tierscope.data.costs import HARDWARE, LFS_GIB, Cost, Unit
 from tierscope.data.designs import MOST_REQUESTS, POOLED, Goal, Plan, Storage, Study
 from tierscope.experiment.designs.devices import StudiedDevices, read_devices
-from tierscope.experiment.designs.measured import STEPS_MEASURED
 from tierscope.experiment.designs.storages import (
     MOST_DESIGNS,
     storages_of,
@@ -77,8 +76,6 @@ class DesignStudy:
     def plan(self, workload: Workload) -> Plan:
         """Return what any number of accelerators read of a workload."""
         job, goal = self.system.job, self.goal_of(workload)
-        is_measured = STEPS_MEASURED in workload.source
-        is_measured &= workload.name not in self.values["compute_time_s"]
         return Plan(
             workload.description(self.system.machine, self.values["seed"]),
             workload.sizes,
@@ -86,7 +83,7 @@ class DesignStudy:
             _WHOLE_EPOCH if goal.quantity == _IO_TIME else self.values["steps"],
             job.memory_gib_per_node,
             job.lfs_gib_per_node,
-            "measured" if is_measured else "declared",
+            workload.computed,
         )
 
     @property
@@ -235,9 +232,8 @@ def _check_choices(study: DesignStudy) -> None:
         )
     if study.cost.hours is None and study.cost.accelerator_hour is not None:
         raise ConfigError(
-            "config: designs.cost: got accelerator_hour "
-            f"{study.cost.accelerator_hour:g} without hours, expected the hours over "
-            "which a purchase is written off"
+            "config: designs.cost: got accelerator_hour without hours, expected the "
+            "hours over which a purchase is written off"
         )
     known = study.cost.sums(dict.fromkeys((*HARDWARE, LFS_GIB), 1.0))
     for name, limit in study.limits.items():

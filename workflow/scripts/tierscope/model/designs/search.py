@@ -45,24 +45,15 @@ def find_most(evidence: Evidence) -> list[tuple[str, Design]]:
     ]:
         for _ in range(study.repetitions):
             evidence.add(asked)
-    ends = {key: _ends(evidence, *key) for key in curves}
-    mosts = [
-        Design(min(ends[one, storage][0] for one in evidence.workloads), storage)
-        for storage in study.storages
-    ]
+    ends = {key: _ends(evidence, key) for key in curves}
     others = [
-        (workload, most)
-        for most in mosts
-        for workload in evidence.workloads
-        if most.n and not evidence.n_draws(workload, most)
+        (workload, Design(min(ends[one, at][0] for one in evidence.workloads), at))
+        for workload, at in curves
     ]
+    others = [one for one in others if one[1].n and not evidence.n_draws(*one)]
     for _ in range(study.repetitions):
         evidence.add(others)
-    return [
-        (workload, Design(beyond, storage))
-        for (workload, storage), (_, beyond) in ends.items()
-        if beyond
-    ]
+    return [(one, Design(n, at)) for (one, at), (_, n) in ends.items() if n]
 
 
 def numbers_to_most(
@@ -95,17 +86,10 @@ def _reaching(evidence: Evidence, workload: str, storage: Storage) -> Callable:
     return reaches
 
 
-def _ends(
-    evidence: Evidence, workload: str, storage: Storage
-) -> tuple[int, int | None]:
+def _ends(evidence: Evidence, key: tuple[str, Storage]) -> tuple[int, int | None]:
     """Return the most accelerators that reach the goal, and the next number, if any."""
-    reaches = _reaching(evidence, workload, storage)
-    numbers = [
-        design.n
-        for name, design in evidence.paces
-        if (name, design.storage) == (workload, storage)
-    ]
-    most = max(filter(reaches, numbers), default=0)
+    numbers = [one.n for name, one in evidence.paces if (name, one.storage) == key]
+    most = max(filter(_reaching(evidence, *key), numbers), default=0)
     return most, min((n for n in numbers if n > most), default=None)
 
 
@@ -135,9 +119,8 @@ class Grid:
         any_plan = evidence.plan(evidence.workloads[0])
         amounts = [[*any_plan.hardware(*one).values()] for one in self.designs]
         self._amounts = np.nan_to_num(np.array(amounts, float))
-        self._size = (self._amounts / self._amounts.max(axis=0).clip(1e-300)).sum(
-            axis=1
-        )
+        parts = self._amounts / self._amounts.max(axis=0).clip(1e-300)
+        self._size = parts.sum(axis=1)
         self._n = np.array([one.n for one in self.designs])
         # More hardware is comparable for the same placement and cache rates only.
         plans = [evidence.plan(one) for one in evidence.workloads]
