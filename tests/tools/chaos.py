@@ -424,7 +424,8 @@ class Kept:
 
 def _is_of_this_run(column: str, is_timed: bool, values: pd.Series) -> bool:
     """Return whether values of a column differ from run to run."""
-    if column in ("mtime_ns", "log", "path", "job", "prefix"):  # folders, dates
+    # Folders, dates, and which run was the newest.
+    if column in ("mtime_ns", "log", "path", "job", "prefix", "run"):
         return True
     # On directories counts, bytes and decisions are equal, but not words about times.
     of_times = ("pid", "rchar", "wchar", "read_bytes", "write_bytes", "answer", "words")
