@@ -74,8 +74,10 @@ class Answer {
     const price = this.chosen === NONE ? Infinity : this.price(this.of.get(this.chosen));
     const cheaper = enough.filter((one) => this.price(one) < price);
     const misses = cheaper.filter(is("misses"));
-    const dearest = Math.max(...misses.map((one) => this.price(one)));
-    this.miss = this.cheapest(misses.filter((one) => this.price(one) === dearest));
+    const nearness = (one) => (one.is_simulated ? one.margin : -Infinity);
+    const rank = (one) => (this.chosen === NONE ? nearness(one) : this.price(one));
+    const last = Math.max(...misses.map(rank));
+    this.miss = this.cheapest(misses.filter((one) => rank(one) === last));
     this.undecided = this.inOrder(cheaper.filter(is("undecided"))).map((one) => one.design);
     const told = Object.keys(this.data.null_words).filter((model) => this.designs.some((one) => isKnown(one[model])));
     const chooses = (model) => this.cheapest(enough.filter((one) => isKnown(one[model]) && one[model] >= 0), (one) => one[model]);
@@ -103,13 +105,14 @@ class Answer {
     const [one, below] = [this.of.get(chosen), this.of.get(miss)];
     const differ = (of, other) => of.n_accelerators === other.n_accelerators && this.price(of) !== this.price(other);
     const isOnly = !this.compared.some((of) => this.compared.some((other) => differ(of, other)));
-    let rest = below ? fill(sentences.miss, below) : one && !undecided.length && !isOnly ? sentences.cheapest : "";
+    const other = one ? sentences.cheaper : sentences.nearest;
+    let rest = below ? fill(sentences.miss, { ...below, other }) : one && !undecided.length && !isOnly ? sentences.cheapest : "";
     if (undecided.length) {
       const count = `${undecided.length} ${undecided.length === 1 ? "cheaper one is" : "cheaper ones are"}`;
       rest += fill(sentences.undecided, { count, name: this.of.get(undecided[0]).name });
     }
     const answer = one ? fill(sentences.chosen, { ...one, verb: data.verb, price: this.priceWords(one), rest }) : fill(sentences.none, { rest });
-    const limits = [one?.limits, below?.limits_miss].filter(Boolean).join("; ");
+    const limits = [one?.limits, fill(below?.limits_miss ?? "", { other })].filter(Boolean).join("; ");
     const limit = limits ? fill(sentences.limit, { limits: limits[0].toUpperCase() + limits.slice(1) }) : sentences.not_asked;
     const measure = chosen === data.configured ? data.measure : `With the configuration's prices: ${data.measure}`;
     return { answer, limit, measure, simple: this.nullWords() };

@@ -113,3 +113,12 @@ def test_the_front_is_of_the_simulated_and_of_each_storage_once():
     assert answer.front == [0, 1, 3]
     table.loc[1, ["known_by", "utilisation_percent"]] = ["bound", np.nan]
     assert Answer(table, inputs(), COST, {}).front == [0, 2, 3]
+
+
+def test_if_nothing_meets_the_nearest_design_is_named():
+    first, second, _ = sentences(servers(70, 85, 80, limit="gfs_read"))
+    assert first == (
+        "No design of the study surely meets the goal; the nearest design (2 object "
+        "servers) misses by 5.0 points."
+    )
+    assert second == "GFS-READ limits the nearest design."

@@ -136,3 +136,12 @@ def test_front_has_what_nothing_beats():
     assert front(cost, value).tolist() == [True, True, False, False, False]
     both = np.array([[1.0, 2], [2, 1], [2, 2]])
     assert front(both, np.array([5.0, 5, 5])).tolist() == [True, True, False]
+
+
+def test_if_nothing_meets_the_nearest_to_the_goal_is_named():
+    table = servers(70, 85, 80)
+    assert choose(designs_of(table), COST).miss == 1
+    table.loc[1, "known_by"] = "bound"
+    assert choose(designs_of(table), COST).miss == 2
+    only_bounds = table.assign(known_by="bound")
+    assert choose(designs_of(only_bounds), COST).chosen == -1

@@ -31,7 +31,9 @@ from tierscope.data.costs import HARDWARE, Cost
 SENTENCES = {
     "chosen": "{verb} {name}: this feeds {fed}{price}{rest}.",
     "none": "No design of the study surely meets the goal{rest}.",
-    "miss": "; the next cheaper design ({name}) misses by {missed}",
+    "miss": "; {other} ({name}) misses by {missed}",
+    "cheaper": "the next cheaper design",
+    "nearest": "the nearest design",
     "cheapest": "; it is the cheapest of the study",
     "undecided": "; {count} undecided (first {name})",
     "price": " for {number} {unit}",
@@ -178,9 +180,7 @@ class Answer:
             "fed": fed_words(rows),
             "missed": missed_words(rows),
             "limits": self._limits(design),
-            "limits_miss": limit_words(
-                rows[rows["verdict"] != MEETS], "the next cheaper design"
-            ),
+            "limits_miss": limit_words(rows[rows["verdict"] != MEETS], "{other}"),
         }
 
     def _limits(self, design: int) -> str:
@@ -211,7 +211,9 @@ class Answer:
     def _choice_sentence(self) -> str:
         choice, rest = self.choice, ""
         if choice.miss != NO_CHOICE:
-            rest = SENTENCES["miss"].format(**self.pieces(choice.miss))
+            rest = SENTENCES["miss"].format(
+                other=self._other, **self.pieces(choice.miss)
+            )
         elif choice.chosen != NO_CHOICE and not choice.undecided and self.has_front:
             rest = SENTENCES["cheapest"]
         if n := len(choice.undecided):
@@ -228,12 +230,19 @@ class Answer:
         words = {"verb": self.verb, "price": told.rstrip(), "rest": rest}
         return SENTENCES["chosen"].format(**words, **self.pieces(choice.chosen))
 
+    @property
+    def _other(self) -> str:
+        """Return what to call the design that misses."""
+        is_chosen = self.choice.chosen != NO_CHOICE
+        return SENTENCES["cheaper" if is_chosen else "nearest"]
+
     def _limit_sentence(self) -> str:
         asked = {"limits": self.choice.chosen, "limits_miss": self.choice.miss}
         of = {piece: one for piece, one in asked.items() if one != NO_CHOICE}
         limits = "; ".join(filter(None, (self.pieces(of[one])[one] for one in of)))
         if not limits:
             return SENTENCES["not_asked"]
+        limits = limits.replace("{other}", self._other)
         return SENTENCES["limit"].format(limits=limits[0].upper() + limits[1:])
 
 

@@ -39,7 +39,8 @@ class Choice:
     chosen : int
         The cheapest design that surely meets the goal.
     miss : int
-        Of the cheaper ones that miss it the dearest.
+        Of the cheaper ones that miss it the dearest; if none is chosen, of those that
+        were simulated the nearest to the goal.
     undecided : tuple of int
         Those that are cheaper and undecided, the cheapest first.
     null : mapping of str to int
@@ -220,12 +221,15 @@ def choose(
     cheaper = enough & (price < price.get(chosen, math.inf))
     misses = cheaper & (designs["verdict"] == MISSES)
     unsure = designs["verdict"] == UNDECIDED
-    dearest = misses & (price == price[misses].max())
+    rank = price
+    if chosen == NO_CHOICE:  # the nearest to the goal
+        rank = designs["margin"].where(designs["is_simulated"], -math.inf)
+    next_ones = misses & (rank == rank[misses].max())
     return Choice(
         by=by,
         need=need,
         chosen=chosen,
-        miss=_cheapest(designs, price, dearest),
+        miss=_cheapest(designs, price, next_ones),
         undecided=_in_order(designs, price, cheaper & unsure),
         null={
             one: _cheapest(designs, price, enough & (designs[one] >= 0), one)
