@@ -212,6 +212,11 @@ def shown_names(answer: Answer) -> list[str]:
 def most_words(rows: pd.DataFrame) -> str:
     """Return how many accelerators surely reach the goal, and what limits the next."""
     rows = rows.sort_values("n_accelerators")
+    open_ones = (rows["known_by"] == BOUND) & (rows["verdict"] == UNDECIDED)
+    unknown, rows = rows[open_ones], rows[~open_ones]
+    not_simulated = _numbers_words("Not simulated", unknown)
+    if rows.empty:
+        return f"{not_simulated}."
     reaches = rows["verdict"] == MEETS
     largest = rows.loc[reaches, "n_accelerators"].max() if reaches.any() else 0
     beyond = rows[rows["n_accelerators"] > largest]
@@ -221,16 +226,19 @@ def most_words(rows: pd.DataFrame) -> str:
     else:
         best = rows[rows["n_accelerators"] == largest].iloc[0]
         counted = count_words(largest, "accelerator", separator="")
-        rates = (
-            f"{number_words(best['samples_per_second'])} samples and "
+        samples = number_words(best["samples_per_second"])
+        words = (
+            f"{counted} at {value_words(best)}, {samples} samples and "
             f"{size_words(best['throughput'])} a second"
         )
-        words = f"{counted} at {value_words(best)}, {rates}"
     if beyond.empty:
         steps = count_words(best["n_steps"], "step", separator="")
         words += f", the largest number that was simulated (an epoch has {steps})"
-    parts = [words, _next_words(beyond), _undecided_words(beyond)]
-    parts += [room_words(rows, largest), lost_words(rows, largest)]
+    parts = [words, _next_words(beyond)]
+    parts += [_numbers_words("Undecided", rows[rows["verdict"] == UNDECIDED])]
+    parts += [not_simulated, room_words(rows, largest)]
+    fewer = rows[rows["n_accelerators"] < largest]
+    parts += [_numbers_words("Fewer miss the goal", fewer[fewer["verdict"] == MISSES])]
     return ". ".join(filter(None, parts)) + "."
 
 
@@ -243,9 +251,9 @@ def _next_words(beyond: pd.DataFrame) -> str:
     return f"{limit_words(asked, str(n))}: {value_words(asked.iloc[0])}"
 
 
-def _undecided_words(beyond: pd.DataFrame) -> str:
-    found = beyond.loc[beyond["verdict"] == UNDECIDED, "n_accelerators"]
-    return f"Undecided: {', '.join(map(str, found))}" if len(found) else ""
+def _numbers_words(what: str, rows: pd.DataFrame) -> str:
+    """Return the numbers of accelerators of rows, if there are some."""
+    return f"{what}: {', '.join(map(str, rows['n_accelerators']))}" * (not rows.empty)
 
 
 def room_words(rows: pd.DataFrame, largest: int) -> str:
@@ -258,14 +266,6 @@ def room_words(rows: pd.DataFrame, largest: int) -> str:
         most = rows["lfs_rate_percent"].max()
         return f"The LFS has no room for it: {most:.3g} % at most"
     return f"Of the simulated numbers, the LFS has room for it up to {fitting}"
-
-
-def lost_words(rows: pd.DataFrame, largest: int) -> str:
-    """Return which smaller numbers miss the goal, if any do."""
-    lost = rows[(rows["verdict"] != MEETS) & (rows["n_accelerators"] < largest)]
-    if lost.empty:
-        return ""
-    return f"Fewer miss the goal: {', '.join(map(str, lost['n_accelerators']))}"
 
 
 def steps_words(rows: pd.DataFrame) -> str:
@@ -299,6 +299,8 @@ def bound_words(rows: pd.DataFrame) -> Iterator[str]:
 
 def row_words(row: Mapping[str, Any]) -> str:
     """Return the utilisation and the samples a second of a row, for predictions."""
+    if row["known_by"] == BOUND:
+        return f"  {fed_words(pd.DataFrame([row]))}"
     samples = f"{row['samples_per_second']:.2f}"
     if not math.isnan(low := row["samples_per_second_low"]):
         samples += f" ({low:.2f} to {row['samples_per_second_high']:.2f})"
