@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from design_tables import COST, designs, inputs, row
+from design_tables import COST, HOURLY, designs, inputs, row
 from explorer.conftest import open_page
 from tierscope.analysis.designs.answer import Answer
 from tierscope.analysis.designs.choice import choose, designs_of
@@ -96,6 +96,7 @@ def assert_same(page, table, cost, limits, **options):
 
 
 PRICES = [
+    (HOURLY, {}),
     (COST, {}),
     (COST, {"price": 500}),
     (COST, {"price": 1}),
@@ -124,7 +125,7 @@ def test_the_front_and_the_choice_move_with_prices_as_python_says(
 
 @pytest.mark.parametrize("by", ["hour_price", "watts", "hardware"])
 def test_the_cheapest_can_be_told_by_another_cost(opened, table, by):
-    assert_same(opened(), table, COST, {}, by=by)
+    assert_same(opened(), table, HOURLY, {}, by=by)
 
 
 def test_a_price_that_is_typed_in_moves_the_front_at_once(opened, table):

@@ -8,6 +8,7 @@ const sum = (list) => list.reduce((one, other) => one + other, 0);
 const isKnown = (number) => number !== null && number !== undefined;
 const fill = (pattern, words) => pattern.replace(/\{(\w+)\}/g, (_, key) => words[key] ?? "");
 const thousands = (number) => number.toLocaleString("en-US", { maximumFractionDigits: 0 });
+const cents = (number) => number.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 // As in tables: three digits, or whole numbers.
 const shortNumber = (number) => (Math.abs(number) < 999.5 ? String(Number(number.toPrecision(3))) : thousands(number));
 
@@ -62,7 +63,7 @@ class Answer {
 
   choose() {
     const { state } = this;
-    this.by = this.knows(state.by) ? state.by : (QUANTITIES.find((name) => this.knows(name)) ?? "hardware");
+    this.by = this.knows(state.by) ? state.by : (["hour_price", ...QUANTITIES].find((name) => this.knows(name)) ?? "hardware");
     const isAllowed = (one) => one.fits && this.isWithin(one);
     const allowed = this.designs.filter((one) => isAllowed(one) && isKnown(this.price(one)));
     const most = (designs) => Math.max(0, ...designs.map((one) => one.n_accelerators));
@@ -111,16 +112,22 @@ class Answer {
       const count = `${undecided.length} ${undecided.length === 1 ? "cheaper one is" : "cheaper ones are"}`;
       rest += fill(sentences.undecided, { count, name: this.of.get(undecided[0]).name });
     }
-    const answer = one ? fill(sentences.chosen, { ...one, verb: data.verb, price: this.priceWords(one), rest }) : fill(sentences.none, { rest });
+    const answer = one ? fill(sentences.chosen, { ...one, price: this.priceWords(one), rest }) : fill(sentences.none, { rest });
     const limits = [one?.limits, fill(below?.limits_miss ?? "", { other })].filter(Boolean).join("; ");
     const limit = limits ? fill(sentences.limit, { limits: limits[0].toUpperCase() + limits.slice(1) }) : sentences.not_asked;
     const measure = chosen === data.configured ? data.measure : `With the configuration's prices: ${data.measure}`;
     return { answer, limit, measure, simple: this.nullWords() };
   }
 
-  priceWords({ costs }) {
+  priceWords({ costs, counted }) {
     if (!isKnown(costs.price)) return "";
-    return fill(this.data.sentences.price, { number: thousands(costs.price), unit: this.data.unit }).trimEnd();
+    const { state, data: { sentences, unit, kinds } } = this;
+    const isPriced = (kind) => counted[kind] && (isKnown(state[`${kind}.price`]) || isKnown(state[`${kind}.price_per_gib`]));
+    const priced = kinds.filter(isPriced).map((kind) => counted[kind]);
+    const included = priced.length ? fill(sentences.included, { counted: priced.join(" and ") }) : "";
+    const money = (number) => ({ money: `${number} ${unit}`.trimEnd() });
+    const hour = this.by === "hour_price" ? fill(sentences.hour, money(cents(costs.hour_price))) : "";
+    return fill(sentences.price, money(thousands(costs.price))) + included + hour;
   }
 
   nullWords() {

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from design_tables import COST, designs, inputs, row, servers
+from design_tables import COST, HOURLY, designs, inputs, row, servers
 from tierscope.analysis.designs.answer import Answer, storage_names, value_words
 from tierscope.data.costs import Cost
 
@@ -29,7 +29,7 @@ def test_the_answer_can_be_read_aloud():
 def test_what_is_undecided_is_named():
     table = designs(row(91, 88, 94), row(95, 93, 97, object_servers=2))
     first, *_ = sentences(table)
-    assert first.endswith("EUR; 1 cheaper one is undecided (first 1 object server).")
+    assert first.endswith("; 1 cheaper one is undecided (first 1 object server).")
     first, *_ = sentences(table[table["design"] == 0])
     assert first == (
         "No design of the study surely meets the goal; 1 cheaper one is undecided "
@@ -122,3 +122,22 @@ def test_if_nothing_meets_the_nearest_design_is_named():
         "servers) misses by 5.0 points."
     )
     assert second == "GFS-READ limits the nearest design."
+
+
+def test_with_the_price_of_an_hour_the_useful_hour_chooses_and_it_is_said():
+    first, *_ = sentences(servers(91, 99), cost=HOURLY)
+    assert (
+        "99.0 % for 230 EUR, 1 LFS device included, chosen by the price of a useful"
+        in first
+    )
+    assert "accelerator-hour (2.05 EUR)" in first
+
+
+def test_a_price_says_what_it_includes_and_reads_aloud():
+    rows = [row(95, placement=one, object_servers=4) for one in ("none", "pinning")]
+    rows[0]["n_lfs_devices"] = 0
+    first, *_ = sentences(designs(*rows))
+    assert first == (
+        "Put nothing on the nodes: this feeds 8 accelerators at an AU of 95.0 % for "
+        "400 EUR, 4 object servers included; it is the cheapest of the study."
+    )

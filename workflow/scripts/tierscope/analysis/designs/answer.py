@@ -10,6 +10,8 @@ import pandas as pd
 
 from tierscope.analysis.designs.choice import (
     BY_HARDWARE,
+    BY_HOUR,
+    COUNTS,
     ROOM,
     STORAGE,
     Choice,
@@ -25,7 +27,8 @@ from tierscope.analysis.designs.choice import (
 from tierscope.analysis.training.stalls import limit_label
 from tierscope.core.columns.designs import BOUND, MEETS, NO_CHOICE, NOT_ASKED
 from tierscope.core.words import count_words, number_words, size_words
-from tierscope.data.costs import HARDWARE, Cost
+from tierscope.data.costs import HARDWARE, PRICE, Cost
+from tierscope.data.designs import NO_COPIES
 
 # Patterns of sentences, which the page fills, too.
 SENTENCES = {
@@ -36,7 +39,9 @@ SENTENCES = {
     "nearest": "the nearest design",
     "cheapest": "; it is the cheapest of the study",
     "undecided": "; {count} undecided (first {name})",
-    "price": " for {number} {unit}",
+    "price": " for {money}",
+    "included": ", {counted} included",
+    "hour": ", chosen by the price of a useful accelerator-hour ({money})",
     "limit": "{limits}.",
     "not_asked": "What limits it was not asked.",
     "null": "Simple models choose: {models}.",
@@ -62,8 +67,9 @@ GOALS = {
         "an I/O time", "s", "%", "at least", "I/O time of the slowest process (s)"
     ),
 }
+PIECES = ("object server", "link", "metadata service", "LFS device", "node")
 _PLACEMENTS = {
-    "none": "nothing on the nodes",
+    NO_COPIES: "nothing on the nodes",
     "pinning": "a copy on each node",
     "stratified-pinning": "a copy on each node with equal hits",
     "adhoc": "pooled",
@@ -172,11 +178,13 @@ class Answer:
         """Return the rows of a design, one a workload."""
         return self.table[self.table["design"] == design]
 
-    def pieces(self, design: int) -> dict[str, str]:
+    def pieces(self, design: int) -> dict[str, Any]:
         """Return the words of a design of which sentences are made."""
         rows = self.rows(design)
         return {
             "name": self.names[design],
+            "verb": self._verb(self.names[design]),
+            "counted": self.counted(design),
             "fed": fed_words(rows),
             "missed": missed_words(rows),
             "limits": self._limits(design),
@@ -195,9 +203,10 @@ class Answer:
         n_next = following["n_accelerators"].max()
         return limit_words(following, f"{n_next} accelerators")
 
-    @property
-    def verb(self) -> str:
-        """What to do with what is chosen: hardware is bought."""
+    def _verb(self, name: str) -> str:
+        """Return what to do with what is chosen: hardware is bought."""
+        if name == _PLACEMENTS[NO_COPIES]:
+            return "Put"
         return "Buy" if chosen_of(self.table) & {*STORAGE[:-1]} else "Take"
 
     def sentences(self) -> list[str]:
@@ -222,13 +231,33 @@ class Answer:
             rest += SENTENCES["undecided"].format(count=count, name=name)
         if choice.chosen == NO_CHOICE:
             return SENTENCES["none"].format(rest=rest)
-        price, told = self.costs["price"][choice.chosen], ""
-        if not math.isnan(price):
-            told = SENTENCES["price"].format(
-                number=f"{price:,.0f}", unit=self.cost.unit
-            )
-        words = {"verb": self.verb, "price": told.rstrip(), "rest": rest}
+        words = {"price": self._price_words(), "rest": rest}
         return SENTENCES["chosen"].format(**words, **self.pieces(choice.chosen))
+
+    def _price_words(self) -> str:
+        """Return the price of the chosen design, and what it includes."""
+        found, unit = self.costs.loc[self.choice.chosen], self.cost.unit
+        if math.isnan(found[PRICE]):
+            return ""
+        counted = self.counted(self.choice.chosen).items()
+        priced = [words for kind, words in counted if self.cost.has_price(kind)]
+        money = f"{found[PRICE]:,.0f} {unit}".rstrip()
+        words = SENTENCES["price"].format(money=money)
+        if priced:
+            words += SENTENCES["included"].format(counted=" and ".join(priced))
+        if self.choice.by == BY_HOUR:
+            money = f"{found[BY_HOUR]:,.2f} {unit}".rstrip()
+            words += SENTENCES["hour"].format(money=money)
+        return words
+
+    def counted(self, design: int) -> dict[str, str]:
+        """Return what a design has of each kind of hardware that its name omits."""
+        numbers, named = self.designs.loc[design], chosen_of(self.table)
+        return {
+            kind: f"{numbers[kind]:,g} {one}{'' if numbers[kind] == 1 else 's'}"
+            for kind, column, one in zip(HARDWARE, COUNTS, PIECES, strict=True)
+            if not {column, column.removeprefix("n_")} & named and numbers[kind]
+        }
 
     @property
     def _other(self) -> str:

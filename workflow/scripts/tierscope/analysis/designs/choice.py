@@ -16,13 +16,13 @@ from tierscope.core.columns.designs import BOUND, MEETS, MISSES, NO_CHOICE, UNDE
 from tierscope.data.costs import HARDWARE, LFS_GIB, PRICE, SUMS, Cost
 from tierscope.data.designs import Goal
 
-_COUNTS = ("object_servers", "n_links", "metadata_speed", "n_lfs_devices", "n_nodes")
+COUNTS = ("object_servers", "n_links", "metadata_speed", "n_lfs_devices", "n_nodes")
 ROOM = "room_gib"  # of all devices of the LFS
 QUANTITIES = (PRICE, "watts", "rack_units")  # that sum up, and that are limited
 BY_HARDWARE, BY_HOUR = "hardware", "hour_price"
 STORAGE = ["object_servers", "n_links", "metadata_speed"]
 STORAGE += ["lfs_devices", "lfs_gib", "placement"]
-_FIRST = list(dict.fromkeys(["n_accelerators", *_COUNTS, *STORAGE]))
+_FIRST = list(dict.fromkeys(["n_accelerators", *COUNTS, *STORAGE]))
 NULL_MODELS = {"linear": "linear_percent", "demand": "demand_percent"}
 
 
@@ -131,7 +131,7 @@ def designs_of(table: pd.DataFrame) -> pd.DataFrame:
     for one in ("margin", *NULL_MODELS):
         found[one] = by[one].min().where(~by[one].agg(lambda part: part.isna().any()))
     found["useful"] = by["useful"].sum(min_count=1).where(found["is_simulated"])
-    found[list(HARDWARE)] = found[list(_COUNTS)].astype(float)
+    found[list(HARDWARE)] = found[list(COUNTS)].astype(float)
     found[ROOM] = (found["n_lfs_devices"] * found["lfs_gib"]).fillna(0.0)
     return found[by.size() == table["workload"].nunique()]
 
@@ -204,14 +204,14 @@ def choose(
     limits : mapping of str to float, optional
         Most of `QUANTITIES`, and least ``usable_tib``; what is not known is within.
     by : str, optional
-        What is least, a column of `costs`; by default the first of `QUANTITIES` that is
-        known, or `BY_HARDWARE`.
+        What is least, a column of `costs`; by default the first that is known of
+        `BY_HOUR`, `QUANTITIES` and `BY_HARDWARE`.
     need : int, optional
         The accelerators to feed at least; by default the most that any design feeds.
     """
     found = costs(designs, cost)
-    known = [one for one in QUANTITIES if found[one].notna().any()]
-    by = by or next(iter(known), BY_HARDWARE)
+    order = (BY_HOUR, *QUANTITIES, BY_HARDWARE)
+    by = by or next(one for one in order if found[one].notna().any())
     price = found[by]
     allowed = designs["fits"] & within(found, limits or {}) & price.notna()
     meets = allowed & (designs["verdict"] == MEETS)
