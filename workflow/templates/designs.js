@@ -114,7 +114,7 @@ class Answer {
     }
     const answer = one ? fill(sentences.chosen, { ...one, price: this.priceWords(one), rest }) : fill(sentences.none, { rest });
     const limits = [one?.limits, fill(below?.limits_miss ?? "", { other })].filter(Boolean).join("; ");
-    const limit = limits ? fill(sentences.limit, { limits: limits[0].toUpperCase() + limits.slice(1) }) : sentences.not_asked;
+    const limit = limits ? fill(sentences.limit, { limits: limits[0].toUpperCase() + limits.slice(1) }) : "";
     const measure = chosen === data.configured ? data.measure : `With the configuration's prices: ${data.measure}`;
     return { answer, limit, measure, simple: this.nullWords() };
   }

@@ -60,7 +60,7 @@ def test_workloads_are_told_apart():
 
 def test_no_input_may_change_the_choice():
     *_, last = sentences(servers(80, 95), ("gfs.read_latency_s", 1, 1, 1))
-    assert last == "No input changes the choice within the range it may have."
+    assert last.startswith("None of the inputs asked changes the choice")
 
 
 def test_bounds_and_times_have_words_of_their_own():
@@ -140,4 +140,19 @@ def test_a_price_says_what_it_includes_and_reads_aloud():
     assert first == (
         "Put nothing on the nodes: this feeds 8 accelerators at an AU of 95.0 % for "
         "400 EUR, 4 object servers included; it is the cheapest of the study."
+    )
+
+
+def test_what_limits_is_left_out_if_it_was_not_asked():
+    assert len(sentences(servers(80, 95))) == 2
+
+
+def test_the_least_of_the_mosts_of_workloads_is_told():
+    rows = [row(95, n_accelerators=n) for n in (8, 16, 24)]
+    net = designs(*rows, share=0.5)
+    other = net.assign(workload="other", n_accelerators=[8, 20, 32], design=[0, 3, 4])
+    table = pd.concat([net, other], ignore_index=True)
+    first, *_ = sentences(table)
+    assert (
+        "this feeds 8 accelerators (the least of each workload's most is 24)" in first
     )

@@ -43,7 +43,6 @@ SENTENCES = {
     "included": ", {counted} included",
     "hour": ", chosen by the price of a useful accelerator-hour ({money})",
     "limit": "{limits}.",
-    "not_asked": "What limits it was not asked.",
     "null": "Simple models choose: {models}.",
 }
 
@@ -185,11 +184,21 @@ class Answer:
             "name": self.names[design],
             "verb": self._verb(self.names[design]),
             "counted": self.counted(design),
-            "fed": fed_words(rows),
+            "fed": fed_words(rows, self._most_words(design)),
             "missed": missed_words(rows),
             "limits": self._limits(design),
             "limits_miss": limit_words(rows[rows["verdict"] != MEETS], "{other}"),
         }
+
+    def _most_words(self, design: int) -> str:
+        """Return the least of the workloads' most accelerators, if it is larger."""
+        same = self.table["design"].map(self.names) == self.names[design]
+        meets = self.table[same & (self.table["verdict"] == MEETS)]
+        mosts = meets.groupby("workload")["n_accelerators"].max()
+        is_known = len(mosts) == self.table["workload"].nunique()
+        if is_known and mosts.min() > self.designs["n_accelerators"][design]:
+            return f" (the least of each workload's most is {mosts.min()})"
+        return ""
 
     def _limits(self, design: int) -> str:
         """Return what limits a design, or the next number of accelerators on it."""
@@ -210,12 +219,10 @@ class Answer:
         return "Buy" if chosen_of(self.table) & {*STORAGE[:-1]} else "Take"
 
     def sentences(self) -> list[str]:
-        """Return the answer in three sentences."""
-        return [
-            self._choice_sentence(),
-            self._limit_sentence(),
-            measure_words(self.inputs),
-        ]
+        """Return the answer in three sentences, or two if no limit was asked."""
+        limit = self._limit_sentence()
+        found = [self._choice_sentence(), limit, measure_words(self.inputs)]
+        return [*filter(None, found)]
 
     def _choice_sentence(self) -> str:
         choice, rest = self.choice, ""
@@ -269,10 +276,9 @@ class Answer:
         asked = {"limits": self.choice.chosen, "limits_miss": self.choice.miss}
         of = {piece: one for piece, one in asked.items() if one != NO_CHOICE}
         limits = "; ".join(filter(None, (self.pieces(of[one])[one] for one in of)))
-        if not limits:
-            return SENTENCES["not_asked"]
         limits = limits.replace("{other}", self._other)
-        return SENTENCES["limit"].format(limits=limits[0].upper() + limits[1:])
+        pattern = SENTENCES["limit"] if limits else ""
+        return pattern.format(limits=limits[:1].upper() + limits[1:])
 
 
 def chosen_of(designs: pd.DataFrame) -> set[str]:
@@ -334,10 +340,11 @@ def _digits(value: float) -> str:
     return f"{value:.1f}" if value >= 1 else number_words(value)
 
 
-def fed_words(rows: pd.DataFrame) -> str:
-    """Return how well a design feeds its accelerators."""
+def fed_words(rows: pd.DataFrame, note: str = "") -> str:
+    """Return how well a design feeds its accelerators; `note` is on their number."""
     told = rows.assign(words=[value_words(one) for one in rows.to_dict("records")])
     counted = count_words(rows["n_accelerators"].iloc[0], "accelerator", separator="")
+    counted += note
     if len(rows) == 1:
         return f"{counted} at {told['words'].item()}"
     return f"{counted}, {' and '.join(told['workload'] + ' at ' + told['words'])}"
@@ -377,7 +384,10 @@ def measure_words(inputs: pd.DataFrame) -> str:
         return "Whether an input would change the choice was not asked."
     found = changing(inputs).drop_duplicates("parameter")
     if found.empty:
-        return "No input changes the choice within the range it may have."
+        return (
+            "None of the inputs asked changes the choice within its range (not asked: "
+            "variation of service times, room, sizes)."
+        )
     told = []
     for one in found.head(_MOST_INPUTS).to_dict("records"):
         low, high = (quantity_words(one[end], one["unit"]) for end in ("low", "high"))

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from tierscope.analysis.designs.answer import (
+    GOALS,
     SENTENCES,
     Answer,
     changing,
@@ -116,18 +117,21 @@ def cost_units(answer: Answer) -> dict[str, str]:
 
 def gib_words(answer: Answer) -> str:
     """Return after which room of a device more does not help, with all else equal."""
-    design = answer.choice.chosen
-    designs = answer.designs[answer.designs["is_simulated"]]
-    if design == NO_CHOICE or designs["lfs_gib"].nunique() < 2:
+    design, designs = answer.choice.chosen, answer.designs
+    is_asked = design != NO_CHOICE and designs["n_lfs_devices"][design]
+    if not is_asked or designs["lfs_gib"].nunique() < 2:
         return ""
     others = ["n_accelerators", *(one for one in STORAGE if one != "lfs_gib")]
     same = (designs[others] == designs.loc[design, others]).all(axis=1)
-    rows = designs[same].sort_values("lfs_gib")
-    if len(rows) < 2:
-        return ""
+    rows = designs[same & designs["is_simulated"]].sort_values("lfs_gib")
     enough = rows[rows["margin"] >= rows["margin"].iloc[-1] - _GAIN].iloc[0]
+    if enough.name == rows.index[-1]:  # the only one, too
+        return (
+            f"Whether more than {enough['lfs_gib']:,g} GiB a device helps is unknown."
+        )
+    unit = GOALS[answer.table["goal"].iloc[0]].missed.replace("points", "point")
     return (
-        f"More than {enough['lfs_gib']:,g} GiB a device helps by less than 1 point "
+        f"More than {enough['lfs_gib']:,g} GiB a device helps by less than 1 {unit} "
         f"(of {', '.join(f'{one:,g}' for one in rows['lfs_gib'])} GiB)."
     )
 
