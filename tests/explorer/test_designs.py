@@ -100,6 +100,7 @@ PRICES = [
     (HOURLY, {}),
     (COST, {}),
     (COST, {"price": 500}),
+    (COST, {"object_server": 2, "node": 1}),
     (COST, {"price": 1}),
     (Cost(), {}),
     (Cost(units={"link": Unit(price=1e4), "lfs_device": Unit(price=0.1)}), {}),
@@ -167,5 +168,8 @@ def test_the_page_fits_its_window(browser, opened, width):
     page = opened()
     script = "const e = document.documentElement; return [e.scrollWidth, e.clientWidth]"
     content, room = page.browser.execute_script(script)
+    script = "const e = document.querySelector('.prices input'); e.value = 600000;"
+    script += "return e.scrollWidth <= e.clientWidth"
+    assert page.browser.execute_script(script)
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert content <= room

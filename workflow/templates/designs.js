@@ -41,11 +41,12 @@ class Answer {
     return this.designs.some((one) => isKnown(one.costs[name]));
   }
 
-  isWithin({ costs }) {
-    const { state } = this;
-    const exceeds = (name) => isKnown(state[`limit.${name}`]) && isKnown(costs[name]) && costs[name] > state[`limit.${name}`];
+  isWithin({ costs, ...one }) {
+    const { state, data: { kinds } } = this;
+    const numbers = { ...one, ...costs };
+    const exceeds = (name) => isKnown(state[`limit.${name}`]) && isKnown(numbers[name]) && numbers[name] > state[`limit.${name}`];
     const room = state["limit.usable_tib"];
-    return !QUANTITIES.some(exceeds) && !(isKnown(room) && isKnown(costs.usable_tib) && costs.usable_tib < room);
+    return ![...QUANTITIES, ...kinds].some(exceeds) && !(isKnown(room) && isKnown(costs.usable_tib) && costs.usable_tib < room);
   }
 
   // The cheapest first, of equally cheap ones the best.

@@ -62,6 +62,7 @@ def test_limits_leave_designs_out():
     table = designs_of(servers(80, 95, 99))
     assert choose(table, COST, {"price": 199}).chosen == -1
     assert choose(table, COST, {"watts": 20}).chosen == 1
+    assert choose(table, COST, {"object_server": 1}).chosen == -1
     roomy = Cost(units={"object_server": Unit(price=100, usable_tib=50)})
     assert choose(table, roomy, {"usable_tib": 120}).chosen == 2
 

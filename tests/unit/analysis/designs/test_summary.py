@@ -34,6 +34,11 @@ def test_the_front_has_costs_values_and_verdicts():
     )
 
 
+def test_it_says_what_was_simulated_once():
+    assert "What has no interval was simulated once." in summary(servers(80, 95))
+    assert "simulated once" not in summary(designs(row(95, 94, 96)))
+
+
 def test_bounds_are_counted():
     table = servers(80, 95)
     table.loc[0, "known_by"] = "bound"

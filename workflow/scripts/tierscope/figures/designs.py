@@ -16,8 +16,8 @@ from tierscope.analysis.designs.choice import (
 )
 from tierscope.analysis.designs.summary import (
     BY_WORDS,
-    STATEMENTS,
     shown_names,
+    statements,
     steps_words,
     summary_text,
 )
@@ -98,7 +98,7 @@ def plot_designs(answer: Answer, *, provenance: str) -> Figure:
     differ = answer.table["n_accelerators"].nunique() > 1
     shown = workloads if differ or not answer.has_front else []
     names = shown_names(answer)
-    notes = [f"Source: {provenance}.", STATEMENTS]
+    notes = [f"Source: {provenance}.", statements(answer)]
     notes += [f"{name}: {steps_words(rows)}" for name, rows in workloads]
     notes += [f"{_NO_ROOM}."] * (not answer.table["fits_lfs"].all())
     if shown and len(names) < answer.names.nunique():

@@ -17,10 +17,10 @@ from tierscope.analysis.designs.choice import BY_HARDWARE, HARDWARE, NULL_MODELS
 from tierscope.analysis.designs.summary import (
     BY_WORDS,
     NULL_WORDS,
-    STATEMENTS,
     asked_inputs,
     cost_units,
     gib_words,
+    statements,
     workload_lines,
 )
 from tierscope.pages.document import TEMPLATES, render
@@ -57,7 +57,7 @@ def build_designs(
     context = {
         "policy": content_policy([script]),
         "title": title,
-        "lead": f"Source: {provenance}. {STATEMENTS}",
+        "lead": f"Source: {provenance}. {statements(answer)}",
         "by_words": BY_WORDS,
         "needs": sorted(numbers) if len(numbers) > 1 else [],
         "cost": answer.cost,

@@ -32,7 +32,7 @@ from tierscope.data.designs import NO_COPIES
 
 # Patterns of sentences, which the page fills, too.
 SENTENCES = {
-    "chosen": "{verb} {name}: this feeds {fed}{price}{rest}.",
+    "chosen": "{verb} {name}: this feeds {fed}{once}{price}{rest}.",
     "none": "No design of the study surely meets the goal{rest}.",
     "miss": "; {other} ({name}) misses by {missed}",
     "cheaper": "the next cheaper design",
@@ -129,7 +129,11 @@ class Answer:
     def compared(self) -> pd.Series:
         """Which designs compete: they have room and enough accelerators."""
         enough = self.designs["n_accelerators"] >= self.choice.need
-        return enough & self.designs["fits"] & within(self.costs, self.limits)
+        return (
+            enough
+            & self.designs["fits"]
+            & within(self.designs.join(self.costs), self.limits)
+        )
 
     @property
     def has_front(self) -> bool:
@@ -185,6 +189,7 @@ class Answer:
             "verb": self._verb(self.names[design]),
             "counted": self.counted(design),
             "fed": fed_words(rows, self._most_words(design)),
+            "once": " (simulated once, no interval)" * bool(is_single(rows).all()),
             "missed": missed_words(rows),
             "limits": self._limits(design),
             "limits_miss": limit_words(rows[rows["verdict"] != MEETS], "{other}"),
@@ -317,6 +322,11 @@ def _storage_name(row: Mapping[str, Any], varying: set[str]) -> str:
         varying = varying - {"cache_rate_percent"}
     named = [text for one, text in words.items() if one in varying]
     return ", ".join(named) or "the storage as it is"
+
+
+def is_single(rows: pd.DataFrame) -> pd.Series:
+    """Return which rows rest on a single simulation, and have no interval."""
+    return (rows["n_repetitions"] == 1) & rows["utilisation_low_percent"].isna()
 
 
 def value_words(row: Mapping[str, Any]) -> str:

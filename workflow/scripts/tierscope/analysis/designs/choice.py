@@ -202,7 +202,8 @@ def choose(
     cost : Cost
         What hardware costs, as far as it is known.
     limits : mapping of str to float, optional
-        Most of `QUANTITIES`, and least ``usable_tib``; what is not known is within.
+        Most of `QUANTITIES` and of pieces of `HARDWARE`, and least ``usable_tib``; what
+        is not known is within.
     by : str, optional
         What is least, a column of `costs`; by default the first that is known of
         `BY_HOUR`, `QUANTITIES` and `BY_HARDWARE`.
@@ -213,7 +214,9 @@ def choose(
     order = (BY_HOUR, *QUANTITIES, BY_HARDWARE)
     by = by or next(one for one in order if found[one].notna().any())
     price = found[by]
-    allowed = designs["fits"] & within(found, limits or {}) & price.notna()
+    allowed = (
+        designs["fits"] & within(designs.join(found), limits or {}) & price.notna()
+    )
     meets = allowed & (designs["verdict"] == MEETS)
     need = need or _most(designs, meets) or _most(designs, designs["fits"])
     enough = allowed & (designs["n_accelerators"] >= need)
@@ -240,8 +243,9 @@ def choose(
 
 
 def within(found: pd.DataFrame, limits: Mapping[str, float]) -> pd.Series:
-    """Return which designs are within limits, by their costs."""
-    exceeds = [found[one] > limits.get(one, math.inf) for one in QUANTITIES]
+    """Return which designs are within limits, by their hardware and costs."""
+    names = (*QUANTITIES, *HARDWARE)
+    exceeds = [found[one] > limits.get(one, math.inf) for one in names]
     exceeds.append(found["usable_tib"] < limits.get("usable_tib", 0.0))
     return ~pd.concat(exceeds, axis=1).any(axis=1)
 

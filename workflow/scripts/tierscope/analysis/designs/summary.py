@@ -12,6 +12,7 @@ from tierscope.analysis.designs.answer import (
     Answer,
     changing,
     fed_words,
+    is_single,
     limit_words,
     quantity_words,
     value_words,
@@ -28,10 +29,11 @@ from tierscope.core.columns.designs import (
 )
 from tierscope.core.words import count_words, number_words, size_words
 
-STATEMENTS = (
+_STATEMENTS = (
     "Simulated: a model of the whole system, no process read a file. An accelerator is "
     "a process; AU is computation over time, both without the first step (DLIO)."
 )
+_ONCE = " What has no interval was simulated once."
 MOST_STORAGES = 12  # in words and in a panel of the figure
 _GAIN = 1.0  # points or percent: less is no help
 BY_WORDS = {
@@ -66,7 +68,7 @@ def summary_text(
     provenance : str
         Source and system, in words.
     """
-    lines = [*answer.sentences(), "", f"Source: {provenance}.", STATEMENTS]
+    lines = [*answer.sentences(), "", f"Source: {provenance}.", statements(answer)]
     if fit is not None:
         lines.append(fit_words(fit.iloc[0]))
     lines += ["", *choice_lines(answer)]
@@ -75,6 +77,11 @@ def summary_text(
         if fit is not None:
             lines += map(row_words, rows.to_dict("records"))
     return "\n".join(lines)
+
+
+def statements(answer: Answer) -> str:
+    """Return what a study is, and whether points have no interval."""
+    return _STATEMENTS + _ONCE * bool(is_single(answer.table).any())
 
 
 def choice_lines(answer: Answer) -> Iterator[str]:
