@@ -115,20 +115,19 @@ class Answer {
     }
     const answer = one ? fill(sentences.chosen, { ...one, price: this.priceWords(one), rest }) : fill(sentences.none, { rest });
     const limits = [one?.limits, fill(below?.limits_miss ?? "", { other })].filter(Boolean).join("; ");
-    const limit = limits ? fill(sentences.limit, { limits: limits[0].toUpperCase() + limits.slice(1) }) : "";
+    const limit = limits ? `${limits[0].toUpperCase()}${limits.slice(1)}.` : "";
     const measure = chosen === data.configured ? data.measure : `With the configuration's prices: ${data.measure}`;
     return { answer, limit, measure, simple: this.nullWords() };
   }
 
-  priceWords({ costs, counted }) {
+  priceWords({ costs, ...one }) {
     if (!isKnown(costs.price)) return "";
-    const { state, data: { sentences, unit, kinds } } = this;
-    const isPriced = (kind) => counted[kind] && (isKnown(state[`${kind}.price`]) || isKnown(state[`${kind}.price_per_gib`]));
-    const priced = kinds.filter(isPriced).map((kind) => counted[kind]);
-    const included = priced.length ? fill(sentences.included, { counted: priced.join(" and ") }) : "";
-    const money = (number) => ({ money: `${number} ${unit}`.trimEnd() });
-    const hour = this.by === "hour_price" ? fill(sentences.hour, money(cents(costs.hour_price))) : "";
-    return fill(sentences.price, money(thousands(costs.price))) + included + hour;
+    const { state, data: { sentences, unit, kinds, pieces } } = this;
+    const isPriced = (kind) => one[kind] && (isKnown(state[`${kind}.price`]) || isKnown(state[`${kind}.price_per_gib`]));
+    const money = (number) => `${number} ${unit}`.trimEnd();
+    const words = { money: money(thousands(costs.price)), kinds: kinds.filter(isPriced).map((kind) => `${pieces[kind]}s`).join(" and ") };
+    const hour = this.by === "hour_price" ? fill(sentences.hour, { money: money(cents(costs.hour_price)) }) : "";
+    return fill(sentences.price, words) + hour;
   }
 
   nullWords() {

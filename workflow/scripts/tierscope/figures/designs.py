@@ -7,13 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from tierscope.analysis.designs.answer import GOALS, Answer
-from tierscope.analysis.designs.choice import (
-    BY_HARDWARE,
-    BY_HOUR,
-    PRICE,
-    ends_of,
-    value_of,
-)
+from tierscope.analysis.designs.choice import BY_HARDWARE, ends_of, value_of
 from tierscope.analysis.designs.summary import (
     BY_WORDS,
     shown_names,
@@ -145,7 +139,7 @@ def _draw_front(ax: Axes, answer: Answer) -> list[Line2D]:
     if (chosen := answer.choice.chosen) != NO_CHOICE:
         ax.plot(cost[chosen], values["value"][chosen], **_CHOSEN)
     ax.axhline(goal, **GOAL_LINE)
-    unit = f", {answer.cost.unit}" * (answer.choice.by in (PRICE, BY_HOUR))
+    unit = f", {answer.cost.unit}" * ("price" in answer.choice.by)
     words = f"{BY_WORDS[answer.choice.by]}{unit}"
     ax.set(title="Cost and goal", xlabel=words, ylabel=axis)
     looks = {one: _POINT | {"linestyle": ""} | look for one, look in _MARKS.items()}

@@ -7,12 +7,7 @@ as `tierscope.analysis.designs.choice` does, and `designs_page.js` draws.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tierscope.analysis.designs.answer import (
-    PIECES,
-    SENTENCES,
-    Answer,
-    measure_words,
-)
+from tierscope.analysis.designs.answer import PIECES, SENTENCES, Answer, measure_words
 from tierscope.analysis.designs.choice import BY_HARDWARE, HARDWARE, NULL_MODELS, ROOM
 from tierscope.analysis.designs.summary import (
     BY_WORDS,
@@ -62,7 +57,7 @@ def build_designs(
         "needs": sorted(numbers) if len(numbers) > 1 else [],
         "cost": answer.cost,
         "limits": answer.limits,
-        "kinds": dict(zip(HARDWARE, PIECES, strict=True)),
+        "kinds": PIECES,
         "cost_units": cost_units(answer),
         "sections": dict(_sections(answer, sources)),
         "footer": f"{provenance}.",
@@ -83,6 +78,7 @@ def embedded(answer: Answer) -> dict[str, Any]:
         "goal": float(goal),
         "axis": axis,
         "kinds": HARDWARE,
+        "pieces": PIECES,
         "by_words": BY_WORDS,
         "cost_units": cost_units(answer),
         "unit": answer.cost.unit,

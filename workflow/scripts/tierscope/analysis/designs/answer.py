@@ -11,7 +11,6 @@ import pandas as pd
 from tierscope.analysis.designs.choice import (
     BY_HARDWARE,
     BY_HOUR,
-    COUNTS,
     ROOM,
     STORAGE,
     Choice,
@@ -32,17 +31,15 @@ from tierscope.data.designs import NO_COPIES
 
 # Patterns of sentences, which the page fills, too.
 SENTENCES = {
-    "chosen": "{verb} {name}: this feeds {fed}{once}{price}{rest}.",
+    "chosen": "{verb} {name}: this feeds {fed}{notes}{price}{rest}.",
     "none": "No design of the study surely meets the goal{rest}.",
     "miss": "; {other} ({name}) misses by {missed}",
     "cheaper": "the next cheaper design",
     "nearest": "the nearest design",
     "cheapest": "; it is the cheapest of the study",
     "undecided": "; {count} undecided (first {name})",
-    "price": " for {money}",
-    "included": ", {counted} included",
+    "price": " for {money}, all {kinds} included",
     "hour": ", chosen by the price of a useful accelerator-hour ({money})",
-    "limit": "{limits}.",
     "null": "Simple models choose: {models}.",
 }
 
@@ -66,7 +63,8 @@ GOALS = {
         "an I/O time", "s", "%", "at least", "I/O time of the slowest process (s)"
     ),
 }
-PIECES = ("object server", "link", "metadata service", "LFS device", "node")
+_NAMES = ("object server", "link", "metadata service", "LFS device", "node")
+PIECES = dict(zip(HARDWARE, _NAMES, strict=True))
 _PLACEMENTS = {
     NO_COPIES: "nothing on the nodes",
     "pinning": "a copy on each node",
@@ -129,11 +127,7 @@ class Answer:
     def compared(self) -> pd.Series:
         """Which designs compete: they have room and enough accelerators."""
         enough = self.designs["n_accelerators"] >= self.choice.need
-        return (
-            enough
-            & self.designs["fits"]
-            & within(self.designs.join(self.costs), self.limits)
-        )
+        return enough & within(self.designs, self.costs, self.limits)
 
     @property
     def has_front(self) -> bool:
@@ -181,29 +175,32 @@ class Answer:
         """Return the rows of a design, one a workload."""
         return self.table[self.table["design"] == design]
 
-    def pieces(self, design: int) -> dict[str, Any]:
+    def pieces(self, design: int) -> dict[str, str]:
         """Return the words of a design of which sentences are made."""
         rows = self.rows(design)
         return {
             "name": self.names[design],
             "verb": self._verb(self.names[design]),
-            "counted": self.counted(design),
-            "fed": fed_words(rows, self._most_words(design)),
-            "once": " (simulated once, no interval)" * bool(is_single(rows).all()),
+            "fed": fed_words(rows),
+            "notes": self._notes(design),
+            "other": self._other,
             "missed": missed_words(rows),
             "limits": self._limits(design),
             "limits_miss": limit_words(rows[rows["verdict"] != MEETS], "{other}"),
         }
 
-    def _most_words(self, design: int) -> str:
-        """Return the least of the workloads' most accelerators, if it is larger."""
+    def _notes(self, design: int) -> str:
+        """Return what else is to be known of how a design feeds its accelerators."""
+        once = " (simulated once, no interval)" * bool(
+            is_single(self.rows(design)).all()
+        )
         same = self.table["design"].map(self.names) == self.names[design]
         meets = self.table[same & (self.table["verdict"] == MEETS)]
-        mosts = meets.groupby("workload")["n_accelerators"].max()
-        is_known = len(mosts) == self.table["workload"].nunique()
-        if is_known and mosts.min() > self.designs["n_accelerators"][design]:
-            return f" (the least of each workload's most is {mosts.min()})"
-        return ""
+        most = meets.groupby("workload")["n_accelerators"].max()
+        is_all = len(most) == self.table["workload"].nunique()
+        if not is_all or most.min() <= self.designs["n_accelerators"][design]:
+            return once
+        return f"{once}, up to {most.min()} by the least of each workload's most"
 
     def _limits(self, design: int) -> str:
         """Return what limits a design, or the next number of accelerators on it."""
@@ -225,16 +222,13 @@ class Answer:
 
     def sentences(self) -> list[str]:
         """Return the answer in three sentences, or two if no limit was asked."""
-        limit = self._limit_sentence()
-        found = [self._choice_sentence(), limit, measure_words(self.inputs)]
-        return [*filter(None, found)]
+        limit, measure = self._limit_sentence(), measure_words(self.inputs)
+        return [*filter(None, [self._choice_sentence(), limit, measure])]
 
     def _choice_sentence(self) -> str:
         choice, rest = self.choice, ""
         if choice.miss != NO_CHOICE:
-            rest = SENTENCES["miss"].format(
-                other=self._other, **self.pieces(choice.miss)
-            )
+            rest = SENTENCES["miss"].format(**self.pieces(choice.miss))
         elif choice.chosen != NO_CHOICE and not choice.undecided and self.has_front:
             rest = SENTENCES["cheapest"]
         if n := len(choice.undecided):
@@ -251,25 +245,16 @@ class Answer:
         found, unit = self.costs.loc[self.choice.chosen], self.cost.unit
         if math.isnan(found[PRICE]):
             return ""
-        counted = self.counted(self.choice.chosen).items()
-        priced = [words for kind, words in counted if self.cost.has_price(kind)]
-        money = f"{found[PRICE]:,.0f} {unit}".rstrip()
-        words = SENTENCES["price"].format(money=money)
-        if priced:
-            words += SENTENCES["included"].format(counted=" and ".join(priced))
+        numbers, has_price = self.designs.loc[self.choice.chosen], self.cost.has_price
+        priced = [
+            f"{PIECES[one]}s" for one in HARDWARE if numbers[one] * has_price(one)
+        ]
+        money, kinds = f"{found[PRICE]:,.0f} {unit}".rstrip(), " and ".join(priced)
+        words = SENTENCES["price"].format(money=money, kinds=kinds)
         if self.choice.by == BY_HOUR:
             money = f"{found[BY_HOUR]:,.2f} {unit}".rstrip()
             words += SENTENCES["hour"].format(money=money)
         return words
-
-    def counted(self, design: int) -> dict[str, str]:
-        """Return what a design has of each kind of hardware that its name omits."""
-        numbers, named = self.designs.loc[design], chosen_of(self.table)
-        return {
-            kind: f"{numbers[kind]:,g} {one}{'' if numbers[kind] == 1 else 's'}"
-            for kind, column, one in zip(HARDWARE, COUNTS, PIECES, strict=True)
-            if not {column, column.removeprefix("n_")} & named and numbers[kind]
-        }
 
     @property
     def _other(self) -> str:
@@ -282,8 +267,7 @@ class Answer:
         of = {piece: one for piece, one in asked.items() if one != NO_CHOICE}
         limits = "; ".join(filter(None, (self.pieces(of[one])[one] for one in of)))
         limits = limits.replace("{other}", self._other)
-        pattern = SENTENCES["limit"] if limits else ""
-        return pattern.format(limits=limits[:1].upper() + limits[1:])
+        return limits and f"{limits[0].upper()}{limits[1:]}."
 
 
 def chosen_of(designs: pd.DataFrame) -> set[str]:
@@ -350,11 +334,10 @@ def _digits(value: float) -> str:
     return f"{value:.1f}" if value >= 1 else number_words(value)
 
 
-def fed_words(rows: pd.DataFrame, note: str = "") -> str:
-    """Return how well a design feeds its accelerators; `note` is on their number."""
+def fed_words(rows: pd.DataFrame) -> str:
+    """Return how well a design feeds its accelerators."""
     told = rows.assign(words=[value_words(one) for one in rows.to_dict("records")])
     counted = count_words(rows["n_accelerators"].iloc[0], "accelerator", separator="")
-    counted += note
     if len(rows) == 1:
         return f"{counted} at {told['words'].item()}"
     return f"{counted}, {' and '.join(told['workload'] + ' at ' + told['words'])}"
@@ -395,8 +378,7 @@ def measure_words(inputs: pd.DataFrame) -> str:
     found = changing(inputs).drop_duplicates("parameter")
     if found.empty:
         return (
-            "None of the inputs asked changes the choice within its range (not asked: "
-            "variation of service times, room, sizes)."
+            "No input of those asked changes the choice within the range it may have."
         )
     told = []
     for one in found.head(_MOST_INPUTS).to_dict("records"):

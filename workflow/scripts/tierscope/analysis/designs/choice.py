@@ -16,13 +16,13 @@ from tierscope.core.columns.designs import BOUND, MEETS, MISSES, NO_CHOICE, UNDE
 from tierscope.data.costs import HARDWARE, LFS_GIB, PRICE, SUMS, Cost
 from tierscope.data.designs import Goal
 
-COUNTS = ("object_servers", "n_links", "metadata_speed", "n_lfs_devices", "n_nodes")
+_COUNTS = ("object_servers", "n_links", "metadata_speed", "n_lfs_devices", "n_nodes")
 ROOM = "room_gib"  # of all devices of the LFS
 QUANTITIES = (PRICE, "watts", "rack_units")  # that sum up, and that are limited
 BY_HARDWARE, BY_HOUR = "hardware", "hour_price"
 STORAGE = ["object_servers", "n_links", "metadata_speed"]
 STORAGE += ["lfs_devices", "lfs_gib", "placement"]
-_FIRST = list(dict.fromkeys(["n_accelerators", *COUNTS, *STORAGE]))
+_FIRST = list(dict.fromkeys(["n_accelerators", *_COUNTS, *STORAGE]))
 NULL_MODELS = {"linear": "linear_percent", "demand": "demand_percent"}
 
 
@@ -131,7 +131,7 @@ def designs_of(table: pd.DataFrame) -> pd.DataFrame:
     for one in ("margin", *NULL_MODELS):
         found[one] = by[one].min().where(~by[one].agg(lambda part: part.isna().any()))
     found["useful"] = by["useful"].sum(min_count=1).where(found["is_simulated"])
-    found[list(HARDWARE)] = found[list(COUNTS)].astype(float)
+    found[list(HARDWARE)] = found[list(_COUNTS)].astype(float)
     found[ROOM] = (found["n_lfs_devices"] * found["lfs_gib"]).fillna(0.0)
     return found[by.size() == table["workload"].nunique()]
 
@@ -214,9 +214,7 @@ def choose(
     order = (BY_HOUR, *QUANTITIES, BY_HARDWARE)
     by = by or next(one for one in order if found[one].notna().any())
     price = found[by]
-    allowed = (
-        designs["fits"] & within(designs.join(found), limits or {}) & price.notna()
-    )
+    allowed = within(designs, found, limits or {}) & price.notna()
     meets = allowed & (designs["verdict"] == MEETS)
     need = need or _most(designs, meets) or _most(designs, designs["fits"])
     enough = allowed & (designs["n_accelerators"] >= need)
@@ -242,12 +240,14 @@ def choose(
     )
 
 
-def within(found: pd.DataFrame, limits: Mapping[str, float]) -> pd.Series:
-    """Return which designs are within limits, by their hardware and costs."""
-    names = (*QUANTITIES, *HARDWARE)
-    exceeds = [found[one] > limits.get(one, math.inf) for one in names]
+def within(
+    designs: pd.DataFrame, found: pd.DataFrame, limits: Mapping[str, float]
+) -> pd.Series:
+    """Return which designs have room and are within limits, by hardware and costs."""
+    numbers = designs[list(HARDWARE)].join(found[list(QUANTITIES)])
+    exceeds = [numbers[one] > limits.get(one, math.inf) for one in numbers]
     exceeds.append(found["usable_tib"] < limits.get("usable_tib", 0.0))
-    return ~pd.concat(exceeds, axis=1).any(axis=1)
+    return designs["fits"] & ~pd.concat(exceeds, axis=1).any(axis=1)
 
 
 def _most(designs: pd.DataFrame, those: pd.Series) -> int:

@@ -132,13 +132,12 @@ def gib_words(answer: Answer) -> str:
     same = (designs[others] == designs.loc[design, others]).all(axis=1)
     rows = designs[same & designs["is_simulated"]].sort_values("lfs_gib")
     enough = rows[rows["margin"] >= rows["margin"].iloc[-1] - _GAIN].iloc[0]
+    gib = f"{enough['lfs_gib']:,g} GiB a device"
     if enough.name == rows.index[-1]:  # the only one, too
-        return (
-            f"Whether more than {enough['lfs_gib']:,g} GiB a device helps is unknown."
-        )
+        return f"Whether more than {gib} helps is unknown."
     unit = GOALS[answer.table["goal"].iloc[0]].missed.replace("points", "point")
     return (
-        f"More than {enough['lfs_gib']:,g} GiB a device helps by less than 1 {unit} "
+        f"More than {gib} helps by less than 1 {unit} "
         f"(of {', '.join(f'{one:,g}' for one in rows['lfs_gib'])} GiB)."
     )
 
