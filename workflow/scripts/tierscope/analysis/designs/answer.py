@@ -127,7 +127,7 @@ class Answer:
     def compared(self) -> pd.Series:
         """Which designs compete: they have room and enough accelerators."""
         enough = self.designs["n_accelerators"] >= self.choice.need
-        return enough & within(self.designs, self.costs, self.limits)
+        return enough & self.designs["fits"] & within(self.costs, self.limits)
 
     @property
     def has_front(self) -> bool:
@@ -245,10 +245,8 @@ class Answer:
         found, unit = self.costs.loc[self.choice.chosen], self.cost.unit
         if math.isnan(found[PRICE]):
             return ""
-        numbers, has_price = self.designs.loc[self.choice.chosen], self.cost.has_price
-        priced = [
-            f"{PIECES[one]}s" for one in HARDWARE if numbers[one] * has_price(one)
-        ]
+        has_price = self.cost.has_price
+        priced = [f"{PIECES[one]}s" for one in HARDWARE if found[one] * has_price(one)]
         money, kinds = f"{found[PRICE]:,.0f} {unit}".rstrip(), " and ".join(priced)
         words = SENTENCES["price"].format(money=money, kinds=kinds)
         if self.choice.by == BY_HOUR:

@@ -149,13 +149,13 @@ def costs(designs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
     Returns
     -------
     DataFrame; index: ``design``
-        `QUANTITIES` and ``usable_tib``, missing if no kind has one; ``hour_price``, of
-        a useful hour of an accelerator; ``hardware``: of each kind that varies its part
-        of the most, their mean.
+        `HARDWARE`; `QUANTITIES` and ``usable_tib``, missing if no kind has one;
+        ``hour_price``, of a useful hour of an accelerator; ``hardware``: of each kind
+        that varies its part of the most, their mean.
     """
     numbers = designs[[*HARDWARE, ROOM]].rename(columns={ROOM: LFS_GIB})
-    sums = [cost.sums(one) for one in numbers.to_dict("records")]
-    found = pd.DataFrame(sums, designs.index, SUMS)
+    sums = [one | cost.sums(one) for one in numbers.to_dict("records")]
+    found = pd.DataFrame(sums, designs.index, [*HARDWARE, *SUMS])
     useful = 100 * designs["useful"] / designs["n_accelerators"]
     told = zip(found[PRICE], designs["n_accelerators"], useful, strict=True)
     found[BY_HOUR] = [cost.hour_price(*one) for one in told]
@@ -214,7 +214,7 @@ def choose(
     order = (BY_HOUR, *QUANTITIES, BY_HARDWARE)
     by = by or next(one for one in order if found[one].notna().any())
     price = found[by]
-    allowed = within(designs, found, limits or {}) & price.notna()
+    allowed = designs["fits"] & within(found, limits or {}) & price.notna()
     meets = allowed & (designs["verdict"] == MEETS)
     need = need or _most(designs, meets) or _most(designs, designs["fits"])
     enough = allowed & (designs["n_accelerators"] >= need)
@@ -240,14 +240,12 @@ def choose(
     )
 
 
-def within(
-    designs: pd.DataFrame, found: pd.DataFrame, limits: Mapping[str, float]
-) -> pd.Series:
-    """Return which designs have room and are within limits, by hardware and costs."""
-    numbers = designs[list(HARDWARE)].join(found[list(QUANTITIES)])
-    exceeds = [numbers[one] > limits.get(one, math.inf) for one in numbers]
+def within(found: pd.DataFrame, limits: Mapping[str, float]) -> pd.Series:
+    """Return which designs are within limits, by their costs."""
+    most = (*QUANTITIES, *HARDWARE)
+    exceeds = [found[one] > limits.get(one, math.inf) for one in most]
     exceeds.append(found["usable_tib"] < limits.get("usable_tib", 0.0))
-    return designs["fits"] & ~pd.concat(exceeds, axis=1).any(axis=1)
+    return ~pd.concat(exceeds, axis=1).any(axis=1)
 
 
 def _most(designs: pd.DataFrame, those: pd.Series) -> int:
