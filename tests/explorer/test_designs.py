@@ -31,7 +31,7 @@ def grid(seed, workload, goal):
                     found |= {"placement": placement, "n_lfs_devices": held}
                     found |= {"lfs_devices": devices, "n_accelerators": n}
                     found |= {"n_nodes": n // 8, "lfs_gib": 1750.0, "goal_value": goal}
-                    found |= {"linear_percent": au + 4, "demand_percent": au + 8}
+                    found |= {"linear": au + 4, "demand": au + 8}
                     found |= {"limit": "gfs_read" if au < goal else "not asked"}
                     rows.append(row(au, au - 1, min(100.0, au + 1), **found))
     return designs(*rows, workload=workload)

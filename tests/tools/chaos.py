@@ -44,7 +44,8 @@ _OPS = ("open", "write", "rename")
 _START_S = 600  # a start that takes longer hangs
 _GRACE_S = 30  # of a scheduler, between SIGTERM and SIGKILL
 _SAYS = re.compile(r"delete|remove|start again|free|wait until|give|expected", re.I)
-FINISHED, REFUSED, WRONG = "finished", "refused", "wrong"
+_WELL = "exit 0"
+FINISHED, SAID, REFUSED, WRONG = "finished", "said", "refused", "wrong"
 
 
 # ---- experiments ---------------------------------------------------------------------
@@ -415,16 +416,25 @@ class Kept:
         if [*wanted] != [*found] or len(wanted) != len(found):
             yield f"{name}: got {found.shape}, expected {wanted.shape}"
             return
-        for column in wanted:
-            if _is_of_this_run(column, self.experiment.is_timed, wanted[column]):
-                continue
+        columns = [
+            column
+            for column in wanted
+            if not _is_of_this_run(column, self.experiment.is_timed, wanted[column])
+        ]
+        # Logs are kept in the order in which they were read.
+        wanted, found = (
+            one[columns].sort_values(columns, ignore_index=True)
+            for one in (wanted, found)
+        )
+        for column in columns:
             if not wanted[column].equals(found[column]):
                 yield f"{name}: column {column} differs"
 
 
 def _is_of_this_run(column: str, is_timed: bool, values: pd.Series) -> bool:
     """Return whether values of a column differ from run to run."""
-    if column in ("mtime_ns", "log", "path", "job", "prefix"):  # folders, dates
+    # Folders, dates, and which run was the newest.
+    if column in ("mtime_ns", "log", "path", "job", "prefix", "run"):
         return True
     # On directories counts, bytes and decisions are equal, but not words about times.
     of_times = ("pid", "rchar", "wchar", "read_bytes", "write_bytes", "answer", "words")
@@ -482,7 +492,7 @@ def try_fault(chaos: Chaos, trial: Trial, seed: int) -> None:
     before, after, calls = kept.states[trial.job]
     fault = FAULTS[trial.fault]
     targets = kept.targets(trial.job, fault)
-    began_s = time.monotonic()
+    began_s, first = time.monotonic(), ""
     if trial.fault in (TORN, DELETED):
         project = _anew(after, chaos)
         trial.where, trial.happened = damage(project, trial.fault, rng), True
@@ -491,7 +501,7 @@ def try_fault(chaos: Chaos, trial: Trial, seed: int) -> None:
         trial.nth = rng.randint(1, calls[trial.op])
         while trial.nth and not trial.happened:  # a start may make fewer calls
             project = _anew(before, chaos)
-            _disturb(chaos, trial, project, targets)
+            first = _disturb(chaos, trial, project, targets)
             trial.nth -= (not trial.happened) * -(-trial.nth // 4)
     code, output = again(project, targets)
     (chaos.folder / f"again-{trial.number}.txt").write_text(output)
@@ -503,6 +513,8 @@ def try_fault(chaos: Chaos, trial: Trial, seed: int) -> None:
         return
     differences = [*kept.differences(project, trial.job)]
     trial.outcome = WRONG if differences else FINISHED
+    if differences and trial.first == _WELL and os.strerror(fault.error) in first:
+        trial.outcome = SAID  # such as a copy that failed, so that the GFS was read
     trial.words = "; ".join(differences[:5])
 
 
@@ -512,28 +524,29 @@ def _anew(state: Project, chaos: Chaos) -> Project:
     return state.copied_to(chaos.folder / "now")
 
 
-def _disturb(chaos: Chaos, trial: Trial, project: Project, targets: list[str]) -> None:
-    """Start under the fault, and note what became of that start."""
+def _disturb(chaos: Chaos, trial: Trial, project: Project, targets: list[str]) -> str:
+    """Start under the fault, note what became of that start, and return its output."""
     plan = Plan(chaos.folder / "plan", FAULTS[trial.fault], trial.op, trial.nth)
     code, output = chaos.start(project, targets, plan)
     (chaos.folder / f"first-{trial.number}.txt").write_text(output)
     _, trial.happened, where = plan.read()
     trial.where = where.removeprefix(f"{project.folder}/")
-    trial.first = f"exit {code}: {last_lines(output)}" if code else "exit 0"
+    trial.first = f"exit {code}: {last_lines(output)}" if code else _WELL
     if "Traceback (most recent" in output:
         trial.first = f"TRACEBACK {trial.first}"
+    return output
 
 
 def table_of(trials: list[Trial]) -> list[str]:
     """Return the lines of a table of faults in Markdown."""
     lines = [
-        "|fault|tried|finished|refused with what to do|wrong|",
-        "|---|---|---|---|---|",
+        "|fault|tried|finished|said by the run|refused|wrong|",
+        "|---|---|---|---|---|---|",
     ]
     for name in [*FAULTS, None]:
         some = [one for one in trials if name in (one.fault, None)]
         found = Counter(one.outcome for one in some)
-        counts = (found[outcome] for outcome in (FINISHED, REFUSED, WRONG))
+        counts = (found[outcome] for outcome in (FINISHED, SAID, REFUSED, WRONG))
         lines.append(f"|{'|'.join(map(str, (name or 'all', len(some), *counts)))}|")
     return lines
 

@@ -139,7 +139,7 @@ def _writes(node: ast.AST) -> bool:
     call = ast.unparse(node.func)
     name = call.rpartition(".")[2]
     if name == "open":
-        modes = r"'[rwaxb+]*[wax+][rwaxb+]*'|O_(WRONLY|CREAT)"
+        modes = r"'[rwaxb+]*[wax+][rwaxb+]*'|O_(WR.NLY|CREAT)"
         return bool(re.search(modes, ast.unparse(node)))
     if name in {"rename", "replace"} and not call.startswith("os."):
         return len(node.args) == 1 and not node.keywords  # not of a frame, or a text

@@ -39,7 +39,7 @@ def test_what_is_undecided_is_named():
 
 
 def test_the_next_number_says_what_limits_the_chosen():
-    keys = {"linear_percent": 95.0}
+    keys = {"linear": 95.0}
     table = designs(row(95, **keys), row(60, n_accelerators=16, limit="gfs_meta"))
     first, second, third = sentences(table, cost=Cost())
     assert first == (

@@ -111,9 +111,7 @@ def test_goals_of_times_are_met_from_below():
 
 
 def test_null_models_choose_by_what_they_say():
-    table = servers(80, 95, 99).assign(
-        linear_percent=[95.0, 96, 97], demand_percent=[50.0, 96, 99]
-    )
+    table = servers(80, 95, 99).assign(linear=[95.0, 96, 97], demand=[50.0, 96, 99])
     assert choose(designs_of(table), COST).null == {"linear": 0, "demand": 1}
 
 

@@ -72,7 +72,7 @@ def test_beyond_the_largest_room_nothing_is_claimed():
 
 
 def test_simple_models_choose_the_same_or_otherwise():
-    table = servers(80, 95).assign(linear_percent=[80.0, 95], demand_percent=[95.0, 99])
+    table = servers(80, 95).assign(linear=[80.0, 95], demand=[95.0, 99])
     assert null_words(Answer(table, inputs(), COST, {})) == (
         "Simple models choose: linear scaling from the smallest design: the same; "
         "bandwidth over demand: 1 object server (misses)."

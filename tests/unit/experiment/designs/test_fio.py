@@ -85,7 +85,8 @@ def test_servers_of_the_gfs_share_the_rate(fio):
 
 
 @pytest.mark.parametrize(
-    ("tier", "mib_per_s", "declared"), [("lfs", 7000, "6.55e+09"), ("gfs", 7e5, "7.2e")]
+    ("tier", "mib_per_s", "declared"),
+    [("lfs", 7000, "6.55e+09"), ("gfs", 1.5e5, "8.8e+10")],
 )
 def test_more_than_the_declared_device_gives_is_said_to_be_a_cache(
     fio, tier, mib_per_s, declared
@@ -129,6 +130,7 @@ def test_what_is_not_of_fio_is_refused_in_one_line(tmp_path, text, words):
         {"io_bytes": 0},
         {"total_ios": -1},
         {"lat_ns": {"mean": "fast"}},
+        {"lat_ns": {"mean": -1000.0}},
         {"lat_ns": None},
     ],
 )

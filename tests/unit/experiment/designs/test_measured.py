@@ -33,6 +33,9 @@ def test_results_of_a_program_are_its_workload(program):
     found = read(folder)
     assert found == replace(workload, source=found.source, file_size_least_bytes=1)
     assert "scans.yaml, workload file of DLIO; " in found.source
+    assert found.computed == "measured"
+    (again,) = read_workloads([str(folder)], {"scans": 1.0}, [RESOURCES])
+    assert again.computed == "declared"
     assert found.source.endswith(
         "; assumed: on other nodes each rank reads alike, its share of the files"
     )

@@ -72,6 +72,13 @@ def test_for_a_goal_of_io_time_whole_epochs_are_simulated():
     assert plan_of(found).n_simulated_steps(4) == plan_of(found).n_steps(4) == 768
 
 
+def test_with_the_uncertainty_of_a_calibration_a_design_is_simulated_again(tmp_path):
+    path = written(tmp_path, DEVICES)
+    (tmp_path / "uncertainty.json").write_text('{"parameters": [], "sources": []}')
+    assert study(devices=path).study.repetitions == 4
+    assert study(devices=path, repetitions=1).study.repetitions == 1
+
+
 def test_workloads_share_the_hours():
     found = study(workloads={"unet3d_h100": 3, "unet3d_a100": 1})
     assert found.study.shares == {"unet3d_h100": 0.75, "unet3d_a100": 0.25}
@@ -84,6 +91,15 @@ def test_numbers_of_accelerators_are_whole_nodes_within_limits():
     assert found.study.accelerators == (4, 8)
     assert (found.study.most, found.most) == (None, 8)
     assert study(limits={"nodes": 2}, most=64).study.most == 8
+    # Fugaku has four links for 3072 processes.
+    assert study(limits={"links": 2}, most=3000, dataset="fixed").most == 1536
+    assert study(limits={"links": 4}, most=64, choices={"links": [4, 8]}).most == 64
+
+
+def test_a_limit_of_devices_leaves_storages_without_any():
+    placement = {"placement": ["none", "pinning"], "lfs_devices": [2, 3]}
+    found = study(limits={"lfs_devices": 1}, choices=placement)
+    assert [one.placement for one in found.storages] == ["none"]
 
 
 def test_costs_and_limits_are_as_given():
@@ -97,7 +113,7 @@ def test_costs_and_limits_are_as_given():
         limits={"usable_tib": room, "price": 30},
         choices={"object_servers": [1, 2, 4]},
     )
-    assert found.limits == {"usable_tib": 70, "price": 30}
+    assert found.limits == {"usable_tib": 70, "price": 30} == found.study.limits
     assert [one.object_servers for one in found.storages] == [2, 4]
     assert found.study.cost == Cost("EUR", 100, {"object_server": Unit(**unit)}, 2)
 
@@ -144,6 +160,7 @@ def test_a_configuration_of_the_project_is_one_of_designs(path):
             {"workloads": ["resnet"]},
             "workloads: got 'resnet', expected some of paper_s",
         ),
+        ({"workloads": ["results/no"]}, "got 'results/no', no such folder, expected"),
         ({"workloads": ["paper_small"]}, "compute_time_s: got none of paper_small"),
         ({"compute_time_s": {"small": 1}}, "compute_time_s: got 'small', expected"),
         ({"fit": {}}, "fit: missing key parameter, accelerators, utilisation_percent"),
@@ -159,7 +176,7 @@ def test_a_configuration_of_the_project_is_one_of_designs(path):
         ({"choices": {"accelerators": [6]}}, "got 6, expected whole nodes of 4 proc"),
         (
             {"choices": {"accelerators": [8]}, "limits": {"nodes": 1}},
-            "nodes: got 1, expected at least those of 8 accelerators",
+            "limits: got nodes and links of 4 accelerators, expected at least those of",
         ),
         (
             {"choices": {"accelerators": [24]}, "dataset": "fixed", "steps": 24},
@@ -169,7 +186,18 @@ def test_a_configuration_of_the_project_is_one_of_designs(path):
             {"choices": {"placement": ["adhoc"]}, "system": "nvme-servers"},
             "got adhoc with system nvme-servers, expected its devices to have a netw",
         ),
-        ({"limits": {"object_servers": 59}}, "limits that none of 1 storages meets"),
+        (
+            {
+                "limits": {"object_servers": 59, "watts": 1},
+                "cost": {"node": {"watts": 1}},
+            },
+            "got object_servers 59, limits that none of 1 storages meets",
+        ),
+        (
+            {"cost": {"accelerator_hour": 2}},
+            "got accelerator_hour without hours, exp",
+        ),
+        ({"goal": {"epoch_time_s": 0}}, "epoch_time_s: got 0, expected number above 0"),
         (
             {"limits": {"usable_tib": {"dataset": 1}}},
             "usable_tib: got 1, expected designs.cost to say usable_tib of some",

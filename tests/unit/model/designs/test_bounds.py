@@ -4,10 +4,10 @@ import random
 
 import pytest
 from descriptions import changed, describe_scenario
-from small_designs import ON_GFS, plan
+from small_designs import DEVICES, ON_GFS, plan
 from tierscope.core.description import STEP, FileSizes
 from tierscope.data.designs import Design, Plan, Storage
-from tierscope.model.designs.bounds import bandwidth_percent, bounds_of
+from tierscope.model.designs.bounds import bounds_of, by_bandwidth
 from tierscope.model.designs.feeding import Trial, simulate_pace
 
 SERVICES = [{}, {"service_distribution": "exponential"}]
@@ -130,7 +130,16 @@ def test_what_is_not_simulated_may_be_a_little_better():
 def test_bandwidth_is_that_of_both_tiers():
     """At 60 % on the LFS a server of 10 files a second each limits, else the GFS."""
     used = [
-        bandwidth_percent(plan(), Design(40, Storage(cache_rate_percent=rate)))
+        by_bandwidth(plan(), Design(40, Storage(cache_rate_percent=rate)))
         for rate in (0, 60, 90, 100)
     ]
-    assert used == pytest.approx([25, 62.5, 100, 100])
+    percents = [one.utilisation_percent for one in used]
+    assert percents == pytest.approx([25, 62.5, 100, 100])
+
+
+def test_bandwidth_is_that_of_links_between_nodes_too():
+    """Of 200 files that each of 40 nodes reads, 195 are of others, at one a second."""
+    link = {"latency_s": 0.0, "bandwidth_bytes_per_s": 1e6}
+    found = plan(devices=DEVICES | {"network": link})
+    storage = Storage(cache_rate_percent=100, placement="adhoc")
+    assert by_bandwidth(found, Design(40, storage)).io_time_s == pytest.approx(195)

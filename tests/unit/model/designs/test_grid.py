@@ -106,12 +106,17 @@ def test_the_border_is_found_with_few_simulations():
 def test_simulations_are_at_most_so_many_and_near_the_goal_first():
     study = forty_on(repetitions=8, draws=DRAWS, simulations=20, goal=88.0)
     evidence, _ = searched(study)
-    assert evidence.n_simulations == 15  # a quarter is left for answers
+    assert 15 <= evidence.n_simulations <= 20  # a quarter is left for answers
     draws = {
         one.storage.object_servers: evidence.n_draws("tiny", one)
         for _, one in evidence.paces
     }
     assert draws[4] == max(draws.values()) >= 4
+
+
+def test_one_simulation_may_be_all():
+    evidence, _ = searched(forty_on(simulations=1))
+    assert evidence.n_simulations == 1
 
 
 def test_seeds_go_with_draws_and_are_those_of_all_designs():
@@ -193,11 +198,33 @@ def test_tables_do_not_depend_on_the_number_of_processes():
 
 def test_null_models_scale_and_divide_rates():
     table = tables(forty_on(goal=60.0)).designs.set_index("object_servers")
-    assert table["demand_percent"].tolist()[:4] == pytest.approx([25, 50, 75, 100])
+    assert table["demand"].tolist()[:4] == pytest.approx([25, 50, 75, 100])
     first = table[table["known_by"] == "simulated"].iloc[0]
     used = first["utilisation_percent"]
-    assert table["linear_percent"][first.name] == used
-    assert table["linear_percent"][1] == pytest.approx(used / first.name)
+    assert table["linear"][first.name] == used
+    assert table["linear"][1] == pytest.approx(used / first.name)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "times"),
+    [("epoch_time_s", [80, 40, 80 / 3, 20]), ("io_time_s", [80, 40, 80 / 3, 20])],
+)
+def test_null_models_say_times_too(quantity, times):
+    """They are of 8000 files by 100 a second and server."""
+    study = forty_on(found=plan(steps=1000, compute_time_s=0.01))
+    table = tables(replace(study, goals={"tiny": Goal(quantity, 22.0)})).designs
+    assert table["demand"].tolist()[:4] == pytest.approx(times)
+    ratios = table["linear"] * table["object_servers"]
+    first = table[table["known_by"] == "simulated"].iloc[0]
+    expected = first[quantity] * first["object_servers"]
+    assert ratios.tolist() == pytest.approx([expected] * 8)
+
+
+def test_the_chosen_design_has_all_its_draws():
+    study = forty_on(repetitions=8, draws=DRAWS, simulations=24, goal=80.0)
+    table = tables(study).designs
+    meets = table[table["verdict"] == MEETS]
+    assert meets["n_repetitions"].iloc[0] == 8
 
 
 def test_of_answers_it_is_known_what_limits_them():

@@ -1,5 +1,7 @@
 """Which unknown input would change the choice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small_designs import DEVICES, plan, simulate, study_of
@@ -31,6 +33,22 @@ def test_values_say_how_they_are_known():
     }  # and none that costs nothing
     rate = found[RATE]
     assert (rate.value, rate.low, rate.high) == pytest.approx((1e8, 1e8 / 1.2, 1.2e8))
+
+
+@pytest.mark.parametrize(
+    ("source", "origin"),
+    [
+        ("fitted to the paper's statements, then longer by hand", "reconstructed"),
+        ("one-way Put, measured: somebody, 2018", "measured"),
+        ("by hand: one of 6 interfaces, measured together", "assumed"),
+        ("4 ports, Sec. 5.1", "declared"),
+    ],
+)
+def test_the_first_words_that_tell_it_say_how_a_value_is_known(source, origin):
+    sources = {"gfs": {"ost_bandwidth_bytes_per_s": source}}
+    given = replace(described(sources=sources), computed="measured")
+    found = {one.parameter: one.origin for one in inputs_of([given], None, 20.0)}
+    assert (found[RATE], found["compute_time_s"]) == (origin, "measured")
 
 
 def test_what_is_calibrated_may_be_off_by_its_error():
@@ -71,13 +89,13 @@ def test_a_computation_that_varies_gets_another_mean():
     assert (time.mean_s, time.stdev_s) == (pytest.approx(0.12), 0.04)
 
 
-def table_of(goal, n_servers=6):
+def table_of(goal, n_servers=6, **keys):
     """Return what forty accelerators ask of servers whose number is chosen."""
     storages = [
         Storage(object_servers=n, cache_rate_percent=0) for n in range(1, n_servers)
     ]
-    cost = Cost(units={"object_server": Unit(price=1.0)})
-    study = study_of(described(), storages, goal, accelerators=(40,), cost=cost)
+    keys = {"cost": Cost(units={"object_server": Unit(price=1.0)})} | keys
+    study = study_of(described(), storages, goal, accelerators=(40,), **keys)
     found = simulate_study(study, simulate, [].append, [].append)
     assert check_table(found.inputs, "designs_inputs").equals(found.inputs)
     table = found.inputs.set_index("parameter")
@@ -94,6 +112,13 @@ def test_a_rate_that_is_not_sure_changes_the_choice():
 
 def test_with_less_there_may_be_none_that_meets_the_goal():
     assert table_of(80.0, n_servers=5)[RATE] == [3, -1, 2]
+    assert table_of(80.0, limits={"price": 4.0})[RATE] == [3, -1, 2]
+
+
+def test_if_none_meets_the_goal_the_nearest_is_tried():
+    """Of one price all, three servers are nearest: they feed 70 %."""
+    cost = Cost(units={"node": Unit(price=1.0)})
+    assert table_of(80.0, n_servers=4, cost=cost)[RATE] == [-1, -1, 2]
 
 
 def test_what_misses_may_be_chosen_if_an_input_is_better():

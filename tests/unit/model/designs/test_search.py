@@ -161,3 +161,18 @@ def changed_processor(found, sample_s):
     described = found.description
     system = replace(described.system, devices=devices)
     return replace(found, description=replace(described, system=system))
+
+
+def test_what_feeds_all_workloads_is_simulated_for_each():
+    """One that computes twice as long lets twice as many be fed: 22."""
+    study = study_of(plan(), most=32)
+    slow = {"slow": plan(compute_time_s=0.2)}
+    study = replace(
+        study,
+        plans=study.plans | slow,
+        shares={"tiny": 0.5, "slow": 0.5},
+        goals=study.goals | {"slow": study.goals["tiny"]},
+    )
+    table = simulate_study(study, simulate, [].append, [].append).designs
+    both = table[table["verdict"] == "meets"].groupby("n_accelerators").size() == 2
+    assert max(both.index[both]) == 11

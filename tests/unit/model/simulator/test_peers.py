@@ -11,7 +11,7 @@ from tierscope.data.file_sizes import random_sizes
 from tierscope.model.simulator.epoch import KnownServers, Peers, simulate_epoch
 from tierscope.model.simulator.reader_steps import FROM_GFS, FROM_LFS, FROM_PEER
 from tierscope.model.simulator.run import planned_reads, workload_of
-from tierscope.policies import file_owners, held_files
+from tierscope.policies import file_owners, served_files
 from tierscope.storage.queueing_network import (
     ModelError,
     Network,
@@ -230,7 +230,7 @@ def describe(policy, loader="pytorch", **lfs):
 def test_each_file_is_read_once_from_where_its_placement_says(loader, rate):
     description, point = describe("adhoc", loader), Point(rate, 0)
     network, workload = network_of(description.system, 1), workload_of(description)
-    owners, held = file_owners(96, 4), held_files(description, point)
+    owners, held = file_owners(96, 4), served_files(description, point)
     assert held.sum() == 96 * rate / 100
     for planned in planned_reads(description, point):
         reads = planned.simulate(network, workload)

@@ -111,6 +111,8 @@ class Plan:
         Most steps of an epoch that are simulated.
     memory_gib_per_node, lfs_gib_per_node : float or None
         Memory of a node, needed if the dataset grows, and room of its LFS.
+    computed : {"measured", "declared"}
+        How the time of a step is known.
     """
 
     description: RunDescription
@@ -119,6 +121,7 @@ class Plan:
     steps: int
     memory_gib_per_node: float | None = None
     lfs_gib_per_node: float | None = None
+    computed: str = "declared"
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:

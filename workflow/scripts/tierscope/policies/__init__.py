@@ -2,7 +2,7 @@
 
 `POLICIES` is the registry, with one line per policy. Driver, audit and simulator use
 the same policy object of a node (`node_policy`). For a static policy, audit and
-simulator take the held files all at once (`held_files`).
+simulator take the files all at once (`held_files`, `served_files`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,9 @@ POLICIES = {
             (*_COPIES, "stop"),
         ),
         Policy("clairvoyant", PLACED, clairvoyant_of_node, _COPIES),
-        Policy("adhoc", PEERS, adhoc_of_node, held=Pinning.on_lfs, owners=file_owners),
+        Policy(
+            "adhoc", PEERS, adhoc_of_node, staged=Pinning.on_lfs, owners=file_owners
+        ),
     )
 }
 __all__ = [
@@ -90,6 +92,7 @@ __all__ = [
     "of_kind",
     "owners_of",
     "policy_options",
+    "served_files",
     "strata",
 ]
 
@@ -119,12 +122,16 @@ def policy_options(
 
 
 def held_files(description: RunDescription, point: Point) -> "np.ndarray":
-    """Return which files the LFS hold before the first epoch: bool, (n_files,).
-
-    Each LFS, or that of the file's owner (`owners_of`).
-    """
+    """Return which files each LFS holds before the first epoch: bool, (n_files,)."""
     pinning = NodeView(description, point, ()).pinning
     return POLICIES[description.scenario.policy].held(pinning)
+
+
+def served_files(description: RunDescription, point: Point) -> "np.ndarray":
+    """Return which files an LFS serves, each one or that of the owner: (n_files,)."""
+    pinning = NodeView(description, point, ()).pinning
+    policy = POLICIES[description.scenario.policy]
+    return policy.held(pinning) | policy.staged(pinning)
 
 
 def owners_of(description: RunDescription) -> "np.ndarray | None":

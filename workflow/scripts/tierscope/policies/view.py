@@ -115,8 +115,10 @@ class Policy:
         Keys of the section `policies` that its runs depend on; for kind `PEERS`, all
         keys of the subsection with its name.
     held : callable
-        For kinds `FILES` and `PEERS`: returns from the `Pinning` which files each LFS,
-        or that of their owner, holds before the first epoch: bool, shape (n_files,).
+        For kind `FILES`: returns from the `Pinning` which files each LFS holds before
+        the first epoch: bool, shape (n_files,).
+    staged : callable
+        For kind `PEERS`: likewise which files the LFS of their owners get then.
     owners : callable
         Returns the node that has each of so many files on so many nodes; None: each
         node has its own copy.
@@ -131,6 +133,7 @@ class Policy:
     of_node: Callable[[NodeView], NodePolicy]
     options: tuple[str, ...] = ()
     held: "Callable[[Pinning], np.ndarray]" = nothing
+    staged: "Callable[[Pinning], np.ndarray]" = nothing
     owners: "Callable[[int, int], np.ndarray | None]" = no_owners
     is_stratified: bool = False
     evicts: bool = False

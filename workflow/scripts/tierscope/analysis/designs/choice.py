@@ -23,7 +23,7 @@ BY_HARDWARE, BY_HOUR = "hardware", "hour_price"
 STORAGE = ["object_servers", "n_links", "metadata_speed"]
 STORAGE += ["lfs_devices", "lfs_gib", "placement"]
 _FIRST = list(dict.fromkeys(["n_accelerators", *_COUNTS, *STORAGE]))
-NULL_MODELS = {"linear": "linear_percent", "demand": "demand_percent"}
+NULL_MODELS = ("linear", "demand")
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,8 @@ def designs_of(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = table.reset_index(drop=True)
     rows["margin"] = margins(rows)
-    for name, column in NULL_MODELS.items():
-        of_goal = rows[column].where(rows["goal"] == "utilisation_percent")
-        rows[name] = of_goal - rows["goal_value"]
+    for name in NULL_MODELS:
+        rows[name] = margins(rows, rows[name])
     rows["useful"] = rows["share"] * rows["n_accelerators"]
     rows["useful"] *= rows["utilisation_percent"] / 100
     rows["rank"] = rows["verdict"].map({MEETS: 0, UNDECIDED: 1, MISSES: 2})

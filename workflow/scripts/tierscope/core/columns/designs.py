@@ -25,7 +25,7 @@ SIMULATED, BOUND = "simulated", "bound"
 NO_CHOICE = -1  # of a design
 GOALS = ("utilisation_percent", "epoch_time_s", "io_time_s")
 PLACEMENTS = ("none", "pinning", "stratified-pinning", "adhoc")
-ORIGINS = ("measured", "calibrated", "declared", "assumed")
+ORIGINS = ("measured", "calibrated", "reconstructed", "declared", "assumed")
 _WORKLOAD = text("Name of the workload, as in `workloads.yaml`.")
 _NO_COST = "missing if the configuration does not say it of all its hardware."
 _NO_MEAN = "mean over the repetitions; missing if only a bound is known"
@@ -123,12 +123,12 @@ _DESIGNS: Columns = {
         f"an I/O class, `{TOGETHER}` or `{NOT_STORAGE}`; `{NOT_ASKED}` of all others.",
         words=(*map(str, IOClass), TOGETHER, NOT_STORAGE, NOT_ASKED),
     ),
-    "linear_percent": if_known.percent(
-        "AU by linear scaling from the smallest simulated number of accelerators; "
-        "missing if there is none."
+    "linear": if_known.number(
+        "Quantity of the goal by linear scaling from the smallest simulated design; "
+        "missing without one."
     ),
-    "demand_percent": if_known.percent(
-        "AU by bandwidth alone: that of the storage over what the accelerators demand."
+    "demand": if_known.number(
+        "Likewise by bandwidth alone: that of the storage over what is demanded."
     ),
     "usable_tib": if_known.number(f"Usable room of the GFS; {_NO_COST}", "TiB"),
     "price": if_known.number(f"Price of the storage in the unit of cost; {_NO_COST}"),

@@ -91,7 +91,7 @@ def _lfs(
 def _gfs(
     declared: Mapping[str, Any], best: Reads, reads: Sequence[Reads]
 ) -> tuple[dict[str, Any], float]:
-    """Return what reads tell of OSTs that serve them together, and the link's rate."""
+    """Return what reads tell of OSTs together, and the declared rate."""
     ost_bytes_per_s = best.bytes_per_s / declared["n_osts"]
     values = {"ost_bandwidth_bytes_per_s": ost_bytes_per_s, "request_s": 0.0}
     link_bytes_per_s = declared["link_bytes_per_s"]
@@ -103,7 +103,8 @@ def _gfs(
             latencies_s.append((one.latency_s - moved_s) / n_requests)
     if latencies_s:
         values["read_latency_s"] = max(min(latencies_s), 0.0)
-    return values, link_bytes_per_s
+    osts_bytes_per_s = declared["n_osts"] * declared["ost_bandwidth_bytes_per_s"]
+    return values, min(link_bytes_per_s, osts_bytes_per_s or math.inf)
 
 
 _OF_TIERS = {"gfs": _gfs, "lfs": _lfs}
@@ -146,6 +147,8 @@ def _reads_of(jobs: Sequence[Mapping[str, Any]]) -> Reads:
     bytes_per_s = math.fsum(job["bw_bytes"] for job in jobs)
     if not 0 < bytes_per_s < math.inf:
         raise ValueError(f"{bytes_per_s} bytes a second")
+    if not 0 <= latency_s < math.inf:
+        raise ValueError(f"a latency of {latency_s:g} s")
     return Reads(
         bytes_per_s=bytes_per_s,
         request_bytes=round(math.fsum(job["io_bytes"] for job in jobs) / n_reads),

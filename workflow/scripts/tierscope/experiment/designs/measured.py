@@ -31,13 +31,15 @@ def read_results(folder: str) -> tuple[str, dict[str, Any]]:
     found = [read_workload_file(str(path)) for path in files]
     found = found or [_of_run(path) for path in runs_of(folder)]
     if len({name for name, _ in found}) != 1:
-        names = ", ".join(name for name, _ in found) or "no runs"
+        names = "with " + (", ".join(name for name, _ in found) or "no runs")
+        names = names if Path(folder).is_dir() else "no such folder"
         raise ConfigError(
-            f"config: designs.workloads: got {folder!r} with {names}, expected the "
+            f"config: designs.workloads: got {folder!r}, {names}, expected the "
             "folder of the results of one program or dataset, or a workload file in it"
         )
     name, values = found[0]
-    words = [f"{node_words(path)}; " for path in runs_of(folder)[:1]]
+    words = ["computation measured; "] * bool(files)
+    words += [f"{node_words(path)}; " for path in runs_of(folder)[:1]]
     return name, {**values, "source": f"{values['source']}; {''.join(words)}{_ASSUMED}"}
 
 

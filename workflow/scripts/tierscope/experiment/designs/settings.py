@@ -22,6 +22,7 @@ DESIGNS = "designs"  # the key that makes a configuration one of these
 GROWS = "grows"
 _AU, _IO_TIME = "utilisation_percent", "io_time_s"
 _WHOLE_EPOCH = 1_000_000_000  # steps
+_DRAWS = 4  # repetitions with a calibration: one has no interval
 _DEFAULTS = {
     "devices": None,
     "compute_time_s": {},
@@ -31,7 +32,6 @@ _DEFAULTS = {
     "cost": {},
     "dataset": GROWS,
     "steps": 50,
-    "repetitions": 1,
     "simulations": 120,
     "seed": 1,
     "fit": None,
@@ -83,6 +83,7 @@ class DesignStudy:
             _WHOLE_EPOCH if goal.quantity == _IO_TIME else self.values["steps"],
             job.memory_gib_per_node,
             job.lfs_gib_per_node,
+            workload.computed,
         )
 
     @property
@@ -91,8 +92,13 @@ class DesignStudy:
         given = self.values["choices"].get("accelerators", {})
         most = self.system.n_processes
         most = given.get("most", most) if isinstance(given, Mapping) else max(given)
-        per_node = self.system.processes_per_node
-        return min(most, self.values["limits"].get("nodes", most) * per_node)
+        limits, per_node = self.values["limits"], self.system.processes_per_node
+        most = min(most, limits.get("nodes", most) * per_node)
+        n_links = self.system.devices.get("simulation", {}).get("gfs_links", 1)
+        if n_links == 1 or "links" in self.values["choices"]:
+            return most
+        # Links come with the nodes.
+        return min(most, limits.get("links", most) * self.system.n_processes // n_links)
 
     @property
     def accelerators(self) -> tuple[int, ...]:
@@ -103,8 +109,8 @@ class DesignStudy:
         found = tuple(n for n in sorted(given) if n <= self.most)
         if not found:
             raise ConfigError(
-                f"config: designs.limits.nodes: got {self.values['limits']['nodes']}, "
-                f"expected at least those of {min(given)} accelerators"
+                f"config: designs.limits: got nodes and links of {self.most} "
+                f"accelerators, expected at least those of {min(given)}"
             )
         return found
 
@@ -144,6 +150,7 @@ class DesignStudy:
             draws=self.devices.uncertainty,
             fit=self.values["fit"],
             cost=self.cost,
+            limits=self.limits,
         )
 
     @property
@@ -182,6 +189,7 @@ def read_study(
     values = _DEFAULTS | own[DESIGNS]
     system = _system(own["system"], resources)
     devices = read_devices(system.devices, values["devices"])
+    values.setdefault("repetitions", 1 if devices.uncertainty is None else _DRAWS)
     system = replace(system, devices=devices.devices)
     given = values["workloads"]
     parts = given if isinstance(given, Mapping) else dict.fromkeys(given, 1)
@@ -221,6 +229,11 @@ def _check_choices(study: DesignStudy) -> None:
             f"config: designs.choices.placement: got {POOLED} with system "
             f"{study.system.name}, expected its devices to have a network, over which "
             "nodes read from each other"
+        )
+    if study.cost.hours is None and study.cost.accelerator_hour is not None:
+        raise ConfigError(
+            "config: designs.cost: got accelerator_hour without hours, expected the "
+            "hours over which a purchase is written off"
         )
     known = study.cost.sums(dict.fromkeys((*HARDWARE, LFS_GIB), 1.0))
     for name, limit in study.limits.items():

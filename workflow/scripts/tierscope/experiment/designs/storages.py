@@ -94,12 +94,14 @@ def within_limits(
         for one in storages
         if plan.object_servers(one) <= limits.get("object_servers", math.inf)
         and (one.links or 1) <= limits.get("links", math.inf)
-        and plan.lfs_devices(one) <= limits.get("lfs_devices", math.inf)
+        and plan.n_lfs_devices(1, one) <= limits.get("lfs_devices", math.inf)
         and plan.object_servers(one) * usable_tib >= needed_tib
     ]
     if not found:
+        names = {"object_servers", "links", "lfs_devices", "usable_tib"} & {*limits}
+        given = ", ".join(f"{name} {limits[name]:g}" for name in sorted(names))
         raise ConfigError(
-            f"config: designs.limits: got limits that none of {len(storages)} storages "
-            "meets, expected other choices"
+            f"config: designs.limits: got {given}, limits that none of {len(storages)} "
+            "storages meets, expected other choices"
         )
     return tuple(found)

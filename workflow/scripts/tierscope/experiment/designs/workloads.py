@@ -1,5 +1,6 @@
 """What an accelerator, which is one process, reads and computes."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +103,12 @@ class Workload:
         }
 
     @property
+    def computed(self) -> str:
+        """Return how that time is known, by the last words of the source on it."""
+        words = re.findall("; computation (measured|declared)", self.source)
+        return ["declared", *words][-1]
+
+    @property
     def sizes(self) -> FileSizes | None:
         """Return how the sizes of files vary, None if they do not."""
         if not self.file_size_stdev_bytes:
@@ -194,10 +201,10 @@ def read_workloads(
 
 
 def _reader_of(path: str) -> Callable[[str], tuple[str, dict[str, Any]]] | None:
-    """Return what reads a file or folder as a workload; None: it is neither."""
+    """Return what reads a file or folder as a workload; None: it is a name."""
     if is_workload_file(path):
         return read_workload_file
-    return read_results if Path(path).is_dir() else None
+    return read_results if Path(path).is_dir() or "/" in path else None
 
 
 def _workload(
@@ -207,6 +214,7 @@ def _workload(
     values = dict(values)
     if name in compute_time_s:
         values |= {"compute_time_s": compute_time_s[name], "compute_time_stdev_s": 0}
+        values["source"] += "; computation declared"
     workload = Workload(name=name, **values)
     if workload.file_size_least_bytes > workload.file_size_bytes:
         raise ConfigError(

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from tierscope.core.columns.designs import PLACEMENTS
-from tierscope.core.given.keys import Seconds, above, from_to, rules
+from tierscope.core.given.keys import above, from_to, rules
 from tierscope.experiment.keys.config import PARAMETERS
 
 _SEVERAL = rules(minItems=1, maxItems=1000, uniqueItems=True)
+_Time = Annotated[float, above(0, 86400)]
 _Path = Annotated[str, rules(minLength=1)]
 _Many = Annotated[int, from_to(1, 1_000_000)]
 _Factor = Annotated[float, from_to(0.001, 1000)]
@@ -96,9 +97,9 @@ class Goal(TypedDict, total=False):
     utilisation_percent: Annotated[
         float, from_to(1, 100), "Accelerator utilisation (AU), in percent."
     ]
-    epoch_time_s: Annotated[Seconds, "Longest time of an epoch, in seconds."]
+    epoch_time_s: Annotated[_Time, "Longest time of an epoch, in seconds."]
     io_time_s: Annotated[
-        Seconds,
+        _Time,
         "Longest I/O time of an epoch of the slowest process, in seconds; the whole "
         "epoch is simulated.",
     ]
@@ -226,7 +227,8 @@ class Designs(TypedDict):
         from_to(1, 100),
         "Simulations of each design, as far as `simulations` allows, with seeds "
         "of their own, and parameters drawn within the uncertainty of a "
-        "calibration; results are means. Default 1.",
+        "calibration; results are means. Default 1, or 4 if `devices` have such an "
+        "uncertainty.",
     ]
     simulations: Annotated[
         NotRequired[int],

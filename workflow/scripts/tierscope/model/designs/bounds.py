@@ -96,7 +96,7 @@ def bounds_of(plan: Plan, design: Design) -> Bounds:
     n_steps, per_step = plan.n_steps(n), plan.batch_size * n
     n_files, n_known = n_steps * per_step, plan.n_simulated_steps(n)
     hits = n_on_lfs(n_files, plan.cache_rate_percent(*design)) / n_files
-    n_nodes = description.system.n_nodes if design.storage.placement == POOLED else 1
+    n_nodes = _n_pooling(plan, design)
     n_readers = max(workload.workers or 0, 1)
     stations = [
         _readers(network, workload, hits, n * n_readers, network.sample_s),
@@ -120,16 +120,16 @@ def bounds_of(plan: Plan, design: Design) -> Bounds:
     )
 
 
-def bandwidth_percent(plan: Plan, design: Design) -> float:
-    """Return the utilisation if the rates of the storage were all that matters.
+def by_bandwidth(plan: Plan, design: Design) -> Bounds:
+    """Return what a design would be if the rates of the storage were all that matters.
 
-    It is the rate of a tier divided by what the accelerators ask of it, if they never
-    wait.
+    A step takes as long as its computation or as the bytes of all accelerators at the
+    rate of a tier, or of the links over which nodes read of each other.
     """
     description = plan.described(*design)
     network = network_of(description.system, description.scenario.n_osts)
     gfs, lfs, n = network.gfs, network.lfs, design.n
-    hits = plan.cache_rate_percent(*design) / 100
+    hits, n_nodes = plan.cache_rate_percent(*design) / 100, _n_pooling(plan, design)
     compute_s = description.training.compute_time.mean_s
     step_bytes = n * plan.batch_size * plan.mean_file_bytes
     server = gfs.bandwidth_bytes_per_s or math.inf
@@ -139,7 +139,20 @@ def bandwidth_percent(plan: Plan, design: Design) -> float:
     lfs_rate = lfs.n_groups(n) * lfs.n_object_servers * lfs.request_bytes
     lfs_rate = lfs_rate / device_s if device_s else math.inf
     needed_s = step_bytes * max((1 - hits) / gfs_rate, hits / lfs_rate)
-    return 100 * min(compute_s / needed_s, 1.0) if needed_s else 100.0
+    if network.peers:
+        far_bytes = step_bytes * hits * (1 - 1 / n_nodes) / n_nodes
+        needed_s = max(needed_s, far_bytes / network.peers.bandwidth_bytes_per_s)
+    n_steps = plan.n_steps(n)
+    return Bounds(
+        100 * min(compute_s / needed_s, 1.0) if needed_s else 100.0,
+        n_steps * max(needed_s, compute_s),
+        n_steps * needed_s,
+    )
+
+
+def _n_pooling(plan: Plan, design: Design) -> int:
+    """Return how many nodes read files of each other."""
+    return plan.n_nodes(design.n) if design.storage.placement == POOLED else 1
 
 
 def _readers(

@@ -1,6 +1,7 @@
 """Table `designs_inputs`: which unknown input would change the choice."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from tierscope.analysis.designs.choice import choose, costs, designs_of
+from tierscope.analysis.designs.choice import choose, costs, designs_of, within
 from tierscope.core.columns import TABLES
 from tierscope.core.columns.designs import MEETS, NO_CHOICE, ORIGINS
 from tierscope.core.tables import empty_table
@@ -29,7 +30,10 @@ _UNITS = {
     "processor.sample_s": "s",
 }
 _CALIBRATED, _DECLARED = "calibrated", "declared"
-_FITTED = "fitted to measurements"  # says target `calibrate` of a source
+# How a value is known by words of its source; "fitted to measurements": by `calibrate`.
+_BY_WORDS = {"fitted to measurements": _CALIBRATED, "fitted": "reconstructed"}
+_BY_WORDS |= {"by hand": "assumed", "guessed": "assumed"}
+_BY_WORDS |= {one: one for one in ORIGINS}
 
 
 class Input(NamedTuple):
@@ -82,7 +86,7 @@ def inputs_of(
             ends = ends if len(ends) > 1 else {value / by, value * by}
             yield Input(name, unit, origin, value, min(ends), max(ends))
     if s := plan.description.training.compute_time.mean_s:
-        yield Input(COMPUTE_TIME, "s", _DECLARED, s, s / usual, s * usual)
+        yield Input(COMPUTE_TIME, "s", plan.computed, s, s / usual, s * usual)
 
 
 def _errors(draws: Mapping[str, Any] | None) -> dict[str, float]:
@@ -97,14 +101,15 @@ def _errors(draws: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def _origin(devices: Mapping[str, Any], part: str, key: str) -> str:
-    """Return how a value of devices is known: measured, calibrated, declared, assumed.
+    """Return how a value of devices is known, one of `ORIGINS`.
 
-    It is the first word of the value's source or, without one, of that of the devices.
+    The first words that tell it decide, of the value's source or, without one, of that
+    of the devices.
     """
     origin = devices.get("origin", _DECLARED)
     words = devices.get("sources", {}).get(part, {}).get(key, origin)
-    first = words.replace(_FITTED, _CALIBRATED).replace(":", " ").split(maxsplit=1)[0]
-    return first if first in ORIGINS else _DECLARED
+    found = re.search("|".join(_BY_WORDS), words)
+    return _BY_WORDS[found[0]] if found else _DECLARED
 
 
 class Rivals(NamedTuple):
@@ -116,13 +121,21 @@ class Rivals(NamedTuple):
 
 
 def rivals_of(evidence: Evidence, table: pd.DataFrame) -> Rivals:
-    """Return which designs of table ``designs`` may be chosen; `NO_CHOICE` is none."""
+    """Return which designs of table ``designs`` may be chosen; `NO_CHOICE` is none.
+
+    If none is chosen, that nearest to the goal takes the place of the cheaper one.
+    """
     found, cost = designs_of(table), evidence.study.cost
     choice = choose(found, cost, evidence.study.limits)
-    price = costs(found, cost)[choice.by]
-    others = [*choice.undecided, choice.miss]
-    cheaper = price[price.index.isin(others)]
-    meets = found["fits"] & (found["verdict"] == MEETS)
+    price = (sums := costs(found, cost))[choice.by]
+    allowed = found["fits"] & within(sums, evidence.study.limits)
+    allowed &= found["n_accelerators"] >= choice.need
+    if choice.chosen == NO_CHOICE:  # the nearest to the goal, of those simulated if any
+        known = allowed & found["is_simulated"]
+        cheaper = found["margin"][known if known.any() else allowed]
+    else:
+        cheaper = price[price.index.isin([*choice.undecided, choice.miss])]
+    meets = allowed & (found["verdict"] == MEETS)
     dearer = price[meets & (price > price.get(choice.chosen, math.inf))]
     return Rivals(
         NO_CHOICE if cheaper.empty else int(cheaper.idxmax()),

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from tierscope.analysis.designs.choice import choose, designs_of
 from tierscope.core.columns.designs import MEETS, MISSES
 from tierscope.data.designs import Design, Plan, Storage
 from tierscope.model.designs.evidence import Evidence
+from tierscope.model.designs.table import designs_table, numbered
 
 _AT_ONCE = 8  # simulations between which it is asked again which are next
 _OF_DESIGNS = 0.75  # of all simulations; others tell what limits, and what to measure
@@ -20,7 +22,8 @@ def find_most(evidence: Evidence) -> list[tuple[str, Design]]:
     """Simulate 1, 2, 4 ... accelerators on each storage, and find the most.
 
     All repetitions of each are simulated. Between the largest number whose mean reaches
-    the goal and the next one there is no other of whole nodes.
+    the goal and the next one there is no other of whole nodes. What is the most for all
+    workloads is simulated for each.
 
     Returns
     -------
@@ -42,7 +45,15 @@ def find_most(evidence: Evidence) -> list[tuple[str, Design]]:
     ]:
         for _ in range(study.repetitions):
             evidence.add(asked)
-    return [failing for key in curves if (failing := _first_failing(evidence, *key))]
+    ends = {key: _ends(evidence, key) for key in curves}
+    others = [
+        (workload, Design(min(ends[one, at][0] for one in evidence.workloads), at))
+        for workload, at in curves
+    ]
+    others = [one for one in others if one[1].n and not evidence.n_draws(*one)]
+    for _ in range(study.repetitions):
+        evidence.add(others)
+    return [(one, Design(n, at)) for (one, at), (_, n) in ends.items() if n]
 
 
 def numbers_to_most(
@@ -75,19 +86,11 @@ def _reaching(evidence: Evidence, workload: str, storage: Storage) -> Callable:
     return reaches
 
 
-def _first_failing(
-    evidence: Evidence, workload: str, storage: Storage
-) -> tuple[str, Design] | None:
-    """Return the first number beyond those of a storage that reach the goal."""
-    reaches = _reaching(evidence, workload, storage)
-    numbers = sorted(
-        design.n
-        for name, design in evidence.paces
-        if (name, design.storage) == (workload, storage)
-    )
-    passing = max(filter(reaches, numbers), default=0)
-    failing = min((n for n in numbers if n > passing), default=None)
-    return None if failing is None else (workload, Design(failing, storage))
+def _ends(evidence: Evidence, key: tuple[str, Storage]) -> tuple[int, int | None]:
+    """Return the most accelerators that reach the goal, and the next number, if any."""
+    numbers = [one.n for name, one in evidence.paces if (name, one.storage) == key]
+    most = max(filter(_reaching(evidence, *key), numbers), default=0)
+    return most, min((n for n in numbers if n > most), default=None)
 
 
 class Grid:
@@ -97,8 +100,9 @@ class Grid:
     design with no more of any hardware. Of the others those come first of which nothing
     follows from those known, if more hardware is never worse; then those that should
     reach the goal, then those that should miss it. Half of the simulations are for
-    further draws of designs near the goal and at the border between both. In the end
-    no design is said to be better than one that was simulated and has no less hardware.
+    further draws of designs near the goal and at the border between both. The chosen
+    design gets all its draws, as far as `simulations` allows. In the end no design is
+    said to be better than one that was simulated and has no less hardware.
 
     Parameters
     ----------
@@ -115,9 +119,8 @@ class Grid:
         any_plan = evidence.plan(evidence.workloads[0])
         amounts = [[*any_plan.hardware(*one).values()] for one in self.designs]
         self._amounts = np.nan_to_num(np.array(amounts, float))
-        self._size = (self._amounts / self._amounts.max(axis=0).clip(1e-300)).sum(
-            axis=1
-        )
+        parts = self._amounts / self._amounts.max(axis=0).clip(1e-300)
+        self._size = parts.sum(axis=1)
         self._n = np.array([one.n for one in self.designs])
         # More hardware is comparable for the same placement and cache rates only.
         plans = [evidence.plan(one) for one in evidence.workloads]
@@ -137,12 +140,14 @@ class Grid:
 
     def simulate(self) -> None:
         """Simulate what the number of simulations allows."""
-        most = int(self._study.simulations * _OF_DESIGNS)
-        halves = (most // 2, most) if self._study.repetitions > 1 else (most,)
+        once = len(self._evidence.workloads)  # of at least one design
+        most = max(int(self._study.simulations * _OF_DESIGNS), once)
+        halves = (max(most // 2, once), most)[self._study.repetitions == 1 :]
         for first in halves:
             self._until(first, self._first_draws)
             self._until(most, self._border_draws)
         self._until(most, lambda: self._again(self._known()))
+        self._until(self._study.simulations, self._answer_draws)
         for at in self._known():
             less = np.flatnonzero(self._has_less(at) & self._possible)
             others = [self.designs[one] for one in less]
@@ -226,6 +231,17 @@ class Grid:
             ):
                 found.append(at)
         return self._again(found)
+
+    def _answer_draws(self) -> list[int]:
+        """Return the chosen design if it has draws left, or undecided cheaper ones."""
+        numbers, study = numbered(self._evidence, self.designs), self._study
+        found = designs_of(designs_table(self._evidence, numbers))
+        choice = choose(found, study.cost, study.limits)
+        places = {numbers[self.designs[at]]: at for at in self._known()}
+        for asked in ((choice.chosen,), choice.undecided):
+            if left := self._again(places[at] for at in asked if at in places):
+                return left
+        return []
 
     def _again(self, some: Iterable[int]) -> list[int]:
         """Return those designs whose draws are not used up, those near the goal first.

@@ -11,7 +11,7 @@ from tierscope.core.columns import TABLES
 from tierscope.core.columns.designs import BOUND, NOT_ASKED, SIMULATED
 from tierscope.data.costs import LINK, NODE, OBJECT_SERVER, PRICE
 from tierscope.data.designs import Design
-from tierscope.model.designs.bounds import bandwidth_percent
+from tierscope.model.designs.bounds import by_bandwidth
 from tierscope.model.designs.evidence import Evidence
 
 _AU = "utilisation_percent"
@@ -53,7 +53,7 @@ def designs_table(evidence: Evidence, numbers: Mapping[Design, int]) -> pd.DataF
         if evidence.study.most is None or evidence.n_draws(workload, design)
     ]
     table = pd.DataFrame(rows)
-    table = table.assign(linear_percent=_linear_percent(table))
+    table = table.assign(linear=_linear(table))
     return table[list(TABLES["designs"])]
 
 
@@ -97,7 +97,7 @@ def _row(
         "verdict": evidence.verdict(workload, design),
         "limit": NOT_ASKED,
         "known_by": SIMULATED if n_draws else BOUND,
-        "demand_percent": bandwidth_percent(plan, design),
+        "demand": getattr(by_bandwidth(plan, design), goal.quantity),
         **sums,
         "hour_price": cost.hour_price(sums[PRICE], n, results[_AU]),
     }
@@ -113,11 +113,11 @@ def _results(evidence: Evidence, workload: str, design: Design) -> dict[str, flo
     return found
 
 
-def _linear_percent(table: pd.DataFrame) -> pd.Series:
-    """Return the AU if samples a second grow with accelerators and object servers.
+def _linear(table: pd.DataFrame) -> pd.Series:
+    """Return the goal's quantity if samples a second grow with all that is bought.
 
-    They grow from those of each workload's smallest design: the fewest accelerators,
-    then object servers, and so on.
+    They grow with accelerators and object servers from those of each workload's
+    smallest design: the fewest accelerators, then object servers, and so on.
     """
     by = ["n_accelerators", "object_servers", "n_links", "metadata_speed"]
     simulated = table[table["n_repetitions"] > 0]
@@ -125,4 +125,11 @@ def _linear_percent(table: pd.DataFrame) -> pd.Series:
     smallest = ordered.drop_duplicates("workload").set_index("workload")
     first = smallest.reindex(table["workload"]).set_index(table.index)
     more = table["object_servers"] / first["object_servers"]
-    return np.minimum(first[_AU] * more, 100.0)
+    parts = table["n_steps"] / first["n_steps"] / more
+    computes_s = table["n_steps"] * table["compute_time_s"]
+    found = {
+        _AU: np.minimum(first[_AU] * more, 100.0),
+        "epoch_time_s": np.maximum(first["epoch_time_s"] * parts, computes_s),
+        "io_time_s": first["io_time_s"] * parts,
+    }
+    return pd.Series([found[goal][at] for at, goal in table["goal"].items()])

@@ -28,7 +28,7 @@ from tierscope.model.simulator.epoch import (
 )
 from tierscope.model.simulator.reader_steps import FROM_LFS, FROM_PEER
 from tierscope.model.simulator.stations import NS_PER_S
-from tierscope.policies import held_files, owners_of, strata
+from tierscope.policies import owners_of, served_files, strata
 from tierscope.storage.machine_facts import package_versions
 from tierscope.storage.queueing_network import Network, Workload, network_of
 
@@ -194,7 +194,7 @@ def planned_reads(
     training, n_files = description.training, description.dataset.n_files
     seed, repetition = training.seed, point.repetition
     policy, n_ranks = description.scenario.policy, description.system.n_processes
-    held, peers = held_files(description, point), _peers_of(description)
+    held, peers = served_files(description, point), _peers_of(description)
     rank_of = ranks_of_reads(n_files, n_ranks)
     servers = description.servers if servers is None else servers
     wanted = range(training.epochs) if epochs is None else list(epochs)
