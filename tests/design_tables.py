@@ -1,6 +1,7 @@
 """Tables of designs for tests, of hand-made numbers."""
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 from tierscope.core.columns.designs import TABLES
@@ -37,12 +38,12 @@ PLAIN = {
 COST = Cost(
     unit="EUR",
     hours=1000,
-    accelerator_hour=2,
     units={
         "object_server": Unit(price=100, watts=10),
         "lfs_device": Unit(price=30, price_per_gib=0.01),
     },
 )
+HOURLY = replace(COST, accelerator_hour=2)
 
 
 def row(au=None, low=None, high=None, **keys):

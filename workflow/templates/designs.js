@@ -8,6 +8,7 @@ const sum = (list) => list.reduce((one, other) => one + other, 0);
 const isKnown = (number) => number !== null && number !== undefined;
 const fill = (pattern, words) => pattern.replace(/\{(\w+)\}/g, (_, key) => words[key] ?? "");
 const thousands = (number) => number.toLocaleString("en-US", { maximumFractionDigits: 0 });
+const cents = (number) => number.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 // As in tables: three digits, or whole numbers.
 const shortNumber = (number) => (Math.abs(number) < 999.5 ? String(Number(number.toPrecision(3))) : thousands(number));
 
@@ -40,11 +41,12 @@ class Answer {
     return this.designs.some((one) => isKnown(one.costs[name]));
   }
 
-  isWithin({ costs }) {
-    const { state } = this;
-    const exceeds = (name) => isKnown(state[`limit.${name}`]) && isKnown(costs[name]) && costs[name] > state[`limit.${name}`];
+  isWithin({ costs, ...one }) {
+    const { state, data: { kinds } } = this;
+    const numbers = { ...one, ...costs };
+    const exceeds = (name) => isKnown(state[`limit.${name}`]) && isKnown(numbers[name]) && numbers[name] > state[`limit.${name}`];
     const room = state["limit.usable_tib"];
-    return !QUANTITIES.some(exceeds) && !(isKnown(room) && isKnown(costs.usable_tib) && costs.usable_tib < room);
+    return ![...QUANTITIES, ...kinds].some(exceeds) && !(isKnown(room) && isKnown(costs.usable_tib) && costs.usable_tib < room);
   }
 
   // The cheapest first, of equally cheap ones the best.
@@ -62,7 +64,7 @@ class Answer {
 
   choose() {
     const { state } = this;
-    this.by = this.knows(state.by) ? state.by : (QUANTITIES.find((name) => this.knows(name)) ?? "hardware");
+    this.by = this.knows(state.by) ? state.by : (["hour_price", ...QUANTITIES].find((name) => this.knows(name)) ?? "hardware");
     const isAllowed = (one) => one.fits && this.isWithin(one);
     const allowed = this.designs.filter((one) => isAllowed(one) && isKnown(this.price(one)));
     const most = (designs) => Math.max(0, ...designs.map((one) => one.n_accelerators));
@@ -74,8 +76,10 @@ class Answer {
     const price = this.chosen === NONE ? Infinity : this.price(this.of.get(this.chosen));
     const cheaper = enough.filter((one) => this.price(one) < price);
     const misses = cheaper.filter(is("misses"));
-    const dearest = Math.max(...misses.map((one) => this.price(one)));
-    this.miss = this.cheapest(misses.filter((one) => this.price(one) === dearest));
+    const nearness = (one) => (one.is_simulated ? one.margin : -Infinity);
+    const rank = (one) => (this.chosen === NONE ? nearness(one) : this.price(one));
+    const last = Math.max(...misses.map(rank));
+    this.miss = this.cheapest(misses.filter((one) => rank(one) === last));
     this.undecided = this.inOrder(cheaper.filter(is("undecided"))).map((one) => one.design);
     const told = Object.keys(this.data.null_words).filter((model) => this.designs.some((one) => isKnown(one[model])));
     const chooses = (model) => this.cheapest(enough.filter((one) => isKnown(one[model]) && one[model] >= 0), (one) => one[model]);
@@ -103,21 +107,27 @@ class Answer {
     const [one, below] = [this.of.get(chosen), this.of.get(miss)];
     const differ = (of, other) => of.n_accelerators === other.n_accelerators && this.price(of) !== this.price(other);
     const isOnly = !this.compared.some((of) => this.compared.some((other) => differ(of, other)));
-    let rest = below ? fill(sentences.miss, below) : one && !undecided.length && !isOnly ? sentences.cheapest : "";
+    const other = one ? sentences.cheaper : sentences.nearest;
+    let rest = below ? fill(sentences.miss, { ...below, other }) : one && !undecided.length && !isOnly ? sentences.cheapest : "";
     if (undecided.length) {
       const count = `${undecided.length} ${undecided.length === 1 ? "cheaper one is" : "cheaper ones are"}`;
       rest += fill(sentences.undecided, { count, name: this.of.get(undecided[0]).name });
     }
-    const answer = one ? fill(sentences.chosen, { ...one, verb: data.verb, price: this.priceWords(one), rest }) : fill(sentences.none, { rest });
-    const limits = [one?.limits, below?.limits_miss].filter(Boolean).join("; ");
-    const limit = limits ? fill(sentences.limit, { limits: limits[0].toUpperCase() + limits.slice(1) }) : sentences.not_asked;
+    const answer = one ? fill(sentences.chosen, { ...one, price: this.priceWords(one), rest }) : fill(sentences.none, { rest });
+    const limits = [one?.limits, fill(below?.limits_miss ?? "", { other })].filter(Boolean).join("; ");
+    const limit = limits ? `${limits[0].toUpperCase()}${limits.slice(1)}.` : "";
     const measure = chosen === data.configured ? data.measure : `With the configuration's prices: ${data.measure}`;
     return { answer, limit, measure, simple: this.nullWords() };
   }
 
-  priceWords({ costs }) {
+  priceWords({ costs, ...one }) {
     if (!isKnown(costs.price)) return "";
-    return fill(this.data.sentences.price, { number: thousands(costs.price), unit: this.data.unit }).trimEnd();
+    const { state, data: { sentences, unit, kinds, pieces } } = this;
+    const isPriced = (kind) => one[kind] && (isKnown(state[`${kind}.price`]) || isKnown(state[`${kind}.price_per_gib`]));
+    const money = (number) => `${number} ${unit}`.trimEnd();
+    const words = { money: money(thousands(costs.price)), kinds: kinds.filter(isPriced).map((kind) => `${pieces[kind]}s`).join(" and ") };
+    const hour = this.by === "hour_price" ? fill(sentences.hour, { money: money(cents(costs.hour_price)) }) : "";
+    return fill(sentences.price, words) + hour;
   }
 
   nullWords() {

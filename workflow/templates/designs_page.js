@@ -23,7 +23,7 @@ function draw(answer) {
   if (!shown.length) return views.replaceChildren();
   const width = Math.max(220, Math.min(760, views.clientWidth - LEFT - 24));
   const legend = Object.entries(COLOURS).map(([name, fill]) => ({ name, symbol: { fill, height: 12 } }));
-  const unit = answer.by === "price" && data.unit ? `, ${data.unit}` : "";
+  const unit = answer.by.includes("price") && data.unit ? `, ${data.unit}` : "";
   const x = { ...padded(shown.map(answer.price, answer)), title: data.by_words[answer.by] + unit };
   const y = { ...padded([data.goal, ...shown.flatMap((one) => [one.low, one.high])]), title: data.axis, hasGrid: true };
   const view = frame({ title: "Cost and goal", legend, width, height: 300, x, y });

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from design_tables import COST, designs, inputs, row, servers
+from design_tables import COST, HOURLY, designs, inputs, row, servers
 from tierscope.analysis.designs.answer import Answer, storage_names, value_words
 from tierscope.data.costs import Cost
 
@@ -18,7 +18,8 @@ def test_the_answer_can_be_read_aloud():
     )
     assert sentences(table, ("gfs.read_latency_s", 1, -1, 1)) == [
         "Buy 4 object servers, 2 devices a node: this feeds 8 accelerators at an AU of "
-        "92.0 % (90.0 to 94.0) for 430 EUR; the next cheaper design (2 object servers, "
+        "92.0 % (90.0 to 94.0) for 430 EUR, all object servers and LFS devices "
+        "included; the next cheaper design (2 object servers, "
         "1 device a node) misses by 10.0 points.",
         "GFS-READ limits the next cheaper design.",
         "Measure gfs.read_latency_s (assumed, 0.00100 s to 0.00400 s) next: it would "
@@ -29,7 +30,7 @@ def test_the_answer_can_be_read_aloud():
 def test_what_is_undecided_is_named():
     table = designs(row(91, 88, 94), row(95, 93, 97, object_servers=2))
     first, *_ = sentences(table)
-    assert first.endswith("EUR; 1 cheaper one is undecided (first 1 object server).")
+    assert first.endswith("; 1 cheaper one is undecided (first 1 object server).")
     first, *_ = sentences(table[table["design"] == 0])
     assert first == (
         "No design of the study surely meets the goal; 1 cheaper one is undecided "
@@ -42,7 +43,8 @@ def test_the_next_number_says_what_limits_the_chosen():
     table = designs(row(95, **keys), row(60, n_accelerators=16, limit="gfs_meta"))
     first, second, third = sentences(table, cost=Cost())
     assert first == (
-        "Take the storage as it is: this feeds 8 accelerators at an AU of 95.0 %."
+        "Take the storage as it is: this feeds 8 accelerators at an AU of 95.0 % "
+        "(simulated once, no interval)."
     )
     assert second == "GFS-META limits 16 accelerators."
     assert third == "Whether an input would change the choice was not asked."
@@ -60,7 +62,7 @@ def test_workloads_are_told_apart():
 
 def test_no_input_may_change_the_choice():
     *_, last = sentences(servers(80, 95), ("gfs.read_latency_s", 1, 1, 1))
-    assert last == "No input changes the choice within the range it may have."
+    assert last.startswith("No input of those asked changes the choice")
 
 
 def test_bounds_and_times_have_words_of_their_own():
@@ -103,7 +105,8 @@ def test_what_comes_with_accelerators_is_not_chosen():
     assert set(storage_names(table)) == {"a cache rate of 0 %", "a cache rate of 50 %"}
     first, *_ = sentences(table, cost=Cost())
     assert first == (
-        "Take a cache rate of 0 %: this feeds 16 accelerators at an AU of 95.0 %."
+        "Take a cache rate of 0 %: this feeds 16 accelerators at an AU of 95.0 % "
+        "(simulated once, no interval)."
     )
 
 
@@ -113,3 +116,45 @@ def test_the_front_is_of_the_simulated_and_of_each_storage_once():
     assert answer.front == [0, 1, 3]
     table.loc[1, ["known_by", "utilisation_percent"]] = ["bound", np.nan]
     assert Answer(table, inputs(), COST, {}).front == [0, 2, 3]
+
+
+def test_if_nothing_meets_the_nearest_design_is_named():
+    first, second, _ = sentences(servers(70, 85, 80, limit="gfs_read"))
+    assert first == (
+        "No design of the study surely meets the goal; the nearest design (2 object "
+        "servers) misses by 5.0 points."
+    )
+    assert second == "GFS-READ limits the nearest design."
+
+
+def test_with_the_price_of_an_hour_the_useful_hour_chooses_and_it_is_said():
+    first, *_ = sentences(servers(91, 99), cost=HOURLY)
+    assert (
+        " for 230 EUR, all object servers and LFS devices "
+        "included, chosen by the price of a useful" in first
+    )
+    assert "accelerator-hour (2.05 EUR)" in first
+
+
+def test_a_price_says_what_it_includes_and_reads_aloud():
+    rows = [row(95, placement=one, object_servers=4) for one in ("none", "pinning")]
+    rows[0]["n_lfs_devices"] = 0
+    first, *_ = sentences(designs(*rows))
+    assert first == (
+        "Put nothing on the nodes: this feeds 8 accelerators at an AU of 95.0 % "
+        "(simulated once, no interval) for 400 EUR, all object servers included; "
+        "it is the cheapest of the study."
+    )
+
+
+def test_what_limits_is_left_out_if_it_was_not_asked():
+    assert len(sentences(servers(80, 95))) == 2
+
+
+def test_the_least_of_the_mosts_of_workloads_is_told():
+    rows = [row(95, n_accelerators=n) for n in (8, 16, 24)]
+    net = designs(*rows, share=0.5)
+    other = net.assign(workload="other", n_accelerators=[8, 20, 32], design=[0, 3, 4])
+    table = pd.concat([net, other], ignore_index=True)
+    first, *_ = sentences(table)
+    assert "up to 24 by the least of each workload's most for" in first

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from design_tables import COST, designs, row, servers
+from design_tables import COST, HOURLY, designs, row, servers
 from tierscope.analysis.designs.choice import choose, costs, designs_of, front
 from tierscope.data.costs import Cost, Unit
 
@@ -31,7 +31,7 @@ def test_costs_add_up_what_has_a_price():
         row(50, object_servers=2, n_nodes=3, n_lfs_devices=6, lfs_gib=1000.0),
         row(50, object_servers=2, n_nodes=3, n_lfs_devices=0, lfs_gib=1000.0),
     )
-    found = costs(designs_of(table), COST)
+    found = costs(designs_of(table), HOURLY)
     assert found["price"].tolist() == [200 + 6 * 30 + 6000 * 0.01, 200]
     assert found["watts"].tolist() == [20, 20]
     assert found["rack_units"].isna().all()
@@ -62,6 +62,7 @@ def test_limits_leave_designs_out():
     table = designs_of(servers(80, 95, 99))
     assert choose(table, COST, {"price": 199}).chosen == -1
     assert choose(table, COST, {"watts": 20}).chosen == 1
+    assert choose(table, COST, {"object_server": 1}).chosen == -1
     roomy = Cost(units={"object_server": Unit(price=100, usable_tib=50)})
     assert choose(table, roomy, {"usable_tib": 120}).chosen == 2
 
@@ -93,7 +94,8 @@ def test_as_many_accelerators_are_needed_as_any_design_feeds():
 def test_a_useful_hour_can_be_cheapest_with_more_storage():
     table = designs_of(servers(91, 99))
     assert choose(table, COST).chosen == 0
-    assert choose(table, COST, by="hour_price").chosen == 1
+    assert choose(table, HOURLY, by="price").chosen == 0
+    assert choose(table, HOURLY).chosen == 1
 
 
 def test_goals_of_times_are_met_from_below():
@@ -134,3 +136,12 @@ def test_front_has_what_nothing_beats():
     assert front(cost, value).tolist() == [True, True, False, False, False]
     both = np.array([[1.0, 2], [2, 1], [2, 2]])
     assert front(both, np.array([5.0, 5, 5])).tolist() == [True, True, False]
+
+
+def test_if_nothing_meets_the_nearest_to_the_goal_is_named():
+    table = servers(70, 85, 80)
+    assert choose(designs_of(table), COST).miss == 1
+    table.loc[1, "known_by"] = "bound"
+    assert choose(designs_of(table), COST).miss == 2
+    only_bounds = table.assign(known_by="bound")
+    assert choose(designs_of(only_bounds), COST).chosen == -1

@@ -2,7 +2,12 @@
 
 from design_tables import designs, inputs, row, servers
 from tierscope.analysis.designs.answer import Answer
-from tierscope.analysis.designs.summary import most_lines, most_words, steps_words
+from tierscope.analysis.designs.summary import (
+    most_lines,
+    most_words,
+    row_words,
+    steps_words,
+)
 from tierscope.data.costs import Cost
 
 
@@ -44,6 +49,21 @@ def test_smaller_numbers_that_miss_the_goal_are_named():
     words = most_words(rows(100, 80, 95, 30, limit_at=8))
     assert words.startswith("4 accelerators")
     assert words.endswith("Fewer miss the goal: 2.")
+
+
+def test_of_lists_only_what_is_known_is_said():
+    table = rows(100, 80, 95)
+    table.loc[:1, ["known_by", "verdict"]] = ["bound", "undecided"]
+    words = most_words(table)
+    assert words.startswith("4 accelerators")
+    assert words.endswith("Not simulated: 1, 2.")
+    assert most_words(table[:2]) == "Not simulated: 1, 2."
+
+
+def test_of_a_bound_no_samples_are_said():
+    table = rows(95, known_by="bound", utilisation_high_percent=88.6, verdict="misses")
+    table = table.assign(utilisation_percent=float("nan"))
+    assert row_words(table.iloc[0]) == "  1 accelerator at an AU of at most 88.6 %"
 
 
 def test_room_of_the_lfs_is_named_where_it_is_missing():

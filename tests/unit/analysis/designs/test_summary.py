@@ -16,7 +16,7 @@ def summary(table, *changes, cost=COST, fit=None):
 
 
 def test_the_answer_is_first_and_whose_numbers_it_has_follows():
-    lines = summary(servers(80, 95)).splitlines()
+    lines = summary(servers(80, 95, limit="gfs_read")).splitlines()
     assert lines[0].startswith("Buy 2 object servers: this feeds 8 accelerators")
     assert lines[3:6] == ["", "Source: made up.", lines[5]]
     assert lines[5].startswith("Simulated: a model of the whole system, no process")
@@ -26,12 +26,17 @@ def test_the_answer_is_first_and_whose_numbers_it_has_follows():
 
 def test_the_front_has_costs_values_and_verdicts():
     text = summary(servers(80, 95))
-    assert "Price (declared) and goal (simulated): the front, what misses" in text
-    assert "  1 object server: 130 EUR, 10.0 W, 2.52 EUR a useful" in text
+    assert "Price (declared) and goal (simulated): the " in text
+    assert "  1 object server: 130 EUR, 10.0 W; 8 acc" in text
     assert "8 accelerators at an AU of 80.0 %: misses" in text
     assert "1 object server: 50 % of the hardware;" in summary(
         servers(80, 95), cost=Cost()
     )
+
+
+def test_it_says_what_was_simulated_once():
+    assert "What has no interval was simulated once." in summary(servers(80, 95))
+    assert "simulated once" not in summary(designs(row(95, 94, 96)))
 
 
 def test_bounds_are_counted():
@@ -54,6 +59,16 @@ def test_room_after_which_more_does_not_help():
         "More than 950 GiB a device helps by less than 1 point (of 700, 950, 955 GiB)."
     )
     assert gib_words(Answer(servers(80, 95), inputs(), COST, {})) == ""
+    times = table.assign(goal="epoch_time_s", goal_value=5.0, epoch_time_s=[9, 3, 3])
+    assert "by less than 1 % (of 700" in gib_words(Answer(times, inputs(), COST, {}))
+
+
+def test_beyond_the_largest_room_nothing_is_claimed():
+    words = "Whether more than 950 GiB a device helps is unknown."
+    table = designs(*(row(au, lfs_gib=au * 10.0) for au in (70, 95)))
+    assert gib_words(Answer(table, inputs(), COST, {})) == words
+    table.loc[0, "known_by"] = "bound"
+    assert gib_words(Answer(table, inputs(), COST, {})) == words
 
 
 def test_simple_models_choose_the_same_or_otherwise():

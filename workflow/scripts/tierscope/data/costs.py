@@ -84,6 +84,11 @@ class Cost:
                 parts.append(numbers[LFS_GIB] * unit.price_per_gib)
         return math.fsum(parts) if parts else math.nan
 
+    def has_price(self, kind: str) -> bool:
+        """Return whether a price of a kind of hardware is given."""
+        unit = self.units.get(kind, Unit())
+        return unit.price is not None or unit.price_per_gib is not None
+
     def hour_price(self, price: float, n: int, utilisation_percent: float) -> float:
         """Return the price of an hour in which an accelerator of `n` computes.
 

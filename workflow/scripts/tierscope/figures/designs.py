@@ -10,8 +10,8 @@ from tierscope.analysis.designs.answer import GOALS, Answer
 from tierscope.analysis.designs.choice import BY_HARDWARE, ends_of, value_of
 from tierscope.analysis.designs.summary import (
     BY_WORDS,
-    STATEMENTS,
     shown_names,
+    statements,
     steps_words,
     summary_text,
 )
@@ -92,7 +92,7 @@ def plot_designs(answer: Answer, *, provenance: str) -> Figure:
     differ = answer.table["n_accelerators"].nunique() > 1
     shown = workloads if differ or not answer.has_front else []
     names = shown_names(answer)
-    notes = [f"Source: {provenance}.", STATEMENTS]
+    notes = [f"Source: {provenance}.", statements(answer)]
     notes += [f"{name}: {steps_words(rows)}" for name, rows in workloads]
     notes += [f"{_NO_ROOM}."] * (not answer.table["fits_lfs"].all())
     if shown and len(names) < answer.names.nunique():
@@ -139,7 +139,7 @@ def _draw_front(ax: Axes, answer: Answer) -> list[Line2D]:
     if (chosen := answer.choice.chosen) != NO_CHOICE:
         ax.plot(cost[chosen], values["value"][chosen], **_CHOSEN)
     ax.axhline(goal, **GOAL_LINE)
-    unit = f", {answer.cost.unit}" * (answer.choice.by == "price")
+    unit = f", {answer.cost.unit}" * ("price" in answer.choice.by)
     words = f"{BY_WORDS[answer.choice.by]}{unit}"
     ax.set(title="Cost and goal", xlabel=words, ylabel=axis)
     looks = {one: _POINT | {"linestyle": ""} | look for one, look in _MARKS.items()}

@@ -7,15 +7,15 @@ as `tierscope.analysis.designs.choice` does, and `designs_page.js` draws.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tierscope.analysis.designs.answer import SENTENCES, Answer, measure_words
+from tierscope.analysis.designs.answer import PIECES, SENTENCES, Answer, measure_words
 from tierscope.analysis.designs.choice import BY_HARDWARE, HARDWARE, NULL_MODELS, ROOM
 from tierscope.analysis.designs.summary import (
     BY_WORDS,
     NULL_WORDS,
-    STATEMENTS,
     asked_inputs,
     cost_units,
     gib_words,
+    statements,
     workload_lines,
 )
 from tierscope.pages.document import TEMPLATES, render
@@ -24,7 +24,6 @@ from tierscope.pages.web_page import content_policy, script_json
 _SCRIPTS = ("designs.js", "svg.js", "designs_page.js")
 _OF_DESIGN = ["n_accelerators", ROOM, "fits", "is_simulated", "verdict", "margin"]
 _OF_DESIGN += ["useful", *NULL_MODELS]
-_KIND_WORDS = ("Object server", "Link", "Metadata service", "LFS device", "Node")
 
 
 def build_designs(
@@ -53,12 +52,12 @@ def build_designs(
     context = {
         "policy": content_policy([script]),
         "title": title,
-        "lead": f"Source: {provenance}. {STATEMENTS}",
+        "lead": f"Source: {provenance}. {statements(answer)}",
         "by_words": BY_WORDS,
         "needs": sorted(numbers) if len(numbers) > 1 else [],
         "cost": answer.cost,
         "limits": answer.limits,
-        "kinds": dict(zip(HARDWARE, _KIND_WORDS, strict=True)),
+        "kinds": PIECES,
         "cost_units": cost_units(answer),
         "sections": dict(_sections(answer, sources)),
         "footer": f"{provenance}.",
@@ -79,12 +78,12 @@ def embedded(answer: Answer) -> dict[str, Any]:
         "goal": float(goal),
         "axis": axis,
         "kinds": HARDWARE,
+        "pieces": PIECES,
         "by_words": BY_WORDS,
         "cost_units": cost_units(answer),
         "unit": answer.cost.unit,
         "sentences": SENTENCES,
         "null_words": NULL_WORDS,
-        "verb": answer.verb,
         "configured": answer.choice.chosen,
         "measure": measure_words(answer.inputs),
     }

@@ -10,6 +10,7 @@ import pandas as pd
 
 from tierscope.analysis.designs.choice import (
     BY_HARDWARE,
+    BY_HOUR,
     ROOM,
     STORAGE,
     Choice,
@@ -25,18 +26,20 @@ from tierscope.analysis.designs.choice import (
 from tierscope.analysis.training.stalls import limit_label
 from tierscope.core.columns.designs import BOUND, MEETS, NO_CHOICE, NOT_ASKED
 from tierscope.core.words import count_words, number_words, size_words
-from tierscope.data.costs import HARDWARE, Cost
+from tierscope.data.costs import HARDWARE, PRICE, Cost
+from tierscope.data.designs import NO_COPIES
 
 # Patterns of sentences, which the page fills, too.
 SENTENCES = {
-    "chosen": "{verb} {name}: this feeds {fed}{price}{rest}.",
+    "chosen": "{verb} {name}: this feeds {fed}{notes}{price}{rest}.",
     "none": "No design of the study surely meets the goal{rest}.",
-    "miss": "; the next cheaper design ({name}) misses by {missed}",
+    "miss": "; {other} ({name}) misses by {missed}",
+    "cheaper": "the next cheaper design",
+    "nearest": "the nearest design",
     "cheapest": "; it is the cheapest of the study",
     "undecided": "; {count} undecided (first {name})",
-    "price": " for {number} {unit}",
-    "limit": "{limits}.",
-    "not_asked": "What limits it was not asked.",
+    "price": " for {money}, all {kinds} included",
+    "hour": ", chosen by the price of a useful accelerator-hour ({money})",
     "null": "Simple models choose: {models}.",
 }
 
@@ -60,8 +63,10 @@ GOALS = {
         "an I/O time", "s", "%", "at least", "I/O time of the slowest process (s)"
     ),
 }
+_NAMES = ("object server", "link", "metadata service", "LFS device", "node")
+PIECES = dict(zip(HARDWARE, _NAMES, strict=True))
 _PLACEMENTS = {
-    "none": "nothing on the nodes",
+    NO_COPIES: "nothing on the nodes",
     "pinning": "a copy on each node",
     "stratified-pinning": "a copy on each node with equal hits",
     "adhoc": "pooled",
@@ -175,13 +180,27 @@ class Answer:
         rows = self.rows(design)
         return {
             "name": self.names[design],
+            "verb": self._verb(self.names[design]),
             "fed": fed_words(rows),
+            "notes": self._notes(design),
+            "other": self._other,
             "missed": missed_words(rows),
             "limits": self._limits(design),
-            "limits_miss": limit_words(
-                rows[rows["verdict"] != MEETS], "the next cheaper design"
-            ),
+            "limits_miss": limit_words(rows[rows["verdict"] != MEETS], "{other}"),
         }
+
+    def _notes(self, design: int) -> str:
+        """Return what else is to be known of how a design feeds its accelerators."""
+        once = " (simulated once, no interval)" * bool(
+            is_single(self.rows(design)).all()
+        )
+        same = self.table["design"].map(self.names) == self.names[design]
+        meets = self.table[same & (self.table["verdict"] == MEETS)]
+        most = meets.groupby("workload")["n_accelerators"].max()
+        is_all = len(most) == self.table["workload"].nunique()
+        if not is_all or most.min() <= self.designs["n_accelerators"][design]:
+            return once
+        return f"{once}, up to {most.min()} by the least of each workload's most"
 
     def _limits(self, design: int) -> str:
         """Return what limits a design, or the next number of accelerators on it."""
@@ -195,18 +214,16 @@ class Answer:
         n_next = following["n_accelerators"].max()
         return limit_words(following, f"{n_next} accelerators")
 
-    @property
-    def verb(self) -> str:
-        """What to do with what is chosen: hardware is bought."""
+    def _verb(self, name: str) -> str:
+        """Return what to do with what is chosen: hardware is bought."""
+        if name == _PLACEMENTS[NO_COPIES]:
+            return "Put"
         return "Buy" if chosen_of(self.table) & {*STORAGE[:-1]} else "Take"
 
     def sentences(self) -> list[str]:
-        """Return the answer in three sentences."""
-        return [
-            self._choice_sentence(),
-            self._limit_sentence(),
-            measure_words(self.inputs),
-        ]
+        """Return the answer in three sentences, or two if no limit was asked."""
+        limit, measure = self._limit_sentence(), measure_words(self.inputs)
+        return [*filter(None, [self._choice_sentence(), limit, measure])]
 
     def _choice_sentence(self) -> str:
         choice, rest = self.choice, ""
@@ -220,21 +237,35 @@ class Answer:
             rest += SENTENCES["undecided"].format(count=count, name=name)
         if choice.chosen == NO_CHOICE:
             return SENTENCES["none"].format(rest=rest)
-        price, told = self.costs["price"][choice.chosen], ""
-        if not math.isnan(price):
-            told = SENTENCES["price"].format(
-                number=f"{price:,.0f}", unit=self.cost.unit
-            )
-        words = {"verb": self.verb, "price": told.rstrip(), "rest": rest}
+        words = {"price": self._price_words(), "rest": rest}
         return SENTENCES["chosen"].format(**words, **self.pieces(choice.chosen))
+
+    def _price_words(self) -> str:
+        """Return the price of the chosen design, and what it includes."""
+        found, unit = self.costs.loc[self.choice.chosen], self.cost.unit
+        if math.isnan(found[PRICE]):
+            return ""
+        has_price = self.cost.has_price
+        priced = [f"{PIECES[one]}s" for one in HARDWARE if found[one] * has_price(one)]
+        money, kinds = f"{found[PRICE]:,.0f} {unit}".rstrip(), " and ".join(priced)
+        words = SENTENCES["price"].format(money=money, kinds=kinds)
+        if self.choice.by == BY_HOUR:
+            money = f"{found[BY_HOUR]:,.2f} {unit}".rstrip()
+            words += SENTENCES["hour"].format(money=money)
+        return words
+
+    @property
+    def _other(self) -> str:
+        """Return what to call the design that misses."""
+        is_chosen = self.choice.chosen != NO_CHOICE
+        return SENTENCES["cheaper" if is_chosen else "nearest"]
 
     def _limit_sentence(self) -> str:
         asked = {"limits": self.choice.chosen, "limits_miss": self.choice.miss}
         of = {piece: one for piece, one in asked.items() if one != NO_CHOICE}
         limits = "; ".join(filter(None, (self.pieces(of[one])[one] for one in of)))
-        if not limits:
-            return SENTENCES["not_asked"]
-        return SENTENCES["limit"].format(limits=limits[0].upper() + limits[1:])
+        limits = limits.replace("{other}", self._other)
+        return limits and f"{limits[0].upper()}{limits[1:]}."
 
 
 def chosen_of(designs: pd.DataFrame) -> set[str]:
@@ -273,6 +304,11 @@ def _storage_name(row: Mapping[str, Any], varying: set[str]) -> str:
         varying = varying - {"cache_rate_percent"}
     named = [text for one, text in words.items() if one in varying]
     return ", ".join(named) or "the storage as it is"
+
+
+def is_single(rows: pd.DataFrame) -> pd.Series:
+    """Return which rows rest on a single simulation, and have no interval."""
+    return (rows["n_repetitions"] == 1) & rows["utilisation_low_percent"].isna()
 
 
 def value_words(row: Mapping[str, Any]) -> str:
@@ -339,7 +375,9 @@ def measure_words(inputs: pd.DataFrame) -> str:
         return "Whether an input would change the choice was not asked."
     found = changing(inputs).drop_duplicates("parameter")
     if found.empty:
-        return "No input changes the choice within the range it may have."
+        return (
+            "No input of those asked changes the choice within the range it may have."
+        )
     told = []
     for one in found.head(_MOST_INPUTS).to_dict("records"):
         low, high = (quantity_words(one[end], one["unit"]) for end in ("low", "high"))

@@ -39,7 +39,8 @@ class Choice:
     chosen : int
         The cheapest design that surely meets the goal.
     miss : int
-        Of the cheaper ones that miss it the dearest.
+        Of the cheaper ones that miss it the dearest; if none is chosen, of those that
+        were simulated the nearest to the goal.
     undecided : tuple of int
         Those that are cheaper and undecided, the cheapest first.
     null : mapping of str to int
@@ -147,13 +148,13 @@ def costs(designs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
     Returns
     -------
     DataFrame; index: ``design``
-        `QUANTITIES` and ``usable_tib``, missing if no kind has one; ``hour_price``, of
-        a useful hour of an accelerator; ``hardware``: of each kind that varies its part
-        of the most, their mean.
+        `HARDWARE`; `QUANTITIES` and ``usable_tib``, missing if no kind has one;
+        ``hour_price``, of a useful hour of an accelerator; ``hardware``: of each kind
+        that varies its part of the most, their mean.
     """
     numbers = designs[[*HARDWARE, ROOM]].rename(columns={ROOM: LFS_GIB})
-    sums = [cost.sums(one) for one in numbers.to_dict("records")]
-    found = pd.DataFrame(sums, designs.index, SUMS)
+    sums = [one | cost.sums(one) for one in numbers.to_dict("records")]
+    found = pd.DataFrame(sums, designs.index, [*HARDWARE, *SUMS])
     useful = 100 * designs["useful"] / designs["n_accelerators"]
     told = zip(found[PRICE], designs["n_accelerators"], useful, strict=True)
     found[BY_HOUR] = [cost.hour_price(*one) for one in told]
@@ -200,16 +201,17 @@ def choose(
     cost : Cost
         What hardware costs, as far as it is known.
     limits : mapping of str to float, optional
-        Most of `QUANTITIES`, and least ``usable_tib``; what is not known is within.
+        Most of `QUANTITIES` and of pieces of `HARDWARE`, and least ``usable_tib``; what
+        is not known is within.
     by : str, optional
-        What is least, a column of `costs`; by default the first of `QUANTITIES` that is
-        known, or `BY_HARDWARE`.
+        What is least, a column of `costs`; by default the first that is known of
+        `BY_HOUR`, `QUANTITIES` and `BY_HARDWARE`.
     need : int, optional
         The accelerators to feed at least; by default the most that any design feeds.
     """
     found = costs(designs, cost)
-    known = [one for one in QUANTITIES if found[one].notna().any()]
-    by = by or next(iter(known), BY_HARDWARE)
+    order = (BY_HOUR, *QUANTITIES, BY_HARDWARE)
+    by = by or next(one for one in order if found[one].notna().any())
     price = found[by]
     allowed = designs["fits"] & within(found, limits or {}) & price.notna()
     meets = allowed & (designs["verdict"] == MEETS)
@@ -219,12 +221,15 @@ def choose(
     cheaper = enough & (price < price.get(chosen, math.inf))
     misses = cheaper & (designs["verdict"] == MISSES)
     unsure = designs["verdict"] == UNDECIDED
-    dearest = misses & (price == price[misses].max())
+    rank = price
+    if chosen == NO_CHOICE:  # the nearest to the goal
+        rank = designs["margin"].where(designs["is_simulated"], -math.inf)
+    next_ones = misses & (rank == rank[misses].max())
     return Choice(
         by=by,
         need=need,
         chosen=chosen,
-        miss=_cheapest(designs, price, dearest),
+        miss=_cheapest(designs, price, next_ones),
         undecided=_in_order(designs, price, cheaper & unsure),
         null={
             one: _cheapest(designs, price, enough & (designs[one] >= 0), one)
@@ -236,7 +241,8 @@ def choose(
 
 def within(found: pd.DataFrame, limits: Mapping[str, float]) -> pd.Series:
     """Return which designs are within limits, by their costs."""
-    exceeds = [found[one] > limits.get(one, math.inf) for one in QUANTITIES]
+    most = (*QUANTITIES, *HARDWARE)
+    exceeds = [found[one] > limits.get(one, math.inf) for one in most]
     exceeds.append(found["usable_tib"] < limits.get("usable_tib", 0.0))
     return ~pd.concat(exceeds, axis=1).any(axis=1)
 

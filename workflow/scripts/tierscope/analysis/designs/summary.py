@@ -7,10 +7,12 @@ from typing import Any
 import pandas as pd
 
 from tierscope.analysis.designs.answer import (
+    GOALS,
     SENTENCES,
     Answer,
     changing,
     fed_words,
+    is_single,
     limit_words,
     quantity_words,
     value_words,
@@ -27,10 +29,11 @@ from tierscope.core.columns.designs import (
 )
 from tierscope.core.words import count_words, number_words, size_words
 
-STATEMENTS = (
+_STATEMENTS = (
     "Simulated: a model of the whole system, no process read a file. An accelerator is "
     "a process; AU is computation over time, both without the first step (DLIO)."
 )
+_ONCE = " What has no interval was simulated once."
 MOST_STORAGES = 12  # in words and in a panel of the figure
 _GAIN = 1.0  # points or percent: less is no help
 BY_WORDS = {
@@ -65,7 +68,7 @@ def summary_text(
     provenance : str
         Source and system, in words.
     """
-    lines = [*answer.sentences(), "", f"Source: {provenance}.", STATEMENTS]
+    lines = [*answer.sentences(), "", f"Source: {provenance}.", statements(answer)]
     if fit is not None:
         lines.append(fit_words(fit.iloc[0]))
     lines += ["", *choice_lines(answer)]
@@ -74,6 +77,11 @@ def summary_text(
         if fit is not None:
             lines += map(row_words, rows.to_dict("records"))
     return "\n".join(lines)
+
+
+def statements(answer: Answer) -> str:
+    """Return what a study is, and whether points have no interval."""
+    return _STATEMENTS + _ONCE * bool(is_single(answer.table).any())
 
 
 def choice_lines(answer: Answer) -> Iterator[str]:
@@ -116,18 +124,20 @@ def cost_units(answer: Answer) -> dict[str, str]:
 
 def gib_words(answer: Answer) -> str:
     """Return after which room of a device more does not help, with all else equal."""
-    design = answer.choice.chosen
-    designs = answer.designs[answer.designs["is_simulated"]]
-    if design == NO_CHOICE or designs["lfs_gib"].nunique() < 2:
+    design, designs = answer.choice.chosen, answer.designs
+    is_asked = design != NO_CHOICE and designs["n_lfs_devices"][design]
+    if not is_asked or designs["lfs_gib"].nunique() < 2:
         return ""
     others = ["n_accelerators", *(one for one in STORAGE if one != "lfs_gib")]
     same = (designs[others] == designs.loc[design, others]).all(axis=1)
-    rows = designs[same].sort_values("lfs_gib")
-    if len(rows) < 2:
-        return ""
+    rows = designs[same & designs["is_simulated"]].sort_values("lfs_gib")
     enough = rows[rows["margin"] >= rows["margin"].iloc[-1] - _GAIN].iloc[0]
+    gib = f"{enough['lfs_gib']:,g} GiB a device"
+    if enough.name == rows.index[-1]:  # the only one, too
+        return f"Whether more than {gib} helps is unknown."
+    unit = GOALS[answer.table["goal"].iloc[0]].missed.replace("points", "point")
     return (
-        f"More than {enough['lfs_gib']:,g} GiB a device helps by less than 1 point "
+        f"More than {gib} helps by less than 1 {unit} "
         f"(of {', '.join(f'{one:,g}' for one in rows['lfs_gib'])} GiB)."
     )
 
@@ -212,6 +222,11 @@ def shown_names(answer: Answer) -> list[str]:
 def most_words(rows: pd.DataFrame) -> str:
     """Return how many accelerators surely reach the goal, and what limits the next."""
     rows = rows.sort_values("n_accelerators")
+    open_ones = (rows["known_by"] == BOUND) & (rows["verdict"] == UNDECIDED)
+    unknown, rows = rows[open_ones], rows[~open_ones]
+    not_simulated = _numbers_words("Not simulated", unknown)
+    if rows.empty:
+        return f"{not_simulated}."
     reaches = rows["verdict"] == MEETS
     largest = rows.loc[reaches, "n_accelerators"].max() if reaches.any() else 0
     beyond = rows[rows["n_accelerators"] > largest]
@@ -221,16 +236,19 @@ def most_words(rows: pd.DataFrame) -> str:
     else:
         best = rows[rows["n_accelerators"] == largest].iloc[0]
         counted = count_words(largest, "accelerator", separator="")
-        rates = (
-            f"{number_words(best['samples_per_second'])} samples and "
+        samples = number_words(best["samples_per_second"])
+        words = (
+            f"{counted} at {value_words(best)}, {samples} samples and "
             f"{size_words(best['throughput'])} a second"
         )
-        words = f"{counted} at {value_words(best)}, {rates}"
     if beyond.empty:
         steps = count_words(best["n_steps"], "step", separator="")
         words += f", the largest number that was simulated (an epoch has {steps})"
-    parts = [words, _next_words(beyond), _undecided_words(beyond)]
-    parts += [room_words(rows, largest), lost_words(rows, largest)]
+    parts = [words, _next_words(beyond)]
+    parts += [_numbers_words("Undecided", rows[rows["verdict"] == UNDECIDED])]
+    parts += [not_simulated, room_words(rows, largest)]
+    fewer = rows[rows["n_accelerators"] < largest]
+    parts += [_numbers_words("Fewer miss the goal", fewer[fewer["verdict"] == MISSES])]
     return ". ".join(filter(None, parts)) + "."
 
 
@@ -243,9 +261,9 @@ def _next_words(beyond: pd.DataFrame) -> str:
     return f"{limit_words(asked, str(n))}: {value_words(asked.iloc[0])}"
 
 
-def _undecided_words(beyond: pd.DataFrame) -> str:
-    found = beyond.loc[beyond["verdict"] == UNDECIDED, "n_accelerators"]
-    return f"Undecided: {', '.join(map(str, found))}" if len(found) else ""
+def _numbers_words(what: str, rows: pd.DataFrame) -> str:
+    """Return the numbers of accelerators of rows, if there are some."""
+    return f"{what}: {', '.join(map(str, rows['n_accelerators']))}" * (not rows.empty)
 
 
 def room_words(rows: pd.DataFrame, largest: int) -> str:
@@ -258,14 +276,6 @@ def room_words(rows: pd.DataFrame, largest: int) -> str:
         most = rows["lfs_rate_percent"].max()
         return f"The LFS has no room for it: {most:.3g} % at most"
     return f"Of the simulated numbers, the LFS has room for it up to {fitting}"
-
-
-def lost_words(rows: pd.DataFrame, largest: int) -> str:
-    """Return which smaller numbers miss the goal, if any do."""
-    lost = rows[(rows["verdict"] != MEETS) & (rows["n_accelerators"] < largest)]
-    if lost.empty:
-        return ""
-    return f"Fewer miss the goal: {', '.join(map(str, lost['n_accelerators']))}"
 
 
 def steps_words(rows: pd.DataFrame) -> str:
@@ -299,6 +309,8 @@ def bound_words(rows: pd.DataFrame) -> Iterator[str]:
 
 def row_words(row: Mapping[str, Any]) -> str:
     """Return the utilisation and the samples a second of a row, for predictions."""
+    if row["known_by"] == BOUND:
+        return f"  {fed_words(pd.DataFrame([row]))}"
     samples = f"{row['samples_per_second']:.2f}"
     if not math.isnan(low := row["samples_per_second_low"]):
         samples += f" ({low:.2f} to {row['samples_per_second_high']:.2f})"
