@@ -7,9 +7,10 @@ from unittest.mock import Mock
 import pytest
 from descriptions import changed
 from small_designs import DEVICES, ON_GFS, ON_LFS, plan, simulate, study_of
+from tierscope.core.io_class import NET_READ
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
-from tierscope.data.designs import Design
+from tierscope.data.designs import Design, Storage
 from tierscope.model.designs import fit
 from tierscope.model.designs.evidence import Evidence
 from tierscope.model.designs.feeding import Trial, limit_of, simulate_pace
@@ -153,6 +154,13 @@ def test_a_limit_is_the_processor_where_storage_costs_nothing():
     limit = limit_of(simulate, slow, Design(1, ON_GFS), 1)
     assert limit == "computation and processor"
     assert used_by(slow, 1) == pytest.approx(50, rel=0.1)
+
+
+def test_a_limit_is_the_network_where_nodes_read_from_each_other():
+    link = {"latency_s": 0.0, "bandwidth_bytes_per_s": 1e6}
+    pooled = plan(devices=DEVICES | {"network": link})
+    storage = Storage(cache_rate_percent=100, placement="adhoc")
+    assert limit_of(simulate, pooled, Design(8, storage), 1) == NET_READ
 
 
 def changed_processor(found, sample_s):

@@ -14,7 +14,7 @@ import pandas as pd
 
 from tierscope.core.columns import CLASSES, NOT_STORAGE, SCENARIO, TOGETHER
 from tierscope.core.columns.benchmark import NEVER_BEHIND, NO_EVENTS, UNSEEN_STREAMS
-from tierscope.core.io_class import io_class_of
+from tierscope.core.io_class import ALL_CLASSES, io_class_of
 from tierscope.core.words import in_seconds
 
 # Parts of an execution time besides classes and `TOGETHER`: in the processes, and stall
@@ -24,6 +24,7 @@ WARMUP, LOADER_END = "warm-up", "end of the loader"
 NOT_KNOWN_APART = "computation or processor"  # where computation is only a least
 OTHER_IO = "other storage I/O"  # in files of no tier
 STALL_PARTS = [*CLASSES, TOGETHER]
+_ANY_PARTS = [*map(str, ALL_CLASSES), TOGETHER]
 _LEAST_WORDS = {
     UNSEEN_STREAMS: "The device may have had work that was not seen, on other streams",
     NEVER_BEHIND: "The device was never behind the program, so its time is not known",
@@ -45,9 +46,10 @@ def stalls_of_points(stalls: pd.DataFrame) -> pd.DataFrame:
     """Return the stall of each part in seconds, a row a point, a column a part.
 
     `stalls` is table ``class_stalls`` of one epoch; the index is the scenario and
-    ``cache_rate_percent``.
+    ``cache_rate_percent``. Reads from other nodes are a part where there is one.
     """
-    return stalls.set_index([*_POINT, "part"])["stall_s"].unstack()[STALL_PARTS]
+    parts_s = stalls.set_index([*_POINT, "part"])["stall_s"].unstack()
+    return parts_s[[one for one in _ANY_PARTS if one in parts_s]]
 
 
 def largest_stalls(stalls: pd.DataFrame) -> pd.Series:
@@ -72,7 +74,7 @@ def largest_stalls(stalls: pd.DataFrame) -> pd.Series:
     least_s = times_s["execution_time_s"] * LEAST_PERCENT / 100
     later_s = parts_s.sum(axis=1) - times_s["first_wait_s"]
     found = parts_s.idxmax(axis=1)
-    found = found.mask(parts_s[CLASSES].max(axis=1) < least_s, TOGETHER)
+    found = found.mask(parts_s.drop(columns=TOGETHER).max(axis=1) < least_s, TOGETHER)
     return found.mask((later_s < least_s) | (least_s == 0), NOT_STORAGE).rename("limit")
 
 

@@ -17,7 +17,7 @@ from tierscope.core.columns.column import (
     whole_percent,
 )
 from tierscope.core.columns.shared import NOT_STORAGE, TOGETHER, common
-from tierscope.core.io_class import IOClass
+from tierscope.core.io_class import ALL_CLASSES
 
 NOT_ASKED = "not asked"  # what limits
 MEETS, MISSES, UNDECIDED = "meets", "misses", "undecided"
@@ -121,7 +121,7 @@ _DESIGNS: Columns = {
     "limit": text(
         "What limits an answer, or the first number beyond those that reach the goal: "
         f"an I/O class, `{TOGETHER}` or `{NOT_STORAGE}`; `{NOT_ASKED}` of all others.",
-        words=(*map(str, IOClass), TOGETHER, NOT_STORAGE, NOT_ASKED),
+        words=(*map(str, ALL_CLASSES), TOGETHER, NOT_STORAGE, NOT_ASKED),
     ),
     "linear": if_known.number(
         "Quantity of the goal by linear scaling from the smallest simulated design; "

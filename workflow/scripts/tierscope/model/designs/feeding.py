@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.training.stalls import largest_stalls
-from tierscope.core.columns import CLASSES
 from tierscope.core.description import run_keys
-from tierscope.core.io_class import total_s
+from tierscope.core.io_class import ALL_CLASSES, total_s
 from tierscope.core.processes.children import end_with_parent
 from tierscope.core.scenario import Point
 from tierscope.data.designs import Design, Plan
@@ -110,7 +109,8 @@ def limit_of(simulate: Simulate, plan: Plan, design: Design, repetitions: int) -
     The stall of a class is by how much the epoch is shorter if the class costs nothing;
     a mean over the repetitions.
     """
-    changes = [*((one,) for one in CLASSES), (), CLASSES]
+    classes = [str(one) for one in ALL_CLASSES]  # of pooled LFS, too
+    changes = [*((one,) for one in classes), (), classes]
     paces = simulate(
         [Trial(plan, design, i, one) for i in range(repetitions) for one in changes]
     )
@@ -128,7 +128,7 @@ def _times(later_s: np.ndarray) -> dict[str, float]:
 
     `later_s` are the times without each class, as it is, and without all.
     """
-    without_s = dict(zip(CLASSES, later_s, strict=False))
+    without_s = dict(zip(map(str, ALL_CLASSES), later_s, strict=False))
     as_it_is_s, ideal_s = later_s[-2:]
     parts_s = divide_stall(as_it_is_s, without_s, ideal_s)
     return {"execution_time_s": as_it_is_s, **parts_s}
