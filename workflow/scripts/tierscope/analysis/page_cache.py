@@ -40,7 +40,7 @@ from tierscope.core.machine import (
     RESIDENT_PAGES,
     SERVER,
 )
-from tierscope.core.words import count_words
+from tierscope.core.words import capitalised, count_words
 from tierscope.policies import kind_of
 
 DROPPED, KEPT, IN_MEMORY = "dropped", "kept", "in memory"
@@ -237,7 +237,7 @@ def _tier_statement(name: str, verdicts: pd.DataFrame) -> Statement:
         for (verdict, told, reason), n in groups.items()
     ]
     words = "; ".join(parts)
-    return Statement(name, answer, f"{words[0].upper()}{words[1:]}.")
+    return Statement(name, answer, f"{capitalised(words)}.")
 
 
 def verdict_mark(verdicts: pd.DataFrame) -> str:

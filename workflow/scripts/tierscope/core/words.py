@@ -74,6 +74,11 @@ def _three_digits(number: float, form: str, whole: str = ".0f") -> str:
     return f"{number:{whole}}" if is_whole else f"{number:{form}}".rstrip(".")
 
 
+def capitalised(words: str) -> str:
+    """Return words as those that begin a sentence."""
+    return words[:1].upper() + words[1:]
+
+
 def count_words(
     number: int, one: str, several: str = "", *, separator: str = ","
 ) -> str:

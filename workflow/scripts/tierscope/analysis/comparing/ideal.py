@@ -25,7 +25,7 @@ from tierscope.analysis.training.stalls import (
 )
 from tierscope.core.columns import RUN_EPOCH, SCENARIO, TABLES
 from tierscope.core.provenance import NO_ORIGIN, Origin
-from tierscope.core.words import scenario_titles
+from tierscope.core.words import capitalised, scenario_titles
 
 _POINT = [*SCENARIO, "cache_rate_percent", "epoch"]
 # Keys that a run and its ideal run share, and those of all that share an ideal run.
@@ -190,7 +190,7 @@ class _Sentences:
         end = "." if source == "measured" else f" ({source})."
         sentences = [f"{first}{mark}{last}{end}" if last else f"{first}{end}"]
         if self._others:
-            final = [f"{last[0].upper()}{last[1:]}."] if last else []
+            final = [f"{capitalised(last)}."] if last else []
             sentences = [f"{first}{end}", *self._others, *final]
         return " ".join([*sentences, *self._of_steps(), *self._further()])
 

@@ -19,7 +19,7 @@ from tierscope.analysis.intervals import (
     n_words,
 )
 from tierscope.core.columns import RUN_KEYS, SCENARIO_KEYS
-from tierscope.core.words import count_words
+from tierscope.core.words import capitalised, count_words
 
 RUN = list(RUN_KEYS)
 VARIANT = [*SCENARIO_KEYS, "cache_rate_percent"]
@@ -110,7 +110,7 @@ def interval_words(n_repetitions: pd.Series) -> str:
     words = n_words(n_repetitions)
     if n_repetitions.max() > 1:
         words = f"\N{PLUS-MINUS SIGN}: {METHOD} (Student's t, of pairs), {words}"
-    return f"{words[0].upper()}{words[1:]}. ?: undecided whether time is saved or lost."
+    return f"{capitalised(words)}. ?: undecided whether time is saved or lost."
 
 
 def best_policy(summary: pd.DataFrame) -> pd.Series:

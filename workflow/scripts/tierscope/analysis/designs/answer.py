@@ -25,7 +25,7 @@ from tierscope.analysis.designs.choice import (
 )
 from tierscope.analysis.training.stalls import limit_label
 from tierscope.core.columns.designs import BOUND, MEETS, NO_CHOICE, NOT_ASKED
-from tierscope.core.words import count_words, number_words, size_words
+from tierscope.core.words import capitalised, count_words, number_words, size_words
 from tierscope.data.costs import HARDWARE, PRICE, Cost
 from tierscope.data.designs import NO_COPIES
 
@@ -265,7 +265,7 @@ class Answer:
         of = {piece: one for piece, one in asked.items() if one != NO_CHOICE}
         limits = "; ".join(filter(None, (self.pieces(of[one])[one] for one in of)))
         limits = limits.replace("{other}", self._other)
-        return limits and f"{limits[0].upper()}{limits[1:]}."
+        return limits and f"{capitalised(limits)}."
 
 
 def chosen_of(designs: pd.DataFrame) -> set[str]:

@@ -27,7 +27,7 @@ from tierscope.core.columns.designs import (
     NOT_ASKED,
     UNDECIDED,
 )
-from tierscope.core.words import count_words, number_words, size_words
+from tierscope.core.words import capitalised, count_words, number_words, size_words
 
 _STATEMENTS = (
     "Simulated: a model of the whole system, no process read a file. An accelerator is "
@@ -258,7 +258,8 @@ def _next_words(beyond: pd.DataFrame) -> str:
     if asked.empty:
         return ""
     n = asked["n_accelerators"].item()
-    return f"{limit_words(asked, str(n))}: {value_words(asked.iloc[0])}"
+    words = capitalised(limit_words(asked, str(n)))
+    return f"{words}: {value_words(asked.iloc[0])}"
 
 
 def _numbers_words(what: str, rows: pd.DataFrame) -> str:

@@ -43,7 +43,7 @@ from tierscope.core.columns.analysis import (
     UNDECIDED,
 )
 from tierscope.core.io_class import NET_READ
-from tierscope.core.words import in_seconds
+from tierscope.core.words import capitalised, in_seconds
 
 LEAST_STORAGE_PERCENT = 10  # of an epoch: if storage can cost less, it is no limit
 BY_STALL, BY_TIME = "stall", "I/O time"
@@ -385,7 +385,7 @@ def limit_sentence(row: Mapping[str, Any], phase: str = "epoch") -> str:
     if row["storage"] == NO_LIMIT:
         verb = "limit" if row["besides"] == NOT_STORAGE else "limits"
         words = f"{row['besides']} {verb} {where}: no faster storage of the dataset"
-        return f"{words[0].upper()}{words[1:]} saves more than {most}."
+        return f"{capitalised(words)} saves more than {most}."
     tells = _what_decides(row["why"], row["n_deciding"])
     return (
         f"It is undecided whether storage limits {where}: its part may be 0 or up to "
