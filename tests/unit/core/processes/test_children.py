@@ -35,6 +35,19 @@ sys.path.insert(0, {scripts!r})
 from tierscope.core.processes.children import run_passing_signals
 sys.exit(run_passing_signals([sys.executable, "-c", sys.argv[1]]))
 """
+# It says when Python ends it, and waits for a line.
+ENDS = """\
+import sys
+sys.path.insert(0, {scripts!r})
+from tierscope.core.processes.children import listen
+class Last:
+    def __del__(self, read=sys.stdin.readline, say=print):
+        say("ready", flush=True)
+        read()
+last = sys.modules["last"] = Last()
+listen(lambda *_: None)
+sys.exit(4)
+"""
 SLEEPS = "import time; print('ready', flush=True); time.sleep(1000)"
 
 
@@ -101,6 +114,18 @@ def test_terminal_that_is_closed_reaches_the_command():
     )
     os.close(terminal)
     check_got(outer, signal.SIGHUP)
+
+
+def test_signal_while_python_ends_changes_no_status():
+    """A launcher would kill the other ranks, which may be cleaning up."""
+    child = start(
+        [sys.executable, "-c", ENDS.format(scripts=str(SCRIPTS))],
+        stdin=subprocess.PIPE,
+    )
+    for signum in sorted(ENDING):
+        child.send_signal(signum)
+    child.communicate("go on\n", timeout=HANG_S)
+    assert child.returncode == 4
 
 
 def test_status_is_that_of_the_command_as_a_shell_tells_it():

@@ -385,10 +385,12 @@ class ProgramLaunch:
                 meeting.fail()
             raise
         finally:
-            if node:
+            try:
                 ignore_signals()
-                is_over = self.arguments.last or sys.exc_info()[0] is not None
-                node.clean_up(empties=is_over)
+            finally:  # a signal may have been faster
+                if node:
+                    is_over = self.arguments.last or sys.exc_info()[0] is not None
+                    node.clean_up(empties=is_over)
 
     def _meeting(self, token: str) -> Meeting:
         """Return the meeting of this rank with the others of its node."""
