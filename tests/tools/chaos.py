@@ -402,7 +402,8 @@ class Kept:
         found = project.path()
         for path in sorted(wanted.rglob("*")):
             name = path.relative_to(wanted)
-            if path.is_dir() or "logs" in name.parts[:1]:
+            # A launch that fails after its runs are finished leaves no marker.
+            if path.is_dir() or name.parts[0] in ("logs", "launches"):
                 continue
             if not (found / name).is_file():
                 if path.suffix in (".parquet", ".json", ".svg", ".html", ".txt"):
@@ -412,7 +413,12 @@ class Kept:
 
     def _of_tables(self, path: Path, other: Path, name: str) -> Iterator[str]:
         """Yield the columns in which two tables differ."""
-        wanted, found = pd.read_parquet(path), pd.read_parquet(other)
+        wanted = pd.read_parquet(path)
+        try:
+            found = pd.read_parquet(other)
+        except (OSError, ValueError) as error:
+            yield f"{name}: cannot be read: {error}"
+            return
         if [*wanted] != [*found] or len(wanted) != len(found):
             yield f"{name}: got {found.shape}, expected {wanted.shape}"
             return
