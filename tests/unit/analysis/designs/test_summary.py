@@ -3,7 +3,12 @@
 import pandas as pd
 from design_tables import COST, designs, inputs, row, servers
 from tierscope.analysis.designs.answer import Answer
-from tierscope.analysis.designs.summary import gib_words, null_words, summary_text
+from tierscope.analysis.designs.summary import (
+    gib_words,
+    null_words,
+    statements,
+    summary_text,
+)
 from tierscope.core.columns.designs import TABLES
 from tierscope.data.costs import Cost
 
@@ -37,6 +42,9 @@ def test_the_front_has_costs_values_and_verdicts():
 def test_it_says_what_was_simulated_once():
     assert "What has no interval was simulated once." in summary(servers(80, 95))
     assert "simulated once" not in summary(designs(row(95, 94, 96)))
+    calibrated = inputs(("gfs.open_s", 1, 1, 1)).assign(origin="calibrated")
+    words = "What has no interval was simulated once, without the calibration's unc"
+    assert words in statements(Answer(servers(80, 95), calibrated, COST, {}))
 
 
 def test_bounds_are_counted():
