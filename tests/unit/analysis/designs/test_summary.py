@@ -10,7 +10,7 @@ from tierscope.analysis.designs.summary import (
     summary_text,
 )
 from tierscope.core.columns.designs import TABLES
-from tierscope.data.costs import Cost
+from tierscope.data.costs import Cost, Unit
 
 SOURCES = {"net": "made up."}
 
@@ -36,6 +36,13 @@ def test_the_front_has_costs_values_and_verdicts():
     assert "8 accelerators at an AU of 80.0 %: misses" in text
     assert "1 object server: 50 % of the hardware;" in summary(
         servers(80, 95), cost=Cost()
+    )
+
+
+def test_a_price_without_a_unit_is_followed_by_nothing():
+    cost = Cost(units={"object_server": Unit(price=7, watts=3)})
+    assert "  1 object server: 7.00, 3.00 W; 8 acc" in summary(
+        servers(80, 95), cost=cost
     )
 
 

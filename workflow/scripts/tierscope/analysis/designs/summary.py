@@ -102,7 +102,7 @@ def front_words(answer: Answer, design: int) -> str:
     """Return a line of the front."""
     found, units = answer.costs.loc[design], cost_units(answer)
     sums = [
-        f"{number_words(found[one])} {units[one]}"
+        f"{number_words(found[one])} {units[one]}".rstrip()
         for one in found.dropna().index
         if one in units
     ]
