@@ -161,15 +161,35 @@ def test_one_workload_is_drawn_by_its_goal_and_each_point_has_words(opened, tabl
     assert len(marks) == len(page.answer("compared")) > 4
 
 
-@pytest.mark.parametrize("width", [1200, 400])
-def test_the_page_fits_its_window(browser, opened, width):
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+@pytest.fixture(params=[1200, 400])
+def window(browser, request):
+    """Give the window a width."""
+    size = {"height": 900, "deviceScaleFactor": 1, "mobile": False}
+    size["width"] = request.param
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    yield
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.usefixtures("window")
+@pytest.mark.parametrize("price", [0.111, 111_111])
+def test_numbers_below_the_chart_do_not_touch(opened, price):
+    page = opened(Cost(units={"object_server": Unit(price=price)}))
+    script = """return [...document.querySelectorAll("#views text")]
+        .filter((one) => /^[0-9.]+$/.test(one.textContent))
+        .filter((one) => one.getAttribute("text-anchor") === "middle")
+        .map((one) => one.getBoundingClientRect()).map(({ x, right }) => [x, right])"""
+    ends = np.array(page.browser.execute_script(script))
+    assert len(ends) > 1
+    assert (ends[1:, 0] - ends[:-1, 1]).min() > 4
+
+
+@pytest.mark.usefixtures("window")
+def test_the_page_fits_its_window(opened):
     page = opened()
     script = "const e = document.documentElement; return [e.scrollWidth, e.clientWidth]"
     content, room = page.browser.execute_script(script)
     script = "const e = document.querySelector('.prices input'); e.value = 600000;"
     script += "return e.scrollWidth <= e.clientWidth"
     assert page.browser.execute_script(script)
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert content <= room

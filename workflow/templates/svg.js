@@ -37,6 +37,14 @@ function ticks(low, high, wanted) {
   return numbers.map((value) => ({ value, label: value.toFixed(places) }));
 }
 
+// Those of an axis of such a width whose labels do not touch.
+function roomyTicks(low, high, width) {
+  let [found, wanted] = [ticks(low, high, width / 40), width / 40];
+  const needed = () => (found.length + 1) * (8 + Math.max(...found.map(({ label }) => widthOf(label))));
+  while (found.length > 2 && needed() > width) found = ticks(low, high, (wanted -= 1));
+  return found;
+}
+
 // A view with title, legend and axes; its `x` and `y` tell where numbers lie.
 function frame({ title, notes = [], legend = [], width, height, x, y }) {
   const group = svgNode("g", { role: "graphics-object", "aria-label": title });
@@ -58,7 +66,7 @@ function frame({ title, notes = [], legend = [], width, height, x, y }) {
     if (y.hasGrid) group.append(line(LEFT, at, LEFT + width, at, { stroke: "#e6e6e6" }));
     group.append(line(LEFT - 5, at, LEFT, at, { stroke: "#888" }), words(LEFT - 8, at + 4, label, { "text-anchor": "end" }));
   }
-  for (const { value, label } of x.ticks ?? ticks(x.low, x.high, width / 40)) {
+  for (const { value, label } of x.ticks ?? roomyTicks(x.low, x.high, width)) {
     const at = xOf(value);
     group.append(line(at, bottom, at, bottom + 5, { stroke: "#888" }), words(at, bottom + 18, label, { "text-anchor": "middle" }));
   }

@@ -1,5 +1,7 @@
 """The answer in three sentences, of hand-made tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from design_tables import COST, HOURLY, designs, inputs, row, servers
@@ -48,6 +50,15 @@ def test_the_next_number_says_what_limits_the_chosen():
     )
     assert second == "GFS-META limits 16 accelerators."
     assert third == "Whether an input would change the choice was not asked."
+
+
+def test_one_simulation_of_a_calibration_says_what_it_leaves_out():
+    calibrated = inputs(("gfs.open_s", 0, 0, 0)).assign(origin="calibrated")
+    answer = Answer(designs(row(95)), calibrated, Cost(), {})
+    words = "simulated once, no interval, without the calibration's uncertainty)."
+    assert answer.sentences()[0].endswith(words)
+    drawn = replace(answer, table=designs(row(95, 94, 96)))
+    assert "once" not in drawn.sentences()[0]
 
 
 def test_workloads_are_told_apart():

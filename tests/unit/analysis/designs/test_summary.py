@@ -3,9 +3,14 @@
 import pandas as pd
 from design_tables import COST, designs, inputs, row, servers
 from tierscope.analysis.designs.answer import Answer
-from tierscope.analysis.designs.summary import gib_words, null_words, summary_text
+from tierscope.analysis.designs.summary import (
+    gib_words,
+    null_words,
+    statements,
+    summary_text,
+)
 from tierscope.core.columns.designs import TABLES
-from tierscope.data.costs import Cost
+from tierscope.data.costs import Cost, Unit
 
 SOURCES = {"net": "made up."}
 
@@ -34,9 +39,19 @@ def test_the_front_has_costs_values_and_verdicts():
     )
 
 
+def test_a_price_without_a_unit_is_followed_by_nothing():
+    cost = Cost(units={"object_server": Unit(price=7, watts=3)})
+    assert "  1 object server: 7.00, 3.00 W; 8 acc" in summary(
+        servers(80, 95), cost=cost
+    )
+
+
 def test_it_says_what_was_simulated_once():
     assert "What has no interval was simulated once." in summary(servers(80, 95))
     assert "simulated once" not in summary(designs(row(95, 94, 96)))
+    calibrated = inputs(("gfs.open_s", 1, 1, 1)).assign(origin="calibrated")
+    words = "What has no interval was simulated once, without the calibration's unc"
+    assert words in statements(Answer(servers(80, 95), calibrated, COST, {}))
 
 
 def test_bounds_are_counted():

@@ -96,6 +96,22 @@ def test_numbers_of_accelerators_are_whole_nodes_within_limits():
     assert study(limits={"links": 4}, most=64, choices={"links": [4, 8]}).most == 64
 
 
+def test_numbers_of_accelerators_may_be_a_range():
+    numbers = {"from": 4, "to": 18, "step": 4}
+    found = study(choices={"accelerators": numbers}, limits={"nodes": 3})
+    assert (found.accelerators, found.most) == ((4, 8, 12), 12)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [8, [], {}, {"from": 4, "to": 8}, {"from": 4, "to": 8, "step": 4, "most": 8}],
+)
+def test_other_numbers_of_accelerators_are_refused_with_what_may_be(given):
+    words = "accelerators: got .*, expected a list without duplicates, {from, to, step}"
+    with pytest.raises(ConfigError, match=words + ", or {most}"):
+        study(choices={"accelerators": given})
+
+
 def test_a_limit_of_devices_leaves_storages_without_any():
     placement = {"placement": ["none", "pinning"], "lfs_devices": [2, 3]}
     found = study(limits={"lfs_devices": 1}, choices=placement)

@@ -23,15 +23,16 @@ def test_all_combinations_are_made():
     ]
 
 
-def test_without_copies_devices_are_the_fewest_and_no_rate_is_given():
+def test_without_copies_devices_are_the_fewest():
     choices = {
         "placement": ["pinning", "none"],
         "lfs_devices": [2, 1],
         "cache_rates_percent": [0, 50],
     }
     found = storages_of(choices)
-    assert len(found) == 4 + 1
-    assert found[0] == Storage(lfs_devices=1, placement="none")
+    rates = [(one.lfs_devices, one.cache_rate_percent) for one in found]
+    assert rates == [(1, 0), (1, 0), (1, 50), (2, 50)]
+    assert [one.placement for one in found] == ["none"] + ["pinning"] * 3
 
 
 @pytest.mark.parametrize(

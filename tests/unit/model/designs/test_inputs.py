@@ -7,7 +7,7 @@ import pytest
 from small_designs import DEVICES, plan, simulate, study_of
 from tierscope.core.tables import check_table
 from tierscope.data.costs import Cost, Unit
-from tierscope.data.designs import Storage
+from tierscope.data.designs import Goal, Storage
 from tierscope.model.calibration.uncertainty import Source, Uncertainty
 from tierscope.model.designs.inputs import inputs_of
 from tierscope.model.designs.study import simulate_study
@@ -119,6 +119,22 @@ def test_if_none_meets_the_goal_the_nearest_is_tried():
     """Of one price all, three servers are nearest: they feed 70 %."""
     cost = Cost(units={"node": Unit(price=1.0)})
     assert table_of(80.0, n_servers=4, cost=cost)[RATE] == [-1, -1, 2]
+
+
+def test_none_is_chosen_by_an_input_of_a_workload_while_another_misses():
+    """A goal of 100 % is out of reach; the other, of 1 %, is met by any."""
+    given = study_of(described(), [Storage(1, cache_rate_percent=0)], 1.0)
+    names = {
+        "plans": described(),
+        "shares": 0.5,
+        "goals": Goal("utilisation_percent", 1),
+    }
+    both = {key: {"tiny": one, "other": one} for key, one in names.items()}
+    both["goals"]["other"] = Goal("utilisation_percent", 100)
+    study = replace(given, accelerators=(40,), **both)
+    found = simulate_study(study, simulate, [].append, [].append).inputs
+    assert set(found["workload"]) == {"tiny", "other"}
+    assert set(found[["choice", "choice_low", "choice_high"]].stack()) == {-1}
 
 
 def test_what_misses_may_be_chosen_if_an_input_is_better():

@@ -189,11 +189,16 @@ class Answer:
             "limits_miss": limit_words(rows[rows["verdict"] != MEETS], "{other}"),
         }
 
+    @property
+    def left_out(self) -> str:
+        """What a number that was simulated once lacks besides an interval."""
+        is_calibrated = (self.inputs["origin"] == "calibrated").any()
+        return ", without the calibration's uncertainty" * bool(is_calibrated)
+
     def _notes(self, design: int) -> str:
         """Return what else is to be known of how a design feeds its accelerators."""
-        once = " (simulated once, no interval)" * bool(
-            is_single(self.rows(design)).all()
-        )
+        once = f" (simulated once, no interval{self.left_out})"
+        once *= bool(is_single(self.rows(design)).all())
         same = self.table["design"].map(self.names) == self.names[design]
         meets = self.table[same & (self.table["verdict"] == MEETS)]
         most = meets.groupby("workload")["n_accelerators"].max()

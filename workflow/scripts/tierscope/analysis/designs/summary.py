@@ -33,7 +33,6 @@ _STATEMENTS = (
     "Simulated: a model of the whole system, no process read a file. An accelerator is "
     "a process; AU is computation over time, both without the first step (DLIO)."
 )
-_ONCE = " What has no interval was simulated once."
 MOST_STORAGES = 12  # in words and in a panel of the figure
 _GAIN = 1.0  # points or percent: less is no help
 BY_WORDS = {
@@ -81,7 +80,8 @@ def summary_text(
 
 def statements(answer: Answer) -> str:
     """Return what a study is, and whether points have no interval."""
-    return _STATEMENTS + _ONCE * bool(is_single(answer.table).any())
+    once = f" What has no interval was simulated once{answer.left_out}."
+    return _STATEMENTS + once * bool(is_single(answer.table).any())
 
 
 def choice_lines(answer: Answer) -> Iterator[str]:
@@ -102,7 +102,7 @@ def front_words(answer: Answer, design: int) -> str:
     """Return a line of the front."""
     found, units = answer.costs.loc[design], cost_units(answer)
     sums = [
-        f"{number_words(found[one])} {units[one]}"
+        f"{number_words(found[one])} {units[one]}".rstrip()
         for one in found.dropna().index
         if one in units
     ]

@@ -13,6 +13,7 @@ from tierscope.experiment.designs.devices import StudiedDevices, read_devices
 from tierscope.experiment.designs.storages import (
     MOST_DESIGNS,
     storages_of,
+    values_of,
     within_limits,
 )
 from tierscope.experiment.designs.workloads import Workload, read_workloads
@@ -20,6 +21,7 @@ from tierscope.experiment.system import System, read_system
 
 DESIGNS = "designs"  # the key that makes a configuration one of these
 GROWS = "grows"
+_NUMBERS = "accelerators"  # key of `choices`
 _AU, _IO_TIME = "utilisation_percent", "io_time_s"
 _WHOLE_EPOCH = 1_000_000_000  # steps
 _DRAWS = 4  # repetitions with a calibration: one has no interval
@@ -89,9 +91,8 @@ class DesignStudy:
     @property
     def most(self) -> int:
         """Return the largest number of accelerators that choices and limits allow."""
-        given = self.values["choices"].get("accelerators", {})
-        most = self.system.n_processes
-        most = given.get("most", most) if isinstance(given, Mapping) else max(given)
+        given = self.values["choices"][_NUMBERS]
+        most = given["most"] if "most" in given else max(values_of(_NUMBERS, given))
         limits, per_node = self.values["limits"], self.system.processes_per_node
         most = min(most, limits.get("nodes", most) * per_node)
         n_links = self.system.devices.get("simulation", {}).get("gfs_links", 1)
@@ -103,14 +104,15 @@ class DesignStudy:
     @property
     def accelerators(self) -> tuple[int, ...]:
         """Return the numbers of accelerators; none if the largest is sought."""
-        given = self.values["choices"].get("accelerators", {})
-        if isinstance(given, Mapping):
+        given = self.values["choices"][_NUMBERS]
+        if "most" in given:
             return ()
-        found = tuple(n for n in sorted(given) if n <= self.most)
+        numbers = sorted(values_of(_NUMBERS, given))
+        found = tuple(n for n in numbers if n <= self.most)
         if not found:
             raise ConfigError(
                 f"config: designs.limits: got nodes and links of {self.most} "
-                f"accelerators, expected at least those of {min(given)}"
+                f"accelerators, expected at least those of {numbers[0]}"
             )
         return found
 
@@ -188,6 +190,8 @@ def read_study(
     check(own, DESIGNS, "config")
     values = _DEFAULTS | own[DESIGNS]
     system = _system(own["system"], resources)
+    most = {"most": system.n_processes}
+    values["choices"] = {_NUMBERS: most, **values["choices"]}
     devices = read_devices(system.devices, values["devices"])
     values.setdefault("repetitions", 1 if devices.uncertainty is None else _DRAWS)
     system = replace(system, devices=devices.devices)

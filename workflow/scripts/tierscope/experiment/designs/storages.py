@@ -50,16 +50,13 @@ def storages_of(choices: Mapping[str, Any]) -> tuple[Storage, ...]:
             f"config: designs.choices: got {n_storages} storages, expected at most "
             f"{MOST_DESIGNS}"
         )
-    unused = {
-        "lfs_devices": values["lfs_devices"][0],
-        "lfs_gib": values["lfs_gib"][0],
-        "cache_rate_percent": None,
-    }
-    found = itertools.starmap(Storage, itertools.product(*values.values()))
-    used = (
-        replace(one, **unused) if one.placement == NO_COPIES else one for one in found
-    )
-    return tuple(dict.fromkeys(used))
+    devices = {name: values[name][0] for name in ("lfs_devices", "lfs_gib")}
+    found = []
+    for one in itertools.starmap(Storage, itertools.product(*values.values())):
+        if one.placement == NO_COPIES:
+            one = replace(one, cache_rate_percent=0)
+        found.append(replace(one, **devices) if one.cache_rate_percent == 0 else one)
+    return tuple(dict.fromkeys(found))
 
 
 def within_limits(

@@ -46,19 +46,31 @@ class Fit(TypedDict):
     ]
 
 
-class Most(TypedDict):
-    """A largest number, up to which the largest one that suffices is sought."""
-
-    most: Annotated[_Many, "Largest number of accelerators."]
+_Accelerators = TypedDict(
+    "_Accelerators",
+    {
+        "from": _Many,
+        "to": _Many,
+        "step": _Many,
+        "most": Annotated[_Many, "Largest number of accelerators."],
+    },
+    total=False,
+)
 
 
 class Choices(TypedDict, total=False):
     """What may be chosen; without a key it is as in the system's file."""
 
     accelerators: Annotated[
-        Sequence[_Many] | Most,
+        Sequence[_Many] | _Accelerators,
         _SEVERAL,
-        rules(expected="a list without duplicates, or {most}"),
+        rules(
+            anyOf=[
+                {"required": ["from", "to", "step"], "maxProperties": 3},
+                {"required": ["most"], "maxProperties": 1},
+            ],
+            expected="a list without duplicates, {from, to, step}, or {most}",
+        ),
         "Numbers of accelerators, or `most`: 1, 2, 4 ... are simulated, whole nodes "
         "from the second node on, and those between that find the largest number "
         "which reaches the goal. Default most: the processes of the system.",

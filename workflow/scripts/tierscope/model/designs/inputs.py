@@ -171,18 +171,18 @@ def inputs_table(
     watched = rivals.cheaper if rivals.chosen == NO_CHOICE else rivals.chosen
     if watched == NO_CHOICE or not asked:
         return empty_table("designs_inputs")
-    worst = _worst_ends(evidence, [(one, designs[watched]) for one in asked])
-    choices = []
-    for change, value in zip(asked, worst, strict=True):
-        goal = study.goals[change.workload]
-        before, _ = evidence.ends(change.workload, designs[watched])
-        if not goal.is_met(value):
-            choices.append((rivals.dearer, NO_CHOICE))
-        elif watched == rivals.chosen and goal.sign * (value - before) > 0:
-            choices.append((rivals.cheaper, watched))
-        else:
-            choices.append((NO_CHOICE, watched))
-    chosen = _those_that_meet(evidence, designs, asked, choices)
+    chosen, others = [], []
+    for meets, is_better in _tried(
+        evidence, [(one, designs[watched]) for one in asked]
+    ):
+        chosen.append(watched if meets else NO_CHOICE)
+        may_be_cheaper = is_better and watched == rivals.chosen
+        cheaper = rivals.cheaper if may_be_cheaper else NO_CHOICE
+        others.append(cheaper if meets else rivals.dearer)
+    places = [at for at, other in enumerate(others) if other != NO_CHOICE]
+    again = _tried(evidence, [(asked[at], designs[others[at]]) for at in places])
+    for at, (meets, _) in zip(places, again, strict=True):
+        chosen[at] = others[at] if meets else chosen[at]
     rows = [
         {"workload": asked[at].workload, **asked[at].input._asdict()}
         | {"choice": rivals.chosen}
@@ -207,48 +207,30 @@ class _Change(NamedTuple):
         return used.get(self.input.parameter.partition(".")[0], True)
 
 
-def _those_that_meet(
-    evidence: Evidence,
-    designs: Sequence[Design],
-    asked: Sequence[_Change],
-    choices: Sequence[tuple[int, int]],
-) -> list[int]:
-    """Return of each pair the first design if it meets all goals, else the second."""
-    tried = [at for at, (first, _) in enumerate(choices) if first != NO_CHOICE]
-    firsts = [(asked[at], designs[choices[at][0]]) for at in tried]
-    found = [second for _, second in choices]
-    for at, pair, value in zip(
-        tried, firsts, _worst_ends(evidence, firsts), strict=True
-    ):
-        change, design = pair
-        others = {*evidence.workloads} - {change.workload}
-        verdicts = {evidence.verdict(one, design) for one in others}
-        if evidence.study.goals[change.workload].is_met(value) and verdicts <= {MEETS}:
-            found[at] = choices[at][0]
-    return found
-
-
-def _worst_ends(
+def _tried(
     evidence: Evidence, changes: Sequence[tuple[_Change, Design]]
-) -> list[float]:
-    """Return the worst ends of the goal's quantity of designs after changes.
+) -> list[tuple[bool, bool]]:
+    """Return whether designs meet all goals after changes, and are better than before.
 
     Of a design that was known by its bound it is what was simulated.
     """
-    tried = [one for one in changes if one[0].matters_on(evidence, one[1])]
+    asked = [one for one in changes if one[0].matters_on(evidence, one[1])]
     trials = [
         Trial(one.input.changed(evidence.plan(one.workload), one.value), design)
-        for one, design in tried
+        for one, design in asked
     ]
-    paces = dict(zip(tried, evidence.simulate(trials), strict=True))
+    paces = dict(zip(asked, evidence.simulate(trials), strict=True))
     found = []
     for one, design in changes:
-        worst, _ = evidence.ends(one.workload, design)
+        goal = evidence.study.goals[one.workload]
+        before, _ = evidence.ends(one.workload, design)
+        worst = before
         if pace := paces.get((one, design)):
-            quantity = evidence.study.goals[one.workload].quantity
-            value = getattr(pace, quantity)
-            before = evidence.paces.get((one.workload, design))
-            ratio = worst / getattr(before[0][0], quantity) if before else 1.0
-            worst = value * ratio
-        found.append(worst)
+            known = evidence.paces.get((one.workload, design))
+            ratio = before / getattr(known[0][0], goal.quantity) if known else 1.0
+            worst = getattr(pace, goal.quantity) * ratio
+        others = {*evidence.workloads} - {one.workload}
+        verdicts = {evidence.verdict(name, design) for name in others}
+        meets = goal.is_met(worst) and verdicts <= {MEETS}
+        found.append((meets, goal.sign * (worst - before) > 0))
     return found
