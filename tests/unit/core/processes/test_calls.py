@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from hanging import hanging_mount
-from sessions import HANG_S
+from sessions import HANG_S, receive_signals
 from tierscope.benchmark.loaders.posix import file_sizes
 from tierscope.benchmark.programs.staging import copy_whole
 from tierscope.core.processes import calls
@@ -87,11 +87,11 @@ def test_nothing_is_given_up_while_jobs_run_until_a_signal_comes(fifo, monkeypat
         watch.look(0)
         (line,), reason = watch.look(5000)
         monkeypatch.setattr(calls, "_is_told_to_end", lambda: True)
-        early, late = (watch.look(now_s)[1] for now_s in (5001, 5011))
+        early, late = (watch.look(now_s)[1] for now_s in (5001, 5006))
         let_go(fifo)
     assert line.endswith("this waits for it until a signal (Ctrl-C) ends it.")
     assert (reason, early) == (None, None)
-    assert late.endswith("for 5011 s; this ends without it, as a signal says")
+    assert late.endswith("for 5006 s; this ends without it, as a signal says")
 
 
 def test_thread_that_comes_back_and_calls_again_waits_anew(fifo):
@@ -233,3 +233,42 @@ def test_script_ends_with_the_path_in_its_log(tmp_path, by_signal):
     assert process.returncode == 1
     last = log.read_text().splitlines()[-1]
     assert last.startswith(f"tierscope: {path}: has not answered for 0 s; this ")
+
+
+# What a process does at its end, after the signal.
+AT_END = """\
+import atexit, math, os, sys, time
+from tierscope.core.processes import calls
+calls._LOOK_S, calls.SIGNAL_S = 0.02, 0.1
+calls.watch_calls().give_up_after(math.inf)
+{listen}
+atexit.register(os.stat, {path!r})
+print("ready", flush=True)
+time.sleep({hang_s})
+"""
+LISTENERS = {
+    "launch": "import tierscope.core.processes.children as c; c.listen(c.end_once)",
+    "job": "import tierscope.benchmark.rank as rank; rank.terminate_by_exception()",
+    "snakemake": "import tierscope.experiment.ending as ending\n"
+    "ending.Ending(True, print).prepare()",
+}
+
+
+@pytest.mark.parametrize("listen", LISTENERS.values(), ids=LISTENERS)
+def test_call_that_hangs_after_the_signal_does_not_hold_the_end(tmp_path, listen):
+    path = str(tmp_path / "mount" / "a")
+    script = AT_END.format(listen=listen, path=path, hang_s=HANG_S)
+    with hanging_mount(tmp_path / "mount"):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=receive_signals,
+        )
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=HANG_S)
+    assert process.returncode == 1
+    assert f"{path}: has not answered for 0 s; this ends without it, as" in output

@@ -33,8 +33,8 @@ ENDING = {
 }
 SAY_S = 60.0  # until a call that does not return is named
 GIVE_UP_S = 600.0  # until it ends the process: file systems fail over in minutes
-SIGNAL_S = 10.0  # until it does so after a signal that ends; schedulers give 30 s
 _LOOK_S = 5.0
+SIGNAL_S = 10.0 - _LOOK_S  # until it does so once a signal that ends was seen
 _MOST_BYTES = 4096  # of a path
 _HERE = -100  # AT_FDCWD
 # Devices wait, too; memory does not hang, but links in it lead elsewhere.
@@ -88,8 +88,19 @@ def calls_of(pid: int) -> Iterator[PathCall]:
                     yield PathCall(pid, int(thread), path, (line, *_work_done(folder)))
 
 
+_was_told_to_end = False
+
+
+def note_end() -> None:
+    """Note that a signal has told this process to end; calls that follow may hang."""
+    global _was_told_to_end
+    _was_told_to_end = True
+
+
 def _is_told_to_end() -> bool:
-    """Return whether a signal waits for a call to return, so that it can end us."""
+    """Return whether a signal has told us to end, or waits for a call to return."""
+    if _was_told_to_end:
+        return True
     text = Path("/proc/self/status").read_text("utf-8", "replace")
     words = dict(line.split(":", 1) for line in text.splitlines())
     waiting, blocked = int(words["ShdPnd"], 16), int(words["SigBlk"], 16)
@@ -158,7 +169,7 @@ class CallWatch:
         self.roots = tuple(map(str, roots))
         self._say_s, self._give_up_s = say_s, give_up_s
         self._waiting: dict[int, Waiting] = {}  # by thread
-        self._told_s: float | None = None  # since when a signal waits that ends
+        self._told_s: float | None = None  # since when a signal tells us to end
 
     def give_up_after(self, time_s: float) -> None:
         """Wait longer for a call, or not so long; infinity only names it."""
