@@ -16,7 +16,7 @@ from sessions import HANG_S, receive_signals
 from tierscope.benchmark.loaders.posix import file_sizes
 from tierscope.benchmark.programs.staging import copy_whole
 from tierscope.core.processes import calls
-from tierscope.core.processes.calls import CallWatch, calls_of
+from tierscope.core.processes.calls import CallWatch, PathCall, calls_of
 from tierscope.core.tables import empty_table, write_table
 from tierscope.data.listing import list_files
 from tierscope.storage.own_folder import check_way
@@ -77,6 +77,29 @@ def test_path_is_named_again_and_again_and_given_up(fifo):
     assert said[60] == ([f"{words} 60 s; this gives up after 600 s."], None)
     reason = f"{words} 600 s; this gives up. Start again when its file system answers"
     assert said[600] == ([], reason)
+
+
+def test_sync_which_may_only_be_slow_is_waited_for_longer(monkeypatch):
+    calls_now = [
+        PathCall(1, 2, "/lfs", ("read",)),
+        PathCall(1, 3, "/gfs", ("sync",), True),
+    ]
+    monkeypatch.setattr(CallWatch, "_calls", lambda self: iter(calls_now))
+    watch = CallWatch(say_s=60, give_up_s=600)
+    watch.look(0)
+    lines, _ = watch.look(60)
+    assert [line.rpartition("; ")[2] for line in lines] == [
+        "this gives up after 600 s.",
+        "this gives up after 3600 s.",
+    ]
+    del calls_now[0]
+    assert watch.look(3599)[1] is None
+    assert watch.look(3600)[1].startswith("/gfs: has not answered process 1 for 3600 s")
+
+
+def test_syncs_are_known_by_their_numbers():
+    assert len(calls._SYNCS) == 3
+    assert calls._SYNCS <= calls._OF_FILE
 
 
 def test_nothing_is_given_up_while_jobs_run_until_a_signal_comes(fifo, monkeypatch):
