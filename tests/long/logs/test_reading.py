@@ -31,7 +31,7 @@ import sys
 sys.path.insert(0, {parent!r})
 from tierscope.logs import worker
 read = worker.read_any_log
-def read_any_log(path):
+def read_any_log(path, inflation):
     import os, signal
     if "crash" in path:
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -52,7 +52,7 @@ def read_any_log(path):
     if "bytes" in path:
         os.write(2, b"\\xff\\n")
         os._exit(3)
-    return read(path)
+    return read(path, inflation)
 worker.read_any_log = read_any_log
 worker.main()
 """
@@ -173,6 +173,24 @@ def test_a_log_that_was_not_read_in_time_is_read_at_the_next_start(
     assert not to_be_tried_again(chunks)
     table = pq.read_table(chunks / "2026" / "read_logs.parquet")
     assert table["log"].to_pylist() == list(map(os.fsencode, paths))
+
+
+def test_a_log_that_inflates_too_far_is_read_once_its_key_allows_it(tmp_path):
+    records = np.zeros(12_000, POSIX_RECORD)  # 8 MiB of which little is left
+    records["POSIX_READS"] = 1
+    log = build_log(tmp_path / "a.darshan", {"POSIX": (4, records)}, [(0, b"/gfs/a")])
+    chunks = tmp_path / "chunks"
+    places = {"kept": tmp_path / "kept", "output": chunks / "2026"}
+
+    def refused(**inflation):
+        settings = settings_of("x", [str(log)], inflation=inflation)
+        read_chunk(listed([str(log)]), settings, chunk="2026", n_workers=1, **places)
+        return pq.read_table(chunks / "2026" / "unread_logs.parquet").to_pylist()
+
+    (row,) = refused(records=9)
+    assert "raise inflation.records (now 9)." in row["reason"]
+    assert not to_be_tried_again(chunks)
+    assert refused(records=5000) == []
 
 
 def test_a_folder_that_cannot_be_looked_into_is_refused(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from tierscope.logs.settings import (
     settings_of,
 )
 from tierscope.logs.tiers import TierPrefix
+from tierscope.trace.darshan.inflation import Inflation
 
 DEFAULTS = {"experiment": "scale-model", "system": "scale-model", "sweep": {"a": 1}}
 GIVEN = {"experiment": "mine", "logs": ["/logs"]}
@@ -39,6 +40,8 @@ def test_keys_of_the_default_experiment_mean_nothing():
         ({"filter": {"month": "11/2026"}}, "filter.month"),
         ({"vanished": "stay"}, "vanished: got 'stay'"),
         ({"log_timeout_s": 0}, "log_timeout_s: got 0"),
+        ({"inflation": {"names": 0}}, "inflation.names: got 0"),
+        ({"inflation": {"paths": 9}}, "inflation: got unknown key paths"),
     ],
 )
 def test_a_wrong_key_is_refused_in_one_line(change, words):
@@ -51,13 +54,17 @@ def test_settings_pass_through_json():
     settings = settings_of("x", ["a"], {"gfs": ["/a", "/b"]}, epochs="e([0-9])")
     assert settings.tiers == (TierPrefix("gfs", "/a"), TierPrefix("gfs", "/b"))
     assert settings_of(**settings.as_json()) == settings
+    allowing = settings_of("x", ["a"], inflation={"names": 99})
+    assert allowing.inflation == Inflation(99, 500)
+    assert settings_of(**allowing.as_json()) == allowing
 
 
 def test_neither_logs_nor_names_nor_waiting_change_the_tables_of_a_chunk():
     given = {"anonymous": True, "vanished": "drop", "log_timeout_s": 5}
     some = settings_of("x", ["a"], **given)
     assert some.of_chunks() == settings_of("x", ["b"]).of_chunks()
-    assert some.of_chunks() != settings_of("x", ["a"], group="one").of_chunks()
+    for others in ({"group": "one"}, {"inflation": {"names": 99}}):
+        assert some.of_chunks() != settings_of("x", ["a"], **others).of_chunks()
     assert settings_of(**some.of_chunks()).anonymous is False
 
 

@@ -33,7 +33,9 @@ def content(path):
     """Return all that a log holds; how it is packed may differ."""
     log = open_container(path)
     regions = [log.job_region, log.names_region, *log.regions]
-    parts = [b"".join(log.pieces(of, "")) if of.length else b"" for of in regions]
+    parts = [
+        b"".join(log.pieces(of, "records")) if of.length else b"" for of in regions
+    ]
     return (log.version, log.order, log.partial_flags, log.versions, *parts)
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from hanging import hanging_mount
-from sessions import HANG_S
+from sessions import HANG_S, receive_signals
 from tierscope.benchmark.loaders.posix import file_sizes
 from tierscope.benchmark.programs.staging import copy_whole
 from tierscope.core.processes import calls
-from tierscope.core.processes.calls import CallWatch, calls_of
+from tierscope.core.processes.calls import CallWatch, PathCall, calls_of
 from tierscope.core.tables import empty_table, write_table
 from tierscope.data.listing import list_files
 from tierscope.storage.own_folder import check_way
@@ -79,6 +79,29 @@ def test_path_is_named_again_and_again_and_given_up(fifo):
     assert said[600] == ([], reason)
 
 
+def test_sync_which_may_only_be_slow_is_waited_for_longer(monkeypatch):
+    calls_now = [
+        PathCall(1, 2, "/lfs", ("read",)),
+        PathCall(1, 3, "/gfs", ("sync",), True),
+    ]
+    monkeypatch.setattr(CallWatch, "_calls", lambda self: iter(calls_now))
+    watch = CallWatch(say_s=60, give_up_s=600)
+    watch.look(0)
+    lines, _ = watch.look(60)
+    assert [line.rpartition("; ")[2] for line in lines] == [
+        "this gives up after 600 s.",
+        "this gives up after 3600 s.",
+    ]
+    del calls_now[0]
+    assert watch.look(3599)[1] is None
+    assert watch.look(3600)[1].startswith("/gfs: has not answered process 1 for 3600 s")
+
+
+def test_syncs_are_known_by_their_numbers():
+    assert len(calls._SYNCS) == 3
+    assert calls._SYNCS <= calls._OF_FILE
+
+
 def test_nothing_is_given_up_while_jobs_run_until_a_signal_comes(fifo, monkeypatch):
     watch = CallWatch()
     watch.give_up_after(math.inf)
@@ -87,11 +110,11 @@ def test_nothing_is_given_up_while_jobs_run_until_a_signal_comes(fifo, monkeypat
         watch.look(0)
         (line,), reason = watch.look(5000)
         monkeypatch.setattr(calls, "_is_told_to_end", lambda: True)
-        early, late = (watch.look(now_s)[1] for now_s in (5001, 5011))
+        early, late = (watch.look(now_s)[1] for now_s in (5001, 5006))
         let_go(fifo)
     assert line.endswith("this waits for it until a signal (Ctrl-C) ends it.")
     assert (reason, early) == (None, None)
-    assert late.endswith("for 5011 s; this ends without it, as a signal says")
+    assert late.endswith("for 5006 s; this ends without it, as a signal says")
 
 
 def test_thread_that_comes_back_and_calls_again_waits_anew(fifo):
@@ -233,3 +256,42 @@ def test_script_ends_with_the_path_in_its_log(tmp_path, by_signal):
     assert process.returncode == 1
     last = log.read_text().splitlines()[-1]
     assert last.startswith(f"tierscope: {path}: has not answered for 0 s; this ")
+
+
+# What a process does at its end, after the signal.
+AT_END = """\
+import atexit, math, os, sys, time
+from tierscope.core.processes import calls
+calls._LOOK_S, calls.SIGNAL_S = 0.02, 0.1
+calls.watch_calls().give_up_after(math.inf)
+{listen}
+atexit.register(os.stat, {path!r})
+print("ready", flush=True)
+time.sleep({hang_s})
+"""
+LISTENERS = {
+    "launch": "import tierscope.core.processes.children as c; c.listen(c.end_once)",
+    "job": "import tierscope.benchmark.rank as rank; rank.terminate_by_exception()",
+    "snakemake": "import tierscope.experiment.ending as ending\n"
+    "ending.Ending(True, print).prepare()",
+}
+
+
+@pytest.mark.parametrize("listen", LISTENERS.values(), ids=LISTENERS)
+def test_call_that_hangs_after_the_signal_does_not_hold_the_end(tmp_path, listen):
+    path = str(tmp_path / "mount" / "a")
+    script = AT_END.format(listen=listen, path=path, hang_s=HANG_S)
+    with hanging_mount(tmp_path / "mount"):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=receive_signals,
+        )
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=HANG_S)
+    assert process.returncode == 1
+    assert f"{path}: has not answered for 0 s; this ends without it, as" in output

@@ -39,6 +39,7 @@ class JobSettings(TypedDict, total=False):
     epochs: str | None
     goal_s: float | None
     processes_per_node: int | None
+    inflation: Mapping[str, int]
 
 
 def analyse(
@@ -79,6 +80,8 @@ def analyse(
         of today's, for the whole job and for each epoch.
     processes_per_node : int, optional
         For node-hours; no log says it.
+    inflation : mapping of str to int, optional
+        What names and records of a log may inflate to (`Inflation`).
 
     Returns
     -------

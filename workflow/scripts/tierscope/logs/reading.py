@@ -27,9 +27,10 @@ from tierscope.core.imports import digest_of_modules
 from tierscope.core.words import number_words
 from tierscope.logs import worker
 from tierscope.logs.chunks.listing import ListedLog
-from tierscope.logs.settings import LOG_TIMEOUT_S, worker_bytes
+from tierscope.logs.settings import INFLATION, LOG_TIMEOUT_S, worker_bytes
 from tierscope.logs.summary import FORM
 from tierscope.logs.tiers import TierPrefix
+from tierscope.trace.darshan.inflation import Inflation
 
 _PACKAGE_PARENT = Path(__file__).parents[2]
 _LOOK_S = 1.0  # how often a worker that does not answer is looked at
@@ -90,6 +91,7 @@ def read_logs(
     keep: Callable[[str, ReadLog | Refusal], None],
     n_workers: int | None = None,
     timeout_s: float = LOG_TIMEOUT_S,
+    inflation: Inflation = INFLATION,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Sum up logs in parallel.
@@ -107,6 +109,8 @@ def read_logs(
         They are fewer if memory is short.
     timeout_s : float
         A log is refused if its worker neither reads nor computes for so long.
+    inflation : Inflation
+        A log is refused if its parts inflate to more.
     progress : callable of (logs done, logs)
 
     Raises
@@ -115,6 +119,7 @@ def read_logs(
         If no worker starts.
     """
     settings = {"tiers": _as_lists(tiers), "epochs": epochs}
+    settings["inflation"] = vars(inflation)
     n_workers = n_workers or len(os.sched_getaffinity(0))
     n_workers = workers_for(logs, _available_bytes(), n_workers)
     queue: SimpleQueue[str] = SimpleQueue()

@@ -3,14 +3,16 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any
 
+from tierscope.core.given.keys import from_to
 from tierscope.core.validation import ConfigError, check, without_defaults
 from tierscope.logs.tiers import AUTO, TierPrefix, prefixes_of, tiers_of
+from tierscope.trace.darshan.inflation import Inflation
 
 LOGS = "logs"  # the key that makes a configuration one of logs
 KEEP, DROP = "keep", "drop"  # logs that vanished
-LOG_TIMEOUT_S = 60.0
+LOG_TIMEOUT_S, INFLATION = 60.0, Inflation()
 # The folders of an analysis, below that of its results.
 LISTING, READ_LOGS, CHUNKS, TABLES = "listing", "read-logs", "chunks", "tables"
 # Of a worker that reads a log: what Python and its libraries need, and per byte of log.
@@ -20,7 +22,7 @@ _BYTES_PER_LOG_BYTE = 40  # 36 were measured: records of one process compress we
 
 @dataclass(frozen=True)
 class Settings:
-    """A checked configuration; the schema `logs` says what the keys mean."""
+    """A checked configuration; the schema `logs` says what other keys mean."""
 
     experiment: str
     logs: tuple[str, ...]
@@ -33,12 +35,22 @@ class Settings:
     pages: int = 5
     anonymous: bool = False
     vanished: str = KEEP
-    log_timeout_s: float = LOG_TIMEOUT_S
+    log_timeout_s: Annotated[
+        float,
+        from_to(1, 86400),
+        "A log is refused if its file system does not answer for so many seconds.",
+    ] = LOG_TIMEOUT_S
+    inflation: Annotated[
+        Inflation,
+        "Names may inflate to 1 MiB, records to 4 MiB, and to so many bytes more for "
+        "each that they take in a log. Else it is refused.",
+    ] = INFLATION
 
     def as_json(self) -> dict[str, Any]:
         """Return what determines the tables, for JSON; `settings_of` reads it."""
         values = dict(vars(self))
         del values["log_timeout_s"]  # how long to wait is not in them
+        values["inflation"] = dict(vars(self.inflation))
         if self.tiers != AUTO:
             values["tiers"] = prefixes_of(self.tiers)
         return values | {"logs": list(self.logs)}
@@ -90,6 +102,7 @@ def settings_of(
     tiers: str | Mapping[str, str | Sequence[str]] = AUTO,
     group: str | Mapping[str, str] = AUTO,
     epochs: str | None = None,
+    inflation: Mapping[str, int] | None = None,
     **others: Any,
 ) -> Settings:
     """Return settings; patterns and prefixes are checked."""
@@ -99,6 +112,7 @@ def settings_of(
     for key, pattern in patterns.items():
         _check_pattern(key, pattern)
     listed = tiers if tiers == AUTO else tuple(tiers_of(tiers))
+    others["inflation"] = Inflation(**(inflation or {}))
     return Settings(experiment, tuple(logs), listed, group, epochs, **others)
 
 

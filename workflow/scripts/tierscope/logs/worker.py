@@ -17,6 +17,7 @@ from typing import Any
 
 from tierscope.logs.summary import Summary, summarise
 from tierscope.logs.tiers import AUTO, OTHER, UNNAMED, TierPrefix
+from tierscope.trace.darshan.inflation import Inflation
 from tierscope.trace.log import LogError, read_any_log
 
 READY = "ready"
@@ -48,7 +49,8 @@ def answer(path: str, settings: Mapping[str, Any]) -> list[str]:
     found = {"log": path}
     try:
         refuse_no_file(Path(path))
-        log = read_any_log(path)  # a huge file is no log, which its beginning tells
+        # A huge file is no log, which its beginning tells.
+        log = read_any_log(path, Inflation(**settings["inflation"]))
         found["digest"] = digest = content_digest(Path(path))
         tiers = settings["tiers"]
         if tiers != AUTO:

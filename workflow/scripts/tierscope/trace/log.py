@@ -25,6 +25,7 @@ from tierscope.trace.darshan.container import (
     LogError,
     open_container,
 )
+from tierscope.trace.darshan.inflation import OURS, Inflation
 from tierscope.trace.darshan.module_records import FOPENS, MMAPS, RECORD_TYPES
 from tierscope.trace.darshan.names import Names, read_names
 from tierscope.trace.posix_records import SIZES
@@ -242,13 +243,17 @@ def _selection(interface: str, version: int, order: str) -> _Selection:
     return _Selection(layout, columns, sizes is not None)
 
 
-def read_any_log(path: str | Path, *, may_be_empty: bool = False) -> AnyLog:
+def read_any_log(
+    path: str | Path, inflation: Inflation = OURS, *, may_be_empty: bool = False
+) -> AnyLog:
     """Read a Darshan log of any job.
 
     Parameters
     ----------
     path : path
         A log of Darshan 3, partial or not, of any byte order and compression.
+    inflation : Inflation
+        What its parts may inflate to; others may have made it if it is not ours.
     may_be_empty : bool
         Whether it may have no records, as that of a process whose workers read.
 
@@ -262,7 +267,7 @@ def read_any_log(path: str | Path, *, may_be_empty: bool = False) -> AnyLog:
         If the log is truncated or corrupt, if a version of it is not known, or if it
         has records of none of the interfaces, unless it may be empty.
     """
-    log = open_container(path)
+    log = open_container(path, inflation)
     job = log.read_job()
     names = read_names(log)
     found = {name: _read_interface(log, name, job.n_processes) for name in _COUNTERS}

@@ -33,8 +33,10 @@ ENDING = {
 }
 SAY_S = 60.0  # until a call that does not return is named
 GIVE_UP_S = 600.0  # until it ends the process: file systems fail over in minutes
-SIGNAL_S = 10.0  # until it does so after a signal that ends; schedulers give 30 s
+# A sync may wait for all that a node has in memory for a slow file system.
+SYNC_PATIENCE = 6  # times as long it takes until a sync ends the process
 _LOOK_S = 5.0
+SIGNAL_S = 10.0 - _LOOK_S  # until it does so once a signal that ends was seen
 _MOST_BYTES = 4096  # of a path
 _HERE = -100  # AT_FDCWD
 # Devices wait, too; memory does not hang, but links in it lead elsewhere.
@@ -52,6 +54,7 @@ _NUMBERS = {
         "33 34 35 37 38 48 53 54 56 78 79 88 276 291 437 439",
     ),
 }
+_SYNCS = {"x86_64": {74, 75, 306}, "aarch64": {82, 83, 267}}.get(platform.machine(), ())
 _OF_FILE, _OF_PATH, _IN_FOLDER = (
     frozenset(map(int, numbers.split()))
     for numbers in _NUMBERS.get(platform.machine(), ("", "", ""))
@@ -65,6 +68,7 @@ class PathCall(NamedTuple):
     thread: int
     path: str
     state: tuple[str, ...]
+    is_sync: bool = False
 
 
 class Waiting(NamedTuple):
@@ -85,11 +89,24 @@ def calls_of(pid: int) -> Iterator[PathCall]:
                 number, *arguments = (int(word, 0) for word in line.split())
                 path = _path(folder, number, arguments)
                 if path and not _LIVE.match(path):
-                    yield PathCall(pid, int(thread), path, (line, *_work_done(folder)))
+                    state = (line, *_work_done(folder))
+                    is_sync = number in _SYNCS
+                    yield PathCall(pid, int(thread), path, state, is_sync)
+
+
+_was_told_to_end = False
+
+
+def note_end() -> None:
+    """Note that a signal has told this process to end; calls that follow may hang."""
+    global _was_told_to_end
+    _was_told_to_end = True
 
 
 def _is_told_to_end() -> bool:
-    """Return whether a signal waits for a call to return, so that it can end us."""
+    """Return whether a signal has told us to end, or waits for a call to return."""
+    if _was_told_to_end:
+        return True
     text = Path("/proc/self/status").read_text("utf-8", "replace")
     words = dict(line.split(":", 1) for line in text.splitlines())
     waiting, blocked = int(words["ShdPnd"], 16), int(words["SigBlk"], 16)
@@ -158,7 +175,7 @@ class CallWatch:
         self.roots = tuple(map(str, roots))
         self._say_s, self._give_up_s = say_s, give_up_s
         self._waiting: dict[int, Waiting] = {}  # by thread
-        self._told_s: float | None = None  # since when a signal waits that ends
+        self._told_s: float | None = None  # since when a signal tells us to end
 
     def give_up_after(self, time_s: float) -> None:
         """Wait longer for a call, or not so long; infinity only names it."""
@@ -175,11 +192,11 @@ class CallWatch:
                 known = Waiting(call, now_s, 0)
             waited_s = now_s - known.since_s
             words = self._words(call, waited_s)
-            if reason := self._why_over(known.since_s, now_s):
+            if reason := self._why_over(known, now_s):
                 return lines, f"{words}{reason}"
             if waited_s >= self._say_s * (known.n_said + 1):
                 known = known._replace(n_said=int(waited_s / self._say_s))
-                lines.append(f"{words}; {self._what_comes()}.")
+                lines.append(f"{words}; {self._what_comes(call)}.")
             self._waiting[call.thread] = known
         return lines, None
 
@@ -200,20 +217,25 @@ class CallWatch:
         whose = "" if call.pid == os.getpid() else f" process {call.pid}"
         return f"{printable(call.path)}: has not answered{whose} for {waited_s:.0f} s"
 
-    def _why_over(self, since_s: float, now_s: float) -> str | None:
+    def _patience_s(self, call: PathCall) -> float:
+        """Return how long a call is waited for."""
+        return self._give_up_s * (SYNC_PATIENCE if call.is_sync else 1)
+
+    def _why_over(self, waiting: Waiting, now_s: float) -> str | None:
         """Return why a call is given up, None if it is waited for."""
+        since_s = waiting.since_s
         told_s = now_s if self._told_s is None else max(self._told_s, since_s)
         if now_s - told_s >= SIGNAL_S:
             return "; this ends without it, as a signal says"
-        if now_s - since_s >= self._give_up_s:
+        if now_s - since_s >= self._patience_s(waiting.call):
             return "; this gives up. Start again when its file system answers"
         return None
 
-    def _what_comes(self) -> str:
-        """Return how long a call is waited for."""
-        if self._give_up_s == math.inf:
+    def _what_comes(self, call: PathCall) -> str:
+        """Return in words how long a call is waited for."""
+        if (patience_s := self._patience_s(call)) == math.inf:
             return "this waits for it until a signal (Ctrl-C) ends it"
-        return f"this gives up after {self._give_up_s:.0f} s"
+        return f"this gives up after {patience_s:.0f} s"
 
 
 def end_here(reason: str) -> None:

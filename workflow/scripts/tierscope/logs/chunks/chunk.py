@@ -142,6 +142,7 @@ def read_chunk(
                 keep=add,
                 n_workers=n_workers,
                 timeout_s=settings.log_timeout_s,
+                inflation=settings.inflation,
                 progress=lambda done, total: progress("reading", done, total),
             )
             reading.keep()

@@ -24,6 +24,7 @@ import numpy as np
 
 from tierscope.core.files import os_errors_as
 from tierscope.core.words import as_text
+from tierscope.trace.darshan.inflation import OURS, Inflation
 
 MAGIC = 6567223
 _GZIP = b"\x1f\x8b"
@@ -88,10 +89,8 @@ FORMATS = {
     "3.41": _Format(_HEADER, JOB, _MODULES),
 }
 
-# What a part of a log may inflate to: so many bytes, and so many for each of its own.
-# Names and records have ids of eight bytes that do not compress.
-_MOST_INFLATED = {"job data": (1 << 13, 0), "names": (1 << 20, 48)}
-_MOST_OF_RECORDS = 4 << 20, 500
+# What a part of a log may inflate to however small it is, besides its `Inflation`.
+_MOST_INFLATED = {"data": 1 << 13, "names": 1 << 20, "records": 4 << 20}
 _READ_BYTES = 1 << 18
 _FED_BYTES = 1 << 14  # at once: what is behind a stream is copied
 _BLOCK_BYTES = 1 << 22
@@ -167,6 +166,7 @@ class Container:
     regions: list[Region]
     versions: tuple[int, ...]
     content: bytes | None
+    inflation: Inflation
 
     def error(self, reason: str) -> LogError:
         """Return an error that names this log."""
@@ -205,14 +205,15 @@ class Container:
 
     def pieces(self, region: Region, what: str) -> Iterator[bytes]:
         """Yield the decompressed bytes of a region's streams, not more than it may."""
-        n_bytes, per_byte = _MOST_INFLATED.get(what, _MOST_OF_RECORDS)
-        left = most = n_bytes + per_byte * region.length
+        kind = what.rpartition(" ")[2]
+        factor = getattr(self.inflation, kind, 0)
+        left = most = _MOST_INFLATED[kind] + factor * region.length
         for piece in self._unpacked(region, what):
             left -= len(piece)
             if left < 0:
                 raise self.error(
                     f"corrupt in its {what}: {region.length} bytes inflate to more "
-                    f"than {most}."
+                    f"than {most}{_how_to_raise(kind, factor)}."
                 )
             yield piece
 
@@ -372,7 +373,14 @@ def _exe_and_mounts(text: bytes) -> tuple[bytes, dict[str, str]]:
     return b"\n".join([exe, *lines[:first]]), mounts
 
 
-def open_container(path: str | Path) -> Container:
+def _how_to_raise(kind: str, factor: int) -> str:
+    """Return in words which key lets a kind of part inflate to more, if one does."""
+    if not factor:
+        return ""
+    return f"; if this log is genuine, raise inflation.{kind} (now {factor})"
+
+
+def open_container(path: str | Path, inflation: Inflation = OURS) -> Container:
     """Read and check a log's header and its table of regions.
 
     A LogError says that it is no log, of an unknown format, truncated or damaged.
@@ -417,6 +425,7 @@ def open_container(path: str | Path) -> Container:
         regions=regions[1:],
         versions=tuple(table[2 * n_modules + 2 :]),
         content=data if len(data) == n_bytes else None,
+        inflation=inflation,
     )
 
 
