@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 from descriptions import describe_scenario
+from tierscope.benchmark import processes as module
 from tierscope.benchmark.processes import Processes, RankGoneError
 from tierscope.core.processes.times import start_time
 from tierscope.storage.clock import OtherRankFailed
@@ -21,6 +22,9 @@ class Communicator:
     def __init__(self, rank, others):
         self.rank, self._others = rank, others
         self.reports = []
+
+    def iprobe(self, source, tag):
+        return (source, tag) in self.reports
 
     def allgather(self, value):
         if not isinstance(value, tuple):
@@ -85,6 +89,16 @@ def test_first_living_rank_speaks_and_leads(make, others):
     processes.begin_failing()
     assert processes.leads_node
     assert processes.prints_failures
+
+
+def test_nodes_leader_that_has_cleaned_up_is_not_waited_for(make, others):
+    processes = make(2)
+    assert not processes.node_leader_has_released
+    processes.comm.reports.append((0, module._TAG_RELEASED))
+    assert processes.node_leader_has_released
+    kill(others[0])
+    processes.begin_failing()
+    assert not processes.node_leader_has_released
 
 
 def test_first_rank_of_a_machine_leads_it_though_it_has_several_nodes(make):

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ from threading import Thread, Timer
 
 import pytest
 from tierscope.core.machine import TierError
+from tierscope.storage import local_folder
 from tierscope.storage.lease import Holder
 from tierscope.storage.local_folder import MARKER, LocalStorage
 from tierscope.storage.tier import make_epoch_aliases
@@ -259,15 +261,35 @@ def test_release_is_repeated_until_nobody_writes_any_more(tmp_path, monkeypatch)
     storage, rmtree, removals = node_of(tmp_path), __import__("shutil").rmtree, []
     storage.claim()
 
-    def remove_while_another_writes(path, **options):
+    def remove_while_another_writes(path, *, dir_fd, ignore_errors=False):
         removals.append(path)
         if len(removals) == 3:
-            rmtree(path, **options)
+            rmtree(path, dir_fd=dir_fd)
+        elif not ignore_errors:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
 
     monkeypatch.setattr("shutil.rmtree", remove_while_another_writes)
+    monkeypatch.setattr(local_folder, "_REFUSED_S", -1)
     storage.release_together(lambda: True, 10)
     assert len(removals) == 3
     assert not (tmp_path / "lfs").exists()
+
+
+def test_release_that_the_file_system_refuses_is_given_up(tmp_path, monkeypatch):
+    storage, removals = node_of(tmp_path), []
+    storage.claim()
+
+    def refuse(path, *, dir_fd, ignore_errors=False):
+        removals.append(path)
+        assert len(removals) <= 2
+        if not ignore_errors:
+            raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    monkeypatch.setattr(local_folder, "_REFUSED_S", -1)
+    storage.release_together(lambda: True, 10)
+    storage.release_together(lambda: False, 10, is_over=lambda: True)
+    assert storage.folder.exists()
 
 
 def test_next_process_releases_if_the_first_one_is_gone(tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tierscope.storage import own_folder as own_folder_module
 from tierscope.storage.own_folder import (
     FolderError,
     check_own_folder,
@@ -80,8 +81,30 @@ def test_folder_to_which_others_may_write_is_refused(tmp_path, mode):
 def test_folder_of_another_user_is_refused(tmp_path, monkeypatch):
     user = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-    with pytest.raises(FolderError, match=f"belongs to user {user}, expected"):
+    with pytest.raises(FolderError, match=f"belongs to user {user}.* another root"):
         use(tmp_path)
+
+
+def test_folder_that_another_user_closes_is_said_to_be_his(tmp_path, monkeypatch):
+    def refuse(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    user = os.geteuid()
+    with monkeypatch.context() as closed:  # root may enter each folder
+        closed.setattr(os, "geteuid", lambda: user + 1)
+        closed.setattr(os, "open", refuse)
+        with pytest.raises(FolderError, match=f"^{tmp_path}: belongs to user {user}"):
+            use(tmp_path)
+    for call, make in (("mkdir", True), ("lstat", False)):
+        with monkeypatch.context() as closed:
+            closed.setattr(os, call, refuse)
+            with pytest.raises(FolderError, match=r"belongs to user .* another path"):
+                use(tmp_path / "a", make=make)
+
+
+def test_users_are_named_if_the_machine_knows_them():
+    assert own_folder_module._name_of(0) == "user 0 (root)"
+    assert own_folder_module._name_of(2**31 - 2) == f"user {2**31 - 2}"
 
 
 def test_way_through_a_folder_that_all_may_change_is_refused(tmp_path):
@@ -137,7 +160,7 @@ def test_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path, monkey
     with pytest.raises(NotADirectoryError, match="/dev/null"):
         check_writable(Path("/dev/null/a"))
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
-    with pytest.raises(PermissionError, match=str(tmp_path)):
+    with pytest.raises(FolderError, match=rf"^{tmp_path}: belongs .* another path"):
         check_writable(tmp_path / "a" / "b")
     state = SimpleNamespace(f_flag=os.ST_RDONLY)
     monkeypatch.setattr(os, "statvfs", lambda _: state)

@@ -142,7 +142,11 @@ def release_storage(
     """
     if processes.has_failed:
         processes.await_stop()
-        storage.release_together(lambda: processes.leads_node, GRACE_S)
+        storage.release_together(
+            lambda: processes.leads_node,
+            GRACE_S,
+            lambda: processes.node_leader_has_released,
+        )
     elif processes.node_rank == 0:
         storage.release()
     if processes.rank == 0:

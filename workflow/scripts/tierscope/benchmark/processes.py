@@ -180,7 +180,19 @@ class Processes:
     @property
     def leads_node(self) -> bool:
         """Return whether this process is the first live one of its node."""
-        return self.rank == min(set(self.on_node) - set(self.dead_ranks()))
+        return self.rank == self._node_leader
+
+    @property
+    def node_leader_has_released(self) -> bool:
+        """Return whether the first live process of the node has cleaned up.
+
+        It may have given up; the others need not wait for longer then.
+        """
+        return self.comm.iprobe(self._node_leader, _TAG_RELEASED)
+
+    @property
+    def _node_leader(self) -> int:
+        return min(set(self.on_node) - set(self.dead_ranks()))
 
     def announce_failure(
         self, line: str | None = None, gone: Iterable[int] = ()

@@ -7,6 +7,7 @@ alone. Everything that is removed is reached from the root's descriptor; no link
 followed.
 """
 
+import errno
 import glob
 import os
 import shlex
@@ -29,6 +30,8 @@ _MARKER_TEXT = b"tierscope fills and empties this directory.\n"
 # Of a folder that another process changes or removes meanwhile.
 _QUIETLY = suppress(FolderError, LeaseError, OSError)
 _REMOVING = ".removing" + SUFFIX  # held by the process that removes the root
+_WRITTEN_MEANWHILE = errno.ENOTEMPTY, errno.ENOENT
+_REFUSED_S = 2.0  # for a file system that refuses to remove files
 _CLAIM_S = 20.0  # time for launches that are ending to clean up
 
 
@@ -153,21 +156,20 @@ class LocalStorage:
 
         If another launch holds the folder meanwhile, this does nothing.
         """
-        with _QUIETLY, own_folder(self._root) as root:
-            lease = self._lease(root)
-            if not lease.adopt():
-                return
-            self._empty(root)
-            if os.access(self._relative, os.F_OK, dir_fd=root):
-                return  # a process still writes there
-            lease.give_back()
-            self._remove_root(root)
+        with _QUIETLY:
+            self._release()
 
-    def release_together(self, is_mine: Callable[[], bool], timeout_s: float) -> None:
+    def release_together(
+        self,
+        is_mine: Callable[[], bool],
+        timeout_s: float,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Let one process of the node release, and wait until it has.
 
         If other processes still write, it tries again until nothing is left or time is
-        up.
+        up. If the file system refuses, as one that has become read-only, it gives up
+        soon.
 
         Parameters
         ----------
@@ -175,14 +177,32 @@ class LocalStorage:
             Returns whether this process must release: the one that must may end before.
         timeout_s : float
             Time after which to continue in any case.
+        is_over : callable, optional
+            Returns whether the process that must release has given up.
         """
         end = time.monotonic() + timeout_s
         while True:
             if is_mine():
-                self.release()
-            if not self.folder.exists() or time.monotonic() > end:
+                try:
+                    self._release()
+                except (FolderError, LeaseError, OSError) as error:
+                    if getattr(error, "errno", None) not in _WRITTEN_MEANWHILE:
+                        end = min(end, time.monotonic() + _REFUSED_S)
+            if not self.folder.exists() or is_over() or time.monotonic() > end:
                 return
             time.sleep(_POLL_S)
+
+    def _release(self) -> None:
+        """Release once; an OSError says why something is left."""
+        with own_folder(self._root) as root:
+            lease = self._lease(root)
+            if not lease.adopt():
+                return
+            self._empty(root)
+            if os.access(self._relative, os.F_OK, dir_fd=root):
+                shutil.rmtree(self._relative, dir_fd=root)  # its error says why
+            lease.give_back()
+            self._remove_root(root)
 
     # ---- below the root's descriptor ----------------------------------------------
 

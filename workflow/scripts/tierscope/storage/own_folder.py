@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pwd
 import shlex
 import stat
 from collections.abc import Iterator
@@ -42,15 +43,19 @@ def own_folder(path: Path, *, make: bool = False) -> Iterator[int]:
     ------
     FolderError
         If it is a link or no directory, belongs to another user, or others may write
-        to it; or if another user can replace it.
+        to it; if another user can replace it, or keeps this user out.
     OSError
         If it cannot be opened or made.
     """
     check_way(path.parent)
     if make:
         for missing in reversed([path, *path.parents]):
-            with suppress(FileExistsError):
+            try:
                 os.mkdir(missing, 0o700)
+            except FileExistsError:
+                continue
+            except PermissionError:
+                raise _closed(missing.parent) from None
     folder = open_own(path)
     try:
         yield folder
@@ -73,6 +78,7 @@ def open_own(path: Path) -> int:
     if not stat.S_ISDIR(state.st_mode):
         kind = "a link" if stat.S_ISLNK(state.st_mode) else "not a directory"
         raise FolderError(f"{path}: is {kind}, expected a directory of yours.")
+    _check_own(path, state)  # another user's may be closed to us
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         _check_own(path, os.fstat(folder))
@@ -86,14 +92,32 @@ def _check_own(path: Path, state: os.stat_result) -> None:
     """Refuse a directory that does not belong to this user alone."""
     if state.st_uid != os.geteuid():
         raise FolderError(
-            f"{path}: belongs to user {state.st_uid}, expected a directory of yours "
-            f"(user {os.geteuid()})."
+            f"{path}: belongs to {_name_of(state.st_uid)}, expected a directory of "
+            f"yours ({_name_of(os.geteuid())}); give another root in the system file, "
+            "or let that user remove it."
         )
     if state.st_mode & _WRITABLE_BY_OTHERS:
         raise FolderError(
             f"{path}: others may write to it (mode {stat.S_IMODE(state.st_mode):04o}): "
             f"chmod go-w {shlex.quote(str(path))}"
         )
+
+
+def _name_of(user: int) -> str:
+    """Return a user by number, and by name where this machine knows it."""
+    with suppress(KeyError):
+        return f"user {user} ({pwd.getpwuid(user).pw_name})"
+    return f"user {user}"
+
+
+def _closed(path: Path) -> FolderError:
+    """Return the error of a folder in which this user may not make or find files."""
+    state = os.stat(path)
+    return FolderError(
+        f"{path}: belongs to {_name_of(state.st_uid)} (mode "
+        f"{stat.S_IMODE(state.st_mode):04o}), and you ({_name_of(os.geteuid())}) may "
+        "not use it; give another path, or ask that user for access."
+    )
 
 
 def check_own_folder(path: Path) -> None:
@@ -117,6 +141,8 @@ def check_writable(path: Path) -> None:
 
     Raises
     ------
+    FolderError
+        If another user keeps this one out.
     OSError
         With the folder, or the one in which it would be made, and why.
     """
@@ -126,7 +152,7 @@ def check_writable(path: Path) -> None:
     elif os.statvfs(there).f_flag & os.ST_RDONLY:
         number = errno.EROFS
     elif not os.access(there, os.W_OK | os.X_OK):
-        number = errno.EACCES
+        raise _closed(there)
     else:
         return
     raise OSError(number, os.strerror(number), str(there))
@@ -154,9 +180,11 @@ def check_way(path: Path) -> None:
             state = os.lstat(here)
         except FileNotFoundError:
             return
+        except PermissionError:
+            raise _closed(here.parent) from None
         if is_public and state.st_uid not in trusted:
             raise FolderError(
-                f"{here}: belongs to user {state.st_uid}, who can replace it."
+                f"{here}: belongs to {_name_of(state.st_uid)}, who can replace it."
             )
         if stat.S_ISLNK(state.st_mode):
             n_links += 1
