@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from stops import stopped
+from tierscope.core import files
 from tierscope.core.files import (
     named_at_end,
     opened,
@@ -50,8 +51,9 @@ OF_RULES = [p for p in SCRIPTS.glob("*.py") if "snakemake.log" in p.read_text()]
 CODE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from tierscope.core.files import log_to
-log_to(sys.argv[2])
+from tierscope.core import files
+files.log_to(sys.argv[2])
+assert files._is_synced
 print("\\u00e9\\udcff")
 print(open(sys.argv[2], encoding="utf-8").read(99), end="")
 sys.exit("tierscope: no")
@@ -89,16 +91,20 @@ def test_file_is_there_only_when_it_is_whole(tmp_path):
     assert path.read_text() == "new"
 
 
-@pytest.mark.parametrize("lasting", [False, True])
-def test_file_is_the_old_or_the_new_one_after_a_kill_or_if_lasting_a_power_cut(
-    tmp_path, lasting
+@pytest.mark.parametrize("synced", ["not", "with all", "alone"])
+def test_file_is_the_old_or_the_new_one_after_a_kill_or_if_synced_a_power_cut(
+    tmp_path, monkeypatch, synced
 ):
     path = tmp_path / "file"
     path.write_text("old")
+    monkeypatch.setattr(files, "_is_synced", False)
+    if synced == "alone":
+        files.sync_files()
+    lasting = synced == "with all"
     stops = stopped(tmp_path, lambda: write_text(path, "new", lasting=lasting))
     found = {how: path.read_text() for how, _ in stops}
     torn = {how for how, text in found.items() if text not in ("old", "new")}
-    assert torn == (set() if lasting else {"cut_late before the end"})
+    assert torn == ({"cut_late before the end"} if synced == "not" else set())
     assert {"old", "new"} <= set(found.values())
 
 

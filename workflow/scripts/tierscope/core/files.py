@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_is_synced = False  # each file that is written whole
 
 
 @contextmanager
@@ -49,6 +50,18 @@ def written_whole(path: str | Path, *, lasting: bool = False) -> Iterator[Path]:
         yield temporary
         if lasting:
             write_back(path.parent)
+        elif _is_synced:
+            with opened(temporary, os.O_RDONLY) as file:
+                os.fsync(file)
+
+
+def sync_files() -> None:
+    """Let no file that this process writes whole be torn by a power cut.
+
+    Each is on its device before it has its name. Nobody may read it before users do.
+    """
+    global _is_synced
+    _is_synced = True
 
 
 @contextmanager
@@ -194,9 +207,10 @@ def log_to(path: str) -> None:
     """Send all that a script prints, errors included, to the log of its rule.
 
     If there can be none, this ends the script with a line. A file system that does not
-    answer the script is named there (`watch_calls`).
+    answer the script is named there (`watch_calls`). Its files are synced one by one.
     """
     watch_calls()
+    sync_files()
     try:
         sys.stdout = sys.stderr = _Log(path)
     except OSError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tierscope.core.files import errors_named
+from tierscope.core.files import errors_named, write_back
 
 UNREAD = "unread_logs"  # the table of a chunk's refused logs
 _LONGEST_S = 86_400  # in which nobody writes a file or folder
@@ -26,7 +26,7 @@ def folder_written_whole(path: Path, started_ns: int | None = None) -> Iterator[
 
     An older folder at the path is replaced, and what killed processes left is removed.
     What was made by work that started later, as after a kill that missed this process,
-    stays; `started_ns` is when this work started, by default now.
+    stays; `started_ns` is when this work started, by default now. All is synced before.
     Nobody can know the name of the new folder before, so several can write the same
     path.
     """
@@ -37,6 +37,7 @@ def folder_written_whole(path: Path, started_ns: int | None = None) -> Iterator[
         with errors_named(path):
             (temporary / _STARTED).write_text(str(started_ns), encoding="utf-8")
             yield temporary
+            write_back(path.parent)
             if _started_ns(path) <= started_ns:
                 _replace(temporary, path)
                 for left in path.parent.glob(f".{path.name}.*"):
