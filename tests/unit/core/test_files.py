@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from stops import stopped
 from tierscope.core import files
 from tierscope.core.files import (
+    is_torn,
     named_at_end,
     opened,
     os_errors_as,
@@ -18,6 +20,7 @@ from tierscope.core.files import (
     write_text,
     written_whole,
 )
+from tierscope.figures.style import save_figure
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 # What writes, or names, files in another way than by `written_whole` and
@@ -106,6 +109,30 @@ def test_file_is_the_old_or_the_new_one_after_a_kill_or_if_synced_a_power_cut(
     torn = {how for how, text in found.items() if text not in ("old", "new")}
     assert torn == ({"cut_late before the end"} if synced == "not" else set())
     assert {"old", "new"} <= set(found.values())
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
+def test_figure_is_torn_without_its_end(tmp_path, kind):
+    path = tmp_path / "folder" / f"figure.{kind}"
+    save_figure(Figure(figsize=(1, 1)), [path])
+    whole = path.read_bytes()
+    assert not is_torn(path)
+    assert not is_torn(path.parent)
+    for content in (b"", whole[:-9], whole[:-9] + bytes(9), bytes(len(whole))):
+        path.write_bytes(content)
+        assert is_torn(path)
+        assert is_torn(path.parent)
+
+
+def test_page_is_torn_without_its_end_and_what_is_no_page_never(tmp_path):
+    for name in ("absent.svg", "table.parquet", "summary.txt", "svg"):
+        assert not is_torn(tmp_path / name)
+        (tmp_path / name).touch()
+    assert is_torn(tmp_path / "absent.svg")
+    (tmp_path / "page.html").write_text("<html>\n</html>\n")
+    assert not is_torn(tmp_path / "page.html")
+    (tmp_path / "page.html").write_text("<html>\n")
+    assert is_torn(tmp_path / "page.html")
 
 
 def test_temporary_name_is_new_each_time_so_that_nobody_puts_a_link_there(tmp_path):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_ENDS = {".svg": b"</svg>", ".html": b"</html>", ".pdf": b"%%EOF"}
+_ENDS |= {".png": b"IEND\xaeB`\x82"}
 _is_synced = False  # each file that is written whole
 
 
@@ -62,6 +64,19 @@ def sync_files() -> None:
     """
     global _is_synced
     _is_synced = True
+
+
+def is_torn(path: str | Path) -> bool:
+    """Return whether a figure or page, or one of a folder, lacks its end."""
+    path = Path(path)
+    if path.is_dir():
+        return any(map(is_torn, filter(Path.is_file, path.rglob("*.*"))))
+    if path.suffix not in _ENDS:
+        return False
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - 64))
+        return not file.read().rstrip().endswith(_ENDS[path.suffix])
+    return False
 
 
 @contextmanager

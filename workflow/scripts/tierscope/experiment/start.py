@@ -11,6 +11,7 @@ from typing import Any
 
 from tierscope.core.columns import MODEL
 from tierscope.core.description import content_hash, difference_words
+from tierscope.core.files import is_torn
 from tierscope.core.imports import digest_of_modules, imported_packages
 from tierscope.core.machine import TierError
 from tierscope.core.output.declared import declared_figures
@@ -98,6 +99,25 @@ def start_alone(
         try_to(partial(snakemake.when_a_job_fails, mark), tell, None)
         hold_lease(results / ".lease", me)
     return me
+
+
+def make_torn_again(
+    snakemake: SnakemakeInternals,
+    workflow: Path,
+    tell: Callable[[str], Any],
+    warn: Callable[[str], Any],
+) -> None:
+    """Let a start make figures and pages again that lack their ends.
+
+    No step reads them, and Snakemake takes them for made. `workflow` is the folder of
+    our rules.
+    """
+
+    def look() -> None:
+        for one in try_to(lambda: snakemake.make_again(workflow, is_torn), warn, []):
+            tell(f"{one}: is damaged, so it is made again.")
+
+    try_to(lambda: snakemake.when_planned(look), warn)
 
 
 def start_logs(
