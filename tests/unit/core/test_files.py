@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tierscope.core.files import (
     opened,
     os_errors_as,
     read_regular,
+    remove_left,
     write_text,
     written_whole,
 )
@@ -133,6 +135,45 @@ def test_page_is_torn_without_its_end_and_what_is_no_page_never(tmp_path):
     assert not is_torn(tmp_path / "page.html")
     (tmp_path / "page.html").write_text("<html>\n")
     assert is_torn(tmp_path / "page.html")
+
+
+HEX = "0123456789abcdef"
+LEFT = (f".a.json.{HEX}", f"staging/cache-000/.log.darshan.{HEX}")
+STAYS = (f"a.json.{HEX}", f".a.json.{HEX[1:]}", f".a.json.{HEX}0", f".{HEX}")
+STAYS += (f".a.json.{HEX.upper()}", f".a.json.{HEX}.old", f".folder.{HEX}/a.json")
+
+
+def test_only_what_killed_processes_have_left_is_removed_when_it_is_a_day_old(
+    tmp_path, monkeypatch
+):
+    for name in (*LEFT, *STAYS, "x/hard"):
+        (tmp_path / "x" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "x" / name).touch()
+    outside = tmp_path / "elsewhere" / LEFT[0]
+    outside.parent.mkdir()
+    outside.touch()
+    (tmp_path / "x" / "link").symlink_to("../elsewhere")
+    (tmp_path / "x" / f".link.{HEX}").symlink_to(outside)
+    os.link(tmp_path / "x" / "x" / "hard", tmp_path / "x" / f".hard.{HEX}")
+    if os.geteuid() == 0:
+        others = tmp_path / "x" / f".others.{HEX}"
+        others.touch()
+        os.chown(others, 4321, 4321)
+    before = {*tmp_path.rglob("*")}
+    assert remove_left(tmp_path / "x") == 0  # somebody may write them now
+    later_s = time.time() + 86_500
+    monkeypatch.setattr(files.time, "time", lambda: later_s)
+    assert remove_left(tmp_path / "x") == len(LEFT)
+    assert before - {*tmp_path.rglob("*")} == {tmp_path / "x" / one for one in LEFT}
+
+
+def test_what_a_killed_writer_leaves_has_a_name_that_is_removed(tmp_path, monkeypatch):
+    with written_whole(tmp_path / "a.json") as temporary:
+        temporary.touch()
+        later_s = time.time() + 86_500
+        monkeypatch.setattr(files.time, "time", lambda: later_s)
+        assert remove_left(tmp_path) == 1
+        temporary.touch()
 
 
 def test_temporary_name_is_new_each_time_so_that_nobody_puts_a_link_there(tmp_path):

@@ -1,6 +1,7 @@
 """What a start of Snakemake refuses, says and leaves behind."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,6 +85,17 @@ def site(tmp_path, monkeypatch):
 def files(folder):
     """Return all paths below a folder."""
     return sorted(folder.rglob("*"))
+
+
+def test_start_removes_what_killed_processes_left_a_day_ago(site, monkeypatch):
+    left = site.results / "staging" / ".epochs.parquet.0123456789abcdef"
+    left.parent.mkdir()
+    left.touch()
+    later_s = time.time() + 86_500
+    monkeypatch.setattr("tierscope.core.files.time.time", lambda: later_s)
+    begin(site)
+    assert not left.exists()
+    assert site.told[0] == "Removed 1 unfinished file of killed processes."
 
 
 def test_torn_figure_is_planned_again_and_told():

@@ -4,9 +4,11 @@ import ctypes
 import errno
 import io
 import os
+import re
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _ENDS = {".svg": b"</svg>", ".html": b"</html>", ".pdf": b"%%EOF"}
 _ENDS |= {".png": b"IEND\xaeB`\x82"}
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")  # as `written_whole` calls files
+LONGEST_S = 86_400  # in which nobody writes a file or folder
 _is_synced = False  # each file that is written whole
 
 
@@ -64,6 +68,24 @@ def sync_files() -> None:
     """
     global _is_synced
     _is_synced = True
+
+
+def remove_left(folder: str | Path) -> int:
+    """Remove below a folder what killed processes have left; return how many files.
+
+    These have a name that `written_whole` gives, are of this user, and nobody has
+    changed them for a day. No link is followed.
+    """
+    n_removed, before_s = 0, time.time() - LONGEST_S
+    for *_, names, here in os.fwalk(folder):
+        for name in filter(_TEMPORARY.fullmatch, names):
+            with suppress(OSError):
+                state = os.stat(name, dir_fd=here, follow_symlinks=False)
+                is_ours = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid()
+                if is_ours and state.st_nlink == 1 and state.st_ctime < before_s:
+                    os.unlink(name, dir_fd=here)
+                    n_removed += 1
+    return n_removed
 
 
 def is_torn(path: str | Path) -> bool:
