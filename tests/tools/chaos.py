@@ -38,6 +38,7 @@ import yaml
 from integration.conftest import Project
 from job_logs import write_job_log
 from sessions import processes_in
+from tierscope.core.files import is_torn
 
 _PLAN = struct.Struct("=3q7q1024s1024s1024s")  # as `chaos.c` has it
 _OPS = ("open", "write", "rename")
@@ -408,6 +409,8 @@ class Kept:
             if not (found / name).is_file():
                 if path.suffix in (".parquet", ".json", ".svg", ".html", ".txt"):
                     yield f"{name} is missing"
+            elif is_torn(found / name):
+                yield f"{name} is torn"
             elif path.suffix == ".parquet":
                 yield from self._of_tables(path, found / name, str(name))
 

@@ -7,6 +7,7 @@ beside ours, a test puts some there.
 import ast
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tierscope.benchmark.shared_memory import (
     hold_note,
     remove_what_killed_launches_left,
 )
+from tierscope.core.files import LONGEST_S, remove_left
 from tierscope.core.machine import TierError
 from tierscope.data.lmdb.file import generate_database, provenance_here
 from tierscope.data.tfrecord import DatasetError, generate_dataset
@@ -46,7 +48,7 @@ OURS = {
     "tierscope/benchmark/programs/staging.py": {CLAIMED},
     "tierscope/benchmark/programs/tracing.py": {NEW, EMPTY},
     "tierscope/benchmark/shared_memory.py": {"a note of ours has its name and inode"},
-    "tierscope/core/files.py": {NEW},
+    "tierscope/core/files.py": {NEW, NAMED},
     "tierscope/data/lmdb/file.py": {"its provenance is ours", NAMED},
     "tierscope/data/tfrecord.py": {"it has a temporary name, or a list of ours has it"},
     "tierscope/experiment/slurm.py": {NAMED},
@@ -80,7 +82,7 @@ def is_deletion(node):
     return what in DELETES or (what in OF_MODULES and whose in ("os", "shutil"))
 
 
-MINE = ("mine.txt", "mine/only copy.bin", ".mine")
+MINE = ("mine.txt", "mine/only copy.bin", ".mine", ".mine.0123456789ABCDEF")
 
 
 @pytest.fixture
@@ -114,6 +116,15 @@ def clean_memory(folder):
     remove_what_killed_launches_left(folder)
 
 
+def remove_unfinished(folder):
+    """Remove what killed processes have left a day ago."""
+    later_s = time.time() + LONGEST_S + 99
+    (folder / "mine" / ".table.parquet.0123456789abcdef").touch()
+    with pytest.MonkeyPatch.context() as later:
+        later.setattr(time, "time", lambda: later_s)
+        assert remove_left(folder) == 1
+
+
 CLEANERS = {
     "LFS": use_lfs,
     "shared memory": clean_memory,
@@ -121,6 +132,7 @@ CLEANERS = {
     "dataset": lambda folder: generate_dataset(folder, ["0.tfrecord"], 600, 1),
     "database": lambda folder: generate_database(folder, provenance_here(4, 600, 4)),
     "lists of logs": lambda folder: list_logs([str(folder / MINE[1])], folder),
+    "unfinished files": remove_unfinished,
     "staged runs": lambda folder: move_finished(folder, folder / "mine"),
 }
 

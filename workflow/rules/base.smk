@@ -44,7 +44,7 @@ from tierscope.experiment.snakemake_internals import (
     SnakemakeInternals,
     try_to,
 )
-from tierscope.experiment.start import StartError
+from tierscope.experiment.start import StartError, make_torn_again
 
 # Snakemake asks for this type when it puts a table into its report.
 mimetypes.add_type("application/vnd.apache.parquet", ".parquet")

@@ -109,6 +109,9 @@ ASKED.complete_rules(Path(workflow.basedir).resolve(), "environment.yml")
 here = workflow._localrules
 found = [[one.name, one.name in here, one.conda_env] for one in workflow.rules]
 note("complete_rules", found)
+here = Path(workflow.basedir).resolve()
+again = lambda: ASKED.make_again(here, lambda one: Path(one).stem == "rests")
+ASKED.when_planned(lambda: note("make_again", again()))
 
 
 onstart:
@@ -191,6 +194,7 @@ def starts(tmp_path_factory):
     found["refused"] = start("--cores", "1")
     (folder / "launched.txt").unlink()
     found["finished"] = start("--cores", "1", "--rerun-incomplete")
+    found["again"] = start("--cores", "1", "--rerun-incomplete")
     for name in ("told.txt", "breaks.txt", "rests.txt"):
         (folder / name).unlink()
     found["dry"] = start("--cores", "1", "--dry-run")
@@ -253,6 +257,7 @@ def test_written_for_the_installed_version():
                 ["rests", []],
             ],
         ),
+        ("make_again", "failed", ["rests.txt"]),
         ("made_files", "finished", [f"{name}.txt" for name in MADE]),
     ],
 )
@@ -273,6 +278,11 @@ def test_installed_snakemake_refuses_marked_files_until_told_to_make_them(starts
     assert "rule rests" in output
 
 
+def test_installed_snakemake_makes_only_the_damaged_file_again(starts):
+    _, output, _ = starts["again"]
+    assert re.findall(r"^(?:local)?rule (\w+):", output, re.M)[:2] == ["rests", "all"]
+
+
 # ---- a Snakemake that has changed ----------------------------------------------------
 
 
@@ -286,6 +296,8 @@ ARGUMENTS = {
     "mark_unfinished": (SnakemakeJob(frozenset(), Empty()),),
     "jobs_after": (SnakemakeJob(frozenset(), "a job"),),
     "when_a_job_fails": (print,),
+    "when_planned": (print,),
+    "make_again": (Path(), bool),
 }
 
 

@@ -5,18 +5,24 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from stops import stopped
+from tierscope.core import files
 from tierscope.core.files import (
+    is_torn,
     named_at_end,
     opened,
     os_errors_as,
     read_regular,
+    remove_left,
     write_text,
     written_whole,
 )
+from tierscope.figures.style import save_figure
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 # What writes, or names, files in another way than by `written_whole` and
@@ -50,8 +56,9 @@ OF_RULES = [p for p in SCRIPTS.glob("*.py") if "snakemake.log" in p.read_text()]
 CODE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from tierscope.core.files import log_to
-log_to(sys.argv[2])
+from tierscope.core import files
+files.log_to(sys.argv[2])
+assert files._is_synced
 print("\\u00e9\\udcff")
 print(open(sys.argv[2], encoding="utf-8").read(99), end="")
 sys.exit("tierscope: no")
@@ -89,17 +96,84 @@ def test_file_is_there_only_when_it_is_whole(tmp_path):
     assert path.read_text() == "new"
 
 
-@pytest.mark.parametrize("lasting", [False, True])
-def test_file_is_the_old_or_the_new_one_after_a_kill_or_if_lasting_a_power_cut(
-    tmp_path, lasting
+@pytest.mark.parametrize("synced", ["not", "with all", "alone"])
+def test_file_is_the_old_or_the_new_one_after_a_kill_or_if_synced_a_power_cut(
+    tmp_path, monkeypatch, synced
 ):
     path = tmp_path / "file"
     path.write_text("old")
+    monkeypatch.setattr(files, "_is_synced", False)
+    if synced == "alone":
+        files.sync_files()
+    lasting = synced == "with all"
     stops = stopped(tmp_path, lambda: write_text(path, "new", lasting=lasting))
     found = {how: path.read_text() for how, _ in stops}
     torn = {how for how, text in found.items() if text not in ("old", "new")}
-    assert torn == (set() if lasting else {"cut_late before the end"})
+    assert torn == ({"cut_late before the end"} if synced == "not" else set())
     assert {"old", "new"} <= set(found.values())
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
+def test_figure_is_torn_without_its_end(tmp_path, kind):
+    path = tmp_path / "folder" / f"figure.{kind}"
+    save_figure(Figure(figsize=(1, 1)), [path])
+    whole = path.read_bytes()
+    assert not is_torn(path)
+    assert not is_torn(path.parent)
+    for content in (b"", whole[:-9], whole[:-9] + bytes(9), bytes(len(whole))):
+        path.write_bytes(content)
+        assert is_torn(path)
+        assert is_torn(path.parent)
+
+
+def test_page_is_torn_without_its_end_and_what_is_no_page_never(tmp_path):
+    for name in ("absent.svg", "table.parquet", "summary.txt", "svg"):
+        assert not is_torn(tmp_path / name)
+        (tmp_path / name).touch()
+    assert is_torn(tmp_path / "absent.svg")
+    (tmp_path / "page.html").write_text("<html>\n</html>\n")
+    assert not is_torn(tmp_path / "page.html")
+    (tmp_path / "page.html").write_text("<html>\n")
+    assert is_torn(tmp_path / "page.html")
+
+
+HEX = "0123456789abcdef"
+LEFT = (f".a.json.{HEX}", f"staging/cache-000/.log.darshan.{HEX}")
+STAYS = (f"a.json.{HEX}", f".a.json.{HEX[1:]}", f".a.json.{HEX}0", f".{HEX}")
+STAYS += (f".a.json.{HEX.upper()}", f".a.json.{HEX}.old", f".folder.{HEX}/a.json")
+
+
+def test_only_what_killed_processes_have_left_is_removed_when_it_is_a_day_old(
+    tmp_path, monkeypatch
+):
+    for name in (*LEFT, *STAYS, "x/hard"):
+        (tmp_path / "x" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "x" / name).touch()
+    outside = tmp_path / "elsewhere" / LEFT[0]
+    outside.parent.mkdir()
+    outside.touch()
+    (tmp_path / "x" / "link").symlink_to("../elsewhere")
+    (tmp_path / "x" / f".link.{HEX}").symlink_to(outside)
+    os.link(tmp_path / "x" / "x" / "hard", tmp_path / "x" / f".hard.{HEX}")
+    if os.geteuid() == 0:
+        others = tmp_path / "x" / f".others.{HEX}"
+        others.touch()
+        os.chown(others, 4321, 4321)
+    before = {*tmp_path.rglob("*")}
+    assert remove_left(tmp_path / "x") == 0  # somebody may write them now
+    later_s = time.time() + 86_500
+    monkeypatch.setattr(files.time, "time", lambda: later_s)
+    assert remove_left(tmp_path / "x") == len(LEFT)
+    assert before - {*tmp_path.rglob("*")} == {tmp_path / "x" / one for one in LEFT}
+
+
+def test_what_a_killed_writer_leaves_has_a_name_that_is_removed(tmp_path, monkeypatch):
+    with written_whole(tmp_path / "a.json") as temporary:
+        temporary.touch()
+        later_s = time.time() + 86_500
+        monkeypatch.setattr(files.time, "time", lambda: later_s)
+        assert remove_left(tmp_path) == 1
+        temporary.touch()
 
 
 def test_temporary_name_is_new_each_time_so_that_nobody_puts_a_link_there(tmp_path):

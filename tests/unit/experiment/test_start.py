@@ -1,6 +1,7 @@
 """What a start of Snakemake refuses, says and leaves behind."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tierscope.experiment.config import read_experiment
 from tierscope.experiment.launches import missing_launches
 from tierscope.experiment.planned import measurement
 from tierscope.experiment.snakemake_internals import SnakemakeJob
-from tierscope.experiment.start import Start, StartError, start_alone
+from tierscope.experiment.start import Start, StartError, make_torn_again, start_alone
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = ROOT / "workflow" / "scripts"
@@ -84,6 +85,28 @@ def site(tmp_path, monkeypatch):
 def files(folder):
     """Return all paths below a folder."""
     return sorted(folder.rglob("*"))
+
+
+def test_start_removes_what_killed_processes_left_a_day_ago(site, monkeypatch):
+    left = site.results / "staging" / ".epochs.parquet.0123456789abcdef"
+    left.parent.mkdir()
+    left.touch()
+    later_s = time.time() + 86_500
+    monkeypatch.setattr("tierscope.core.files.time.time", lambda: later_s)
+    begin(site)
+    assert not left.exists()
+    assert site.told[0] == "Removed 1 unfinished file of killed processes."
+
+
+def test_torn_figure_is_planned_again_and_told():
+    planned, told = [], []
+    internals = Internals()
+    internals.when_planned = planned.append
+    internals.make_again = lambda folder, is_torn: [f"{folder}/fig.svg"]
+    make_torn_again(internals, Path("x"), told.append, told.append)
+    assert told == []
+    planned[0]()
+    assert told == ["x/fig.svg: is damaged, so it is made again."]
 
 
 def test_reading_the_rules_writes_nothing_and_says_the_plan_of_real_storage(site):

@@ -4,6 +4,7 @@ import os
 
 import pyarrow as pa
 import pytest
+from stops import stopped
 from tierscope.core.parquet import write_parquet
 from tierscope.logs.chunks.folders import (
     UNREAD,
@@ -27,6 +28,15 @@ def test_a_folder_replaces_an_older_one(tmp_path):
     assert (path / "a").read_text() == "new"
     assert not (path / "left").exists()
     assert [*path.parent.iterdir()] == [path]
+
+
+def test_folder_is_the_old_one_the_new_one_or_none_after_a_power_cut(tmp_path):
+    path = tmp_path / "folder"
+    write(path, "old")
+    found = set()
+    for _ in stopped(tmp_path, lambda: write(path, "new")):
+        found.add((path / "a").read_text() if path.exists() else "none")
+    assert found == {"old", "new", "none"}
 
 
 def test_after_an_error_the_older_folder_is_there(tmp_path):

@@ -4,9 +4,11 @@ import ctypes
 import errno
 import io
 import os
+import re
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 
 
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_ENDS = {".svg": b"</svg>", ".html": b"</html>", ".pdf": b"%%EOF"}
+_ENDS |= {".png": b"IEND\xaeB`\x82"}
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")  # as `written_whole` calls files
+LONGEST_S = 86_400  # in which nobody writes a file or folder
+_is_synced = False  # each file that is written whole
 
 
 @contextmanager
@@ -49,6 +56,49 @@ def written_whole(path: str | Path, *, lasting: bool = False) -> Iterator[Path]:
         yield temporary
         if lasting:
             write_back(path.parent)
+        elif _is_synced:
+            with opened(temporary, os.O_RDONLY) as file:
+                os.fsync(file)
+
+
+def sync_files() -> None:
+    """Let no file that this process writes whole be torn by a power cut.
+
+    Each is on its device before it has its name. Nobody may read it before users do.
+    """
+    global _is_synced
+    _is_synced = True
+
+
+def remove_left(folder: str | Path) -> int:
+    """Remove below a folder what killed processes have left; return how many files.
+
+    These have a name that `written_whole` gives, are of this user, and nobody has
+    changed them for a day. No link is followed.
+    """
+    n_removed, before_s = 0, time.time() - LONGEST_S
+    for *_, names, here in os.fwalk(folder):
+        for name in filter(_TEMPORARY.fullmatch, names):
+            with suppress(OSError):
+                state = os.stat(name, dir_fd=here, follow_symlinks=False)
+                is_ours = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid()
+                if is_ours and state.st_nlink == 1 and state.st_ctime < before_s:
+                    os.unlink(name, dir_fd=here)
+                    n_removed += 1
+    return n_removed
+
+
+def is_torn(path: str | Path) -> bool:
+    """Return whether a figure or page, or one of a folder, lacks its end."""
+    path = Path(path)
+    if path.is_dir():
+        return any(map(is_torn, filter(Path.is_file, path.rglob("*.*"))))
+    if path.suffix not in _ENDS:
+        return False
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - 64))
+        return not file.read().rstrip().endswith(_ENDS[path.suffix])
+    return False
 
 
 @contextmanager
@@ -194,9 +244,10 @@ def log_to(path: str) -> None:
     """Send all that a script prints, errors included, to the log of its rule.
 
     If there can be none, this ends the script with a line. A file system that does not
-    answer the script is named there (`watch_calls`).
+    answer the script is named there (`watch_calls`). Its files are synced one by one.
     """
     watch_calls()
+    sync_files()
     try:
         sys.stdout = sys.stderr = _Log(path)
     except OSError as error:

@@ -31,6 +31,7 @@ _MARKS = (
     "the marks on files that depend on failed jobs. These files may count as up to "
     "date; delete them to make them again"
 )
+_DAMAGED = "the search for damaged figures and pages; delete them to make them again"
 _PLACE = re.compile(r"[\w.@+/-]+")  # no shell, wildcard or glob takes it apart
 
 
@@ -160,13 +161,36 @@ class SnakemakeInternals:
         others run here.
         """
         for rule in self._workflow.rules:
-            if folder not in Path(rule.snakefile).resolve().parents:  # it may be a link
-                continue  # of a workflow that imports ours
+            if not _is_of(rule, folder):
+                continue
             if not rule.norun:
                 rule.conda_env = rule.conda_env or environment
             _, resources = rule.ruleinfo.resources or ((), {})
             if "runtime" not in _checked(resources, Mapping):
                 self._workflow.localrules(rule.name)
+
+    @_asks("workflow._build_dag", _DAMAGED)
+    def when_planned(self, step: Callable[[], Any]) -> None:
+        """Take a step when this start has planned which jobs it needs."""
+        plan = self._workflow._build_dag
+
+        def build_dag() -> None:
+            plan()
+            step()
+
+        self._workflow._build_dag = build_dag
+
+    @_asks("workflow.dag.forcefiles, workflow.dag.update_needrun", _DAMAGED)
+    def make_again(self, folder: Path, is_damaged: Callable[[str], bool]) -> list[str]:
+        """Plan to make damaged files of the rules in a folder again; return which."""
+        dag = self._workflow.dag
+        files = ((one, job.rule) for job in dag.jobs for one in job.output)
+        if found := {
+            one for one, rule in files if is_damaged(one) and _is_of(rule, folder)
+        }:
+            dag.forcefiles.update(found)
+            self._workflow.async_run(dag.update_needrun())
+        return sorted(found)
 
     @_asks("workflow.rules", "the names of the targets")
     def target_rules(self) -> list[str]:
@@ -291,6 +315,11 @@ class SnakemakeInternals:
     def remakes_unfinished(self) -> bool:
         """Return whether a start like this one makes marked files again."""
         return _checked(self._workflow.dag_settings.force_incomplete, bool)
+
+
+def _is_of(rule: Any, folder: Path) -> bool:
+    """Return whether a rule is in a folder, not in a workflow that imports ours."""
+    return folder in Path(rule.snakefile).resolve().parents  # it may be a link
 
 
 def _view(job: Any) -> SnakemakeJob:

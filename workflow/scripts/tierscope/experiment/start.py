@@ -11,11 +11,13 @@ from typing import Any
 
 from tierscope.core.columns import MODEL
 from tierscope.core.description import content_hash, difference_words
+from tierscope.core.files import is_torn, remove_left
 from tierscope.core.imports import digest_of_modules, imported_packages
 from tierscope.core.machine import TierError
 from tierscope.core.output.declared import declared_figures
 from tierscope.core.scenario import IDEAL_SWEEP, MAIN_SWEEP, Scenario, Sweep
 from tierscope.core.validation import ConfigError, read_json
+from tierscope.core.words import count_words
 from tierscope.experiment import slurm
 from tierscope.experiment.ending import Ending
 from tierscope.experiment.experiment import Experiment
@@ -84,7 +86,7 @@ def start_alone(
     """Refuse a second start on a folder of results; return the name of this one.
 
     `what` names what is started. It is called before the first job. From then on a
-    signal ends Snakemake and its jobs.
+    signal ends Snakemake and its jobs. What killed processes have left is removed.
 
     Raises
     ------
@@ -97,7 +99,29 @@ def start_alone(
         Ending(snakemake.executor() == "local", tell).prepare()
         try_to(partial(snakemake.when_a_job_fails, mark), tell, None)
         hold_lease(results / ".lease", me)
+        if n_removed := remove_left(results):
+            files = count_words(n_removed, "unfinished file")
+            tell(f"Removed {files} of killed processes.")
     return me
+
+
+def make_torn_again(
+    snakemake: SnakemakeInternals,
+    workflow: Path,
+    tell: Callable[[str], Any],
+    warn: Callable[[str], Any],
+) -> None:
+    """Let a start make figures and pages again that lack their ends.
+
+    No step reads them, and Snakemake takes them for made. `workflow` is the folder of
+    our rules.
+    """
+
+    def look() -> None:
+        for one in try_to(lambda: snakemake.make_again(workflow, is_torn), warn, []):
+            tell(f"{one}: is damaged, so it is made again.")
+
+    try_to(lambda: snakemake.when_planned(look), warn)
 
 
 def start_logs(

@@ -12,10 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tierscope.core.files import errors_named
+from tierscope.core.files import LONGEST_S, errors_named, write_back
 
 UNREAD = "unread_logs"  # the table of a chunk's refused logs
-_LONGEST_S = 86_400  # in which nobody writes a file or folder
 _OF_A_CHUNK = re.compile(r"\.?\d{4}([-.]|$)")  # which is of a year, month or day
 _STARTED = ".started"  # the file with the time at which the writer of a folder started
 
@@ -26,7 +25,7 @@ def folder_written_whole(path: Path, started_ns: int | None = None) -> Iterator[
 
     An older folder at the path is replaced, and what killed processes left is removed.
     What was made by work that started later, as after a kill that missed this process,
-    stays; `started_ns` is when this work started, by default now.
+    stays; `started_ns` is when this work started, by default now. All is synced before.
     Nobody can know the name of the new folder before, so several can write the same
     path.
     """
@@ -37,6 +36,7 @@ def folder_written_whole(path: Path, started_ns: int | None = None) -> Iterator[
         with errors_named(path):
             (temporary / _STARTED).write_text(str(started_ns), encoding="utf-8")
             yield temporary
+            write_back(path.parent)
             if _started_ns(path) <= started_ns:
                 _replace(temporary, path)
                 for left in path.parent.glob(f".{path.name}.*"):
@@ -72,7 +72,7 @@ def remove_others(folder: Path, kept: set[str]) -> None:
     for path in filter(lambda path: _OF_A_CHUNK.match(path.name), folder.iterdir()):
         is_left = path.stem not in kept
         if path.name.startswith("."):
-            is_left = _age_s(path) > _LONGEST_S
+            is_left = _age_s(path) > LONGEST_S
         if is_left and path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         elif is_left:
