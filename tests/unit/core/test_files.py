@@ -126,8 +126,8 @@ def test_figure_is_torn_without_its_end(tmp_path, kind):
         assert is_torn(path.parent)
 
 
-def test_page_is_torn_without_its_end_and_what_is_no_page_never(tmp_path):
-    for name in ("absent.svg", "table.parquet", "summary.txt", "svg"):
+def test_page_and_table_are_torn_without_their_ends_and_nothing_else(tmp_path):
+    for name in ("absent.svg", "table.json", "summary.txt", "svg"):
         assert not is_torn(tmp_path / name)
         (tmp_path / name).touch()
     assert is_torn(tmp_path / "absent.svg")
@@ -135,6 +135,8 @@ def test_page_is_torn_without_its_end_and_what_is_no_page_never(tmp_path):
     assert not is_torn(tmp_path / "page.html")
     (tmp_path / "page.html").write_text("<html>\n")
     assert is_torn(tmp_path / "page.html")
+    (tmp_path / "table.parquet").touch()
+    assert is_torn(tmp_path / "table.parquet")
 
 
 HEX = "0123456789abcdef"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _ENDS = {".svg": b"</svg>", ".html": b"</html>", ".pdf": b"%%EOF"}
-_ENDS |= {".png": b"IEND\xaeB`\x82"}
+_ENDS |= {".png": b"IEND\xaeB`\x82", ".parquet": b"PAR1"}
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")  # as `written_whole` calls files
 LONGEST_S = 86_400  # in which nobody writes a file or folder
 _is_synced = False  # each file that is written whole
@@ -89,7 +89,7 @@ def remove_left(folder: str | Path) -> int:
 
 
 def is_torn(path: str | Path) -> bool:
-    """Return whether a figure or page, or one of a folder, lacks its end."""
+    """Return whether a figure, page or table, or one of a folder, lacks its end."""
     path = Path(path)
     if path.is_dir():
         return any(map(is_torn, filter(Path.is_file, path.rglob("*.*"))))

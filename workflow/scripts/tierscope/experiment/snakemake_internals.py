@@ -31,7 +31,7 @@ _MARKS = (
     "the marks on files that depend on failed jobs. These files may count as up to "
     "date; delete them to make them again"
 )
-_DAMAGED = "the search for damaged figures and pages; delete them to make them again"
+_DAMAGED = "the search for damaged files; delete them to make them again"
 _PLACE = re.compile(r"[\w.@+/-]+")  # no shell, wildcard or glob takes it apart
 
 

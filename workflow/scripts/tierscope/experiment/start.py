@@ -111,10 +111,9 @@ def make_torn_again(
     tell: Callable[[str], Any],
     warn: Callable[[str], Any],
 ) -> None:
-    """Let a start make figures and pages again that lack their ends.
+    """Let a start make figures, pages and tables again that lack their ends.
 
-    No step reads them, and Snakemake takes them for made. `workflow` is the folder of
-    our rules.
+    Snakemake takes them for made. `workflow` is the folder of our rules.
     """
 
     def look() -> None:
