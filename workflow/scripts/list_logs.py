@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tierscope.core.files import log_to, write_text
 from tierscope.core.words import count_words
-from tierscope.logs.chunks.folders import to_be_tried_again
+from tierscope.logs.chunks.folders import remove_torn, to_be_tried_again
 from tierscope.logs.chunks.listing import Listing, list_logs
 from tierscope.logs.settings import KEEP
 
@@ -50,6 +50,8 @@ if __name__ == "__main__":
     log_to(snakemake.log[0])
     params = snakemake.params
     lists = Path(snakemake.output.listed).parent
+    for chunk in remove_torn(Path(params.chunks)):
+        print(f"{chunk}: is damaged, so it is made again.")
     listing = list_logs(
         params.logs,
         lists,

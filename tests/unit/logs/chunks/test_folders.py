@@ -10,6 +10,7 @@ from tierscope.logs.chunks.folders import (
     UNREAD,
     folder_written_whole,
     remove_others,
+    remove_torn,
     to_be_tried_again,
 )
 
@@ -74,6 +75,17 @@ def test_others_are_removed_unless_they_are_being_written(tmp_path):
         "2026",
         "2026.parquet",
     ]
+
+
+def test_chunk_with_a_torn_table_is_removed_and_named(tmp_path):
+    for name in ("2024", "2025", ".2026.node.1"):
+        write_parquet(pa.table({"log": [b"/b"]}), tmp_path / name / "a.parquet")
+    (tmp_path / "2024.parquet").touch()  # no chunk
+    for name in ("2025", ".2026.node.1"):
+        (tmp_path / name / "b.parquet").touch()
+    assert remove_torn(tmp_path) == [tmp_path / "2025"]
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [".2026.node.1", "2024", "2024.parquet"]
 
 
 def test_logs_whose_refusal_may_pass_are_to_be_tried_again(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tierscope.core.files import LONGEST_S, errors_named, write_back
+from tierscope.core.files import LONGEST_S, errors_named, is_torn, write_back
 
 UNREAD = "unread_logs"  # the table of a chunk's refused logs
 _OF_A_CHUNK = re.compile(r"\.?\d{4}([-.]|$)")  # which is of a year, month or day
@@ -85,6 +85,15 @@ def _age_s(path: Path) -> float:
         return time.time() - path.stat().st_mtime
     except OSError:
         return 0
+
+
+def remove_torn(folder: Path) -> list[Path]:
+    """Remove chunks of a folder of which a table lacks its end; return which."""
+    chunks = filter(Path.is_dir, sorted(folder.glob("[!.]*")))
+    torn = [path for path in chunks if is_torn(path)]
+    for path in torn:
+        shutil.rmtree(path)
+    return torn
 
 
 def to_be_tried_again(folder: Path) -> frozenset[str]:
