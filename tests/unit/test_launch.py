@@ -279,7 +279,7 @@ def test_what_ranks_say_of_a_failure_ends_the_log(site):
 def test_line_of_the_set_up_that_fails_is_named_and_nothing_is_launched(site):
     setup = '{ { set +u && false\n} || { echo "tierscope: it failed" >&2; false; }; }'
     assert site.launch(setup=setup) == 1
-    assert site.log.read_text() == "tierscope: it failed\n"
+    assert site.log.read_text().rstrip() == "tierscope: it failed"
 
 
 def test_set_up_may_use_unset_names_and_sets_variables_of_the_ranks(site):

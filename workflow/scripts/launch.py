@@ -39,7 +39,8 @@ from tierscope.benchmark.shared_memory import (
     hold_note,
     remove_what_killed_launches_left,
 )
-from tierscope.core.files import write_back, write_text
+from tierscope.core.files import errors_named, write_back, write_text
+from tierscope.core.output.streams import say_beside
 from tierscope.core.processes.calls import watch_calls
 from tierscope.core.processes.children import end_child, end_once, listen
 from tierscope.core.processes.times import TIME_FORMAT
@@ -105,7 +106,7 @@ def main() -> None:
             with arguments.log.open("a", encoding="utf-8") as log:
                 log.write(line)
         except OSError:  # its disk is full
-            sys.stderr.write(line)
+            say_beside(arguments.log, line)
         sys.exit(1)
 
 
@@ -141,7 +142,7 @@ def run_ranks(
     pattern = f"{glob.escape(str(of_ranks))}.*"
     for path in glob.glob(pattern):
         os.unlink(path)
-    with log.open("ab") as output:
+    with log.open("ab", buffering=0) as output:
         # Ctrl-C also reaches the ranks; wait for their end.
         listen(lambda *_: None, [signal.SIGINT])
         command = ["bash", "-c", shell, "launch", *ranks]
@@ -159,7 +160,8 @@ def run_ranks(
             raise
         listen(end_once, [signal.SIGINT])
         if status:
-            output.write(failures(sorted(glob.glob(pattern))))
+            with errors_named(log):  # a log that takes no line has not taken theirs
+                output.write(failures(sorted(glob.glob(pattern))) or b"\n")
     return status == 0
 
 

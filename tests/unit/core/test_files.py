@@ -1,6 +1,7 @@
 """No file stands half-written under its final name; scripts begin with their log."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -39,6 +40,7 @@ OWN_WAY = {
     "tierscope/benchmark/programs/table.py": {IN_MEMORY},
     "tierscope/benchmark/programs/tracing.py": {MOVED},
     "tierscope/core/files.py": {LINES, "is the way"},
+    "tierscope/core/output/streams.py": {LINES},
     "tierscope/data/listing_notes.py": {LINES},
     "tierscope/data/lmdb/file.py": {"is of the LFS, which ends with its launch"},
     "tierscope/data/tfrecord.py": {"its list names the files that it writes"},
@@ -236,7 +238,8 @@ def test_what_a_script_prints_is_in_its_log_at_once(tmp_path):
     assert log.read_text("utf-8") == "é\\udcff\né\\udcff\ntierscope: no\n"
 
 
-def test_what_a_log_cannot_take_goes_to_standard_error():
+def test_what_a_log_cannot_take_goes_to_standard_error(monkeypatch):
+    monkeypatch.delenv("TIERSCOPE_SPARE_LOG", raising=False)
     command = [sys.executable, "-c", CODE, SCRIPTS, "/dev/full"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 1
@@ -246,6 +249,22 @@ def test_what_a_log_cannot_take_goes_to_standard_error():
     done = subprocess.run(command, capture_output=True, check=False)
     words = f"tierscope: {SCRIPTS}: cannot be written: Is a directory.\n"
     assert done.stderr.decode() == words
+
+
+@pytest.mark.parametrize("name", ["tierscope-x", "of another process"])
+def test_what_a_log_cannot_take_goes_to_the_logger_of_snakemake(monkeypatch, name):
+    spare = os.memfd_create("tierscope-x")
+    place = f"/proc/{os.getpid()}/fd/{spare}"
+    monkeypatch.setenv("TIERSCOPE_SPARE_LOG", f"{place} {name}")
+    command = [sys.executable, "-c", CODE, SCRIPTS, "/dev/full"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    with open(spare, "rb") as file:
+        file.seek(0)
+        told = [json.loads(line) for line in file]
+    assert {log for log, _ in told} <= {"/dev/full"}
+    text = "".join(text for _, text in told) + done.stderr.decode()
+    assert text.endswith("tierscope: no\n")
+    assert bool(done.stderr) == (name != "tierscope-x")
 
 
 @pytest.mark.parametrize("script", OF_RULES, ids=lambda path: path.stem)

@@ -45,6 +45,13 @@ def os_error(kind, number, reason, path):
             "NameError in file x, line 3:\nname 'a'",
             "NameError in file x, line 3:\nname 'a'",
         ),
+        (
+            "WorkflowError:\nError recording metadata for finished job ([Errno 30] "
+            "Read-only file system: 'results/x.svg'). Please ensure write permissions "
+            "for the directory /x/.snakemake",
+            "results/x.svg: Read-only file system; Snakemake cannot note what is "
+            "finished.",
+        ),
         ("WorkflowError:\nAt least one job did not complete successfully.", ""),
         ("RuleException:\nCalledProcessError in file x:\nCommand 'set -e' x", ""),
     ],

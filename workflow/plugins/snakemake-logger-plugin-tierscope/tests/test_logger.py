@@ -1,9 +1,11 @@
 """What a user sees of jobs, launches, failures and plans."""
 
+import json
 import logging
 import os
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -230,6 +232,89 @@ def test_cause_is_what_the_log_says(logger, file, tmp_path, log, cause):
     handler.emit(error_of(started))
     handler.close()
     assert lines(file)[-len(cause) :] == [line.format(log=path) for line in cause]
+
+
+def said_of(handler, stream, started, error=""):
+    """Let a job fail whose command ended so; return what is said last."""
+    handler.emit(started)
+    if error:
+        handler.emit(record("ERROR", logging.ERROR, f"RuleException:\n{error}"))
+    handler.emit(error_of(started))
+    handler.close()
+    return lines(stream)
+
+
+def test_words_that_a_log_cannot_take_are_the_cause_without_their_traceback(
+    logger, file, tmp_path
+):
+    handler, log = logger(), tmp_path / "x.log"
+    reason = "OSError: [Errno 28] No space left on device: 'results/x'"
+    place, name = os.environ["TIERSCOPE_SPARE_LOG"].split()
+    assert os.readlink(place) == f"/memfd:{name} (deleted)"
+    with open(place, "a") as spare:
+        for text in ("Traceback (most recent call last):\n", "  File x\n", reason):
+            spare.write(f"{json.dumps([str(log), text])}\n")
+        spare.write(f'{json.dumps([str(tmp_path / "other.log"), "no"])}\n["half')
+    last = said_of(handler, file, job(log=[str(log)]))
+    assert last[-2:] == [
+        reason,
+        "Free room there, then start again: finished files are kept.",
+    ]
+    assert "TIERSCOPE_SPARE_LOG" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("died with <Signals.SIGKILL: 9>.", "signal 9 (SIGKILL), by a user, a sched"),
+        ("returned non-zero exit status 137.", "signal 9 (SIGKILL), by a user, a s"),
+        (
+            "died with <Signals.SIGSEGV: 11>.",
+            "The job was ended by signal 11 (SIGSEGV).",
+        ),
+        ("returned non-zero exit status 3.", "no message in its log: exit status 3."),
+    ],
+)
+def test_signal_or_exit_status_of_a_silent_job_is_said(logger, file, error, words):
+    command = f"CalledProcessError in file x:\nCommand 'set -e' {error}"
+    assert words in said_of(logger(), file, job(), command)[-1]
+
+
+def test_signal_is_said_after_the_words_of_the_job(logger, file, tmp_path):
+    handler, log = logger(), tmp_path / "x.log"
+    started = job(log=[str(log)])
+    handler.emit(started)
+    log.write_text("a warning\n")
+    command = (
+        "CalledProcessError in file x:\nCommand 'x' died with <Signals.SIGBUS: 7>."
+    )
+    *_, warning, last = said_of(handler, file, started, command)
+    assert warning == "a warning"
+    assert last == "The job was ended by signal 7 (SIGBUS)."
+
+
+def test_log_that_cannot_be_written_is_the_cause(logger, file, tmp_path, monkeypatch):
+    full = OSError(122, "Disk quota exceeded")
+    monkeypatch.setattr("tempfile.TemporaryFile", Mock(side_effect=full))
+    log = tmp_path / "x.log"
+    *_, words, advice = said_of(logger(), file, job(log=[str(log)]))
+    assert words == f"{log}: cannot be written: Disk quota exceeded."
+    assert advice.startswith("Free room there, then start again")
+
+
+def test_error_that_several_jobs_meet_is_said_once_and_what_to_do_last(logger, file):
+    handler = logger()
+    text = (
+        "WorkflowError:\nError recording metadata for finished job ([Errno 28] No "
+        "space left on device). Please ensure write permissions for the directory /x"
+    )
+    for _ in range(2):
+        handler.emit(record("ERROR", logging.ERROR, text))
+    handler.close()
+    assert lines(file) == [
+        "/x: No space left on device; Snakemake cannot note what is finished.",
+        "Free room there, then start again: finished files are kept.",
+    ]
 
 
 def test_schedulers_word_counts_where_a_job_left_no_log(logger, file, tmp_path):

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tierscope.core.output.streams import say_beside
 from tierscope.core.processes.calls import watch_calls
 
 if TYPE_CHECKING:
@@ -223,20 +224,21 @@ def read_array(path: str | Path) -> "np.ndarray":
 
 
 class _Log(io.TextIOBase):
-    """A log; what it cannot take, as on a full disk, goes to standard error."""
+    """A log; the user is told in another way what it cannot take, as on a full disk."""
 
     encoding = "utf-8"
 
     def __init__(self, path: str):
-        self._files = os.open(path, _LOG_FLAGS, 0o666), 2
+        self._path, self._file = path, os.open(path, _LOG_FLAGS, 0o666)
 
     def write(self, text: str) -> int:
         """Write a text at once, so that the log can be read meanwhile."""
         content = text.encode("utf-8", "backslashreplace")
-        for file in self._files:
-            with suppress(OSError):
-                while content:
-                    content = content[os.write(file, content) :]
+        try:
+            while content:
+                content = content[os.write(self._file, content) :]
+        except OSError:
+            say_beside(self._path, content.decode("utf-8", "replace"))
         return len(text)
 
 
@@ -251,6 +253,5 @@ def log_to(path: str) -> None:
     try:
         sys.stdout = sys.stderr = _Log(path)
     except OSError as error:
-        from tierscope.core.output.streams import end
-
-        end(f"tierscope: {path}: cannot be written: {error.strerror}.")
+        say_beside(path, f"tierscope: {path}: cannot be written: {error.strerror}.\n")
+        sys.exit(1)

@@ -9,14 +9,15 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from snakemake_logger_plugin_tierscope.analysis import LIST_RULE, AnalysisProgress
-from snakemake_logger_plugin_tierscope.errors import error_line
-from snakemake_logger_plugin_tierscope.failure import Failure
+from snakemake_logger_plugin_tierscope.errors import advice, error_line
+from snakemake_logger_plugin_tierscope.failure import Failure, exit_status
 from snakemake_logger_plugin_tierscope.jobs import SnakemakeJob
 from snakemake_logger_plugin_tierscope.options import given_options, in_options
 from snakemake_logger_plugin_tierscope.plan import planned_lines
 from snakemake_logger_plugin_tierscope.profile import refuse_unknown_profile
 from snakemake_logger_plugin_tierscope.progress import Progress
 from snakemake_logger_plugin_tierscope.screen import Screen
+from snakemake_logger_plugin_tierscope.spare import SpareLog
 from snakemake_logger_plugin_tierscope.words import INTERRUPTED, LOGS, POINTS, is_noise
 
 REFRESH_S = 0.3
@@ -40,6 +41,8 @@ class LogHandler(LogHandlerBase):
         self._running: dict[int, SnakemakeJob] = {}
         self._planned: list[logging.LogRecord] = []
         self._failures: dict[int, Failure] = {}
+        self._statuses: dict[int | None, int] = {}  # of a job that ends, by thread
+        self._spare = SpareLog()
         self._errors: list[str] = []
         self._is_interrupted = False
         self._lock = threading.RLock()
@@ -76,13 +79,16 @@ class LogHandler(LogHandlerBase):
             self._screen.status("")
             errors, failures = self._errors, list(self._failures.values())
             self._errors, self._failures = [], {}
+            lines: list[str] = []
             for failure in failures:
                 errors = failure.without_echo(errors)
-                self._say_why(["", *failure.lines()])
+                lines += ["", *failure.lines()]
             if self._is_interrupted:
                 self._is_interrupted = False
                 errors = [] if failures else [_STOPPED]
-            self._say_why(errors)
+            lines += dict.fromkeys(errors)
+            self._say_why([*lines, *advice(lines)])
+            self._spare.close()
             self._screen.close()
         super().close()
 
@@ -155,13 +161,16 @@ class LogHandler(LogHandlerBase):
         self._follow(job)
         if self._is_interrupted:
             return
-        self._failures[record.jobid] = Failure(job, record)
+        # Snakemake has told before, in the same thread, how the job's command ended.
+        status = self._statuses.pop(record.thread, 0)
+        self._failures[record.jobid] = Failure(job, record, self._spare, status)
         line = f"Failed after {job.took()}: {job.words}"
         words = self._failures[record.jobid].scheduler_words
         self._say([f"{self._now()}  {'. '.join([line, *words])}"])
 
     def _error(self, record: logging.LogRecord) -> None:
         """Note an error of Snakemake or of the workflow; jobs report their own."""
+        self._statuses[record.thread] = exit_status(record.getMessage())
         if line := error_line(record.getMessage(), sys.argv):
             self._errors.append(line)
 

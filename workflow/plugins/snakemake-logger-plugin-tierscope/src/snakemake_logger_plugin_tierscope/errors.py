@@ -1,8 +1,9 @@
 """An error of Snakemake or of our workflow in one line that says what to type."""
 
+import errno
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import yaml
@@ -27,6 +28,19 @@ _UNREAD = re.compile(
     r"^(Traceback|\w+ in file \"(?P<file>.+?)\", line (?P<line>\d+):\n)|"
     f"{_NOT_YAML}|{_NO_KEYS}"
 )
+# The folder that Snakemake names is often another one than that of the file.
+_UNNOTED = re.compile(
+    r"Error recording metadata for finished job \((?:\[Errno \d+\] )?"
+    r"(?P<reason>.+?)(?:: '(?P<path>.+?)')?\)\. Please .* directory (?P<folder>.+)"
+)
+_FREE = "Free room there, then start again: finished files are kept."
+_ADVICE = {
+    os.strerror(errno.ENOSPC): _FREE,
+    os.strerror(errno.EDQUOT): _FREE,
+    os.strerror(
+        errno.EROFS
+    ): "Make it writable, then start again: finished files stay.",
+}
 _QUOTED = re.compile(r"""(["'])(.+?)\1""")
 _DEFAULT = "config/config.yaml"
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -52,6 +66,9 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
             return "\n".join(faults)
     if text.startswith("Traceback") and (found := _OS_ERROR.findall(text)):
         return _of_system(*found[-1], list(configuration_files(arguments)))
+    if unnoted := _UNNOTED.search(text):
+        path = unnoted["path"] or unnoted["folder"]
+        return f"{path}: {unnoted['reason']}; Snakemake cannot note what is finished."
     if missing := _NO_RULE.search(text):
         return (
             f"{missing[1]}: no rule makes this file; snakemake --list-target-rules "
@@ -64,6 +81,12 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
         return text
     lines = [line for line in rest.split("\n") if line and not _FRAME.match(line)]
     return "\n".join(_with_file(line, arguments) for line in lines)
+
+
+def advice(lines: Iterable[str]) -> list[str]:
+    """Return what to do about the full or read-only disk that lines name, if so."""
+    text = "\n".join(lines)
+    return list(dict.fromkeys(_ADVICE[one] for one in _ADVICE if one in text))
 
 
 def configuration_files(arguments: Sequence[str]) -> Iterator[str]:

@@ -1,13 +1,20 @@
 """Why a job has failed, in the words of the job."""
 
 import logging
+import os
 import re
+import signal
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from snakemake_logger_plugin_tierscope.jobs import PROGRESS, SnakemakeJob, text_of
+from snakemake_logger_plugin_tierscope.spare import SpareLog
 
 OWN_WORDS = "tierscope: "
+_KILLED = re.compile(r"died with <Signals\.\w+: (\d+)>\.")
+_STATUS = re.compile(r"returned non-zero exit status (\d+)\.")
+_BLOCK = 4096
 _RANK = re.compile(r"\brank \d+")
 _N_LINES = 12
 _TRACEBACK = "Traceback (most recent call last)"
@@ -58,11 +65,58 @@ def _once(lines: Iterable[str]) -> list[str]:
     return list(first.values())
 
 
-class Failure:
-    """A failed job with its record and its logs."""
+def exit_status(text: str) -> int:
+    """Return how the command of a job ended, from an error of Snakemake; 0 if unknown.
 
-    def __init__(self, job: SnakemakeJob, record: logging.LogRecord):
+    That of a signal is 128 and its number, as a shell says it.
+    """
+    if found := _KILLED.search(text):
+        return 128 + int(found[1])
+    found = _STATUS.search(text)
+    return int(found[1]) if found else 0
+
+
+def _signal_words(status: int) -> list[str]:
+    """Return which signal ended a job, if one did, and who sends it."""
+    if status - 128 not in {*signal.Signals}:
+        return []
+    name = signal.Signals(status - 128).name
+    words = f"The job was ended by signal {status - 128} ({name})"
+    if name == "SIGKILL":
+        words += (
+            ", by a user, a scheduler, or Linux for want of memory (sudo dmesg says so)"
+        )
+    return [f"{words}."]
+
+
+def _why_unwritten(log: Path) -> list[str]:
+    """Return why no log can be written, if so."""
+    try:
+        os.makedirs(log.parent, exist_ok=True)
+        with tempfile.TemporaryFile(dir=log.parent, buffering=0) as file:
+            file.write(bytes(_BLOCK))
+            os.fsync(file.fileno())
+    except OSError as error:
+        return [f"{log}: cannot be written: {error.strerror}."]
+    return []
+
+
+class Failure:
+    """A failed job with its record and its logs.
+
+    `status` is the exit status of its command, 0 if that is not known, and `spare` has
+    what its log could not take.
+    """
+
+    def __init__(
+        self,
+        job: SnakemakeJob,
+        record: logging.LogRecord,
+        spare: SpareLog,
+        status: int = 0,
+    ):
         self._job, self._message = job, (record.rule_msg or "").strip()
+        self._spare, self._status = spare, status
         self._external = getattr(record, "aux", {}) or {}
         # The scheduler's logs come after those of the job.
         self._logs = [Path(path) for path in record.log]
@@ -83,7 +137,8 @@ class Failure:
             done = self._job.points_done
             n = f"{done} of {done + self._job.points_left}"
             lines.append(f"Points measured before the failure, and kept: {n}.")
-        return lines + (self._cause() or ["The job left no message."])
+        cause = self._cause() + _signal_words(self._status)
+        return lines + (cause or self._why_silent())
 
     def without_echo(self, errors: Iterable[str]) -> list[str]:
         """Return errors without those that only say that this job has failed."""
@@ -92,10 +147,22 @@ class Failure:
 
     def _cause(self) -> list[str]:
         """Return the message of the scheduler, if there is one, and the job's own."""
-        for path in self._written():
-            if words := own_words(text_of(path).splitlines()):
+        for path in self._logs:
+            text = text_of(path) if self._job.has_written(path) else ""
+            text += f"\n{self._spare.text_for(path)}"
+            if words := own_words(text.splitlines()):
                 return [*self.scheduler_words, *words]
         return self.scheduler_words
+
+    def _why_silent(self) -> list[str]:
+        """Return why a job may have left no message."""
+        for path in self._logs[:1]:
+            if words := _why_unwritten(path):
+                return words
+        if not self._status:
+            return ["The job left no message."]
+        words = f"The job left no message in its log: exit status {self._status}."
+        return [f"{words} What it has printed stands above."]
 
     def _written(self) -> list[Path]:
         """Return the logs that were written during the job, its own first."""

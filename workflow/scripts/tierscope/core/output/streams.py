@@ -7,17 +7,21 @@ error.
 
 import argparse
 import errno
+import json
 import os
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NoReturn
 
 from tierscope.core.words import error_words, printable
 
 _N_STANDARD = 3  # descriptors
 _UNREAD = 128 + 13  # exit status of a program whose reader is gone, by SIGPIPE
+_SPARE_LOG = "TIERSCOPE_SPARE_LOG"  # as the logger of Snakemake has set it
+_MOST_SPARE_BYTES = 1 << 20
 
 
 def say(text: str) -> None:
@@ -26,6 +30,25 @@ def say(text: str) -> None:
     if sys.stderr is not None:  # `print` takes standard output in its place
         with suppress(OSError, ValueError):
             print(lines, file=sys.stderr, flush=True)
+
+
+def say_beside(log: str | Path, text: str) -> None:
+    """Say what a log cannot take, as on a full disk.
+
+    The logger of Snakemake shows it after the words of the log. It reads a file in its
+    memory, which needs no disk. On another machine, and without that logger, standard
+    error gets the text.
+    """
+    place, _, name = os.environ.get(_SPARE_LOG, "").partition(" ")
+    line = json.dumps([os.path.abspath(log), text]) + "\n"
+    with suppress(OSError):
+        if os.readlink(place) == f"/memfd:{name} (deleted)":
+            with open(place, "ab", buffering=0) as file:
+                if file.tell() < _MOST_SPARE_BYTES:
+                    file.write(line.encode())
+                return
+    with suppress(OSError):
+        os.write(2, text.encode("utf-8", "backslashreplace"))
 
 
 def say_step(line: str) -> None:
