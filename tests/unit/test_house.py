@@ -20,7 +20,7 @@ PACKAGE = ROOT / "workflow" / "scripts" / "tierscope"
 SCHEMAS = ROOT / "workflow" / "schemas"
 # The one arrow that goes up: `core.validation` looks up classes that schemas name, once
 # a schema is read. No rank reads one.
-KEYS_OF = {"claims", "core", "experiment", "storage"}
+KEYS_OF = {"claims", "core", "experiment", "logs", "storage"}
 MOST_MODULES = 15  # of one room, its sub-rooms apart
 _GROUND = {"core", "data"}
 _STORAGE = {*_GROUND, "policies", "storage"}

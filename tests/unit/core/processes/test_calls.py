@@ -82,7 +82,7 @@ def test_path_is_named_again_and_again_and_given_up(fifo):
 def test_sync_which_may_only_be_slow_is_waited_for_longer(monkeypatch):
     calls_now = [
         PathCall(1, 2, "/lfs", ("read",)),
-        PathCall(1, 3, "/gfs", ("sync",), True),
+        PathCall(1, 3, "/gfs", ("sync",), calls.SYNC_PATIENCE),
     ]
     monkeypatch.setattr(CallWatch, "_calls", lambda self: iter(calls_now))
     watch = CallWatch(say_s=60, give_up_s=600)

@@ -33,8 +33,7 @@ ENDING = {
 }
 SAY_S = 60.0  # until a call that does not return is named
 GIVE_UP_S = 600.0  # until it ends the process: file systems fail over in minutes
-# A sync may wait for all that a node has in memory for a slow file system.
-SYNC_PATIENCE = 6  # times as long it takes until a sync ends the process
+SYNC_PATIENCE = 6  # times as long for a sync of all that a node has in memory
 _LOOK_S = 5.0
 SIGNAL_S = 10.0 - _LOOK_S  # until it does so once a signal that ends was seen
 _MOST_BYTES = 4096  # of a path
@@ -62,13 +61,16 @@ _OF_FILE, _OF_PATH, _IN_FOLDER = (
 
 
 class PathCall(NamedTuple):
-    """A system call of a thread on a path; another call of the thread differs."""
+    """A system call of a thread on a path; another call of the thread differs.
+
+    It is waited for `patience` times as long as others.
+    """
 
     pid: int
     thread: int
     path: str
     state: tuple[str, ...]
-    is_sync: bool = False
+    patience: int = 1
 
 
 class Waiting(NamedTuple):
@@ -90,8 +92,8 @@ def calls_of(pid: int) -> Iterator[PathCall]:
                 path = _path(folder, number, arguments)
                 if path and not _LIVE.match(path):
                     state = (line, *_work_done(folder))
-                    is_sync = number in _SYNCS
-                    yield PathCall(pid, int(thread), path, state, is_sync)
+                    patience = SYNC_PATIENCE if number in _SYNCS else 1
+                    yield PathCall(pid, int(thread), path, state, patience)
 
 
 _was_told_to_end = False
@@ -217,23 +219,19 @@ class CallWatch:
         whose = "" if call.pid == os.getpid() else f" process {call.pid}"
         return f"{printable(call.path)}: has not answered{whose} for {waited_s:.0f} s"
 
-    def _patience_s(self, call: PathCall) -> float:
-        """Return how long a call is waited for."""
-        return self._give_up_s * (SYNC_PATIENCE if call.is_sync else 1)
-
     def _why_over(self, waiting: Waiting, now_s: float) -> str | None:
         """Return why a call is given up, None if it is waited for."""
         since_s = waiting.since_s
         told_s = now_s if self._told_s is None else max(self._told_s, since_s)
         if now_s - told_s >= SIGNAL_S:
             return "; this ends without it, as a signal says"
-        if now_s - since_s >= self._patience_s(waiting.call):
+        if now_s - since_s >= self._give_up_s * waiting.call.patience:
             return "; this gives up. Start again when its file system answers"
         return None
 
     def _what_comes(self, call: PathCall) -> str:
         """Return in words how long a call is waited for."""
-        if (patience_s := self._patience_s(call)) == math.inf:
+        if (patience_s := self._give_up_s * call.patience) == math.inf:
             return "this waits for it until a signal (Ctrl-C) ends it"
         return f"this gives up after {patience_s:.0f} s"
 
