@@ -357,8 +357,6 @@ class Study:
         Prices of the hardware, as far as they are given.
     limits : mapping of str to float
         Most price, watts and rack units of a design, and least usable TiB.
-    assumed_percent : float
-        How far a declared or assumed input may be off, for table `designs_inputs`.
     """
 
     plans: Mapping[str, Plan]
@@ -373,7 +371,6 @@ class Study:
     fit: Mapping[str, Any] | None = None
     cost: Cost = field(default_factory=Cost)
     limits: Mapping[str, float] = field(default_factory=dict)
-    assumed_percent: float = 20.0
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:

@@ -127,9 +127,9 @@ def plot_designs(answer: Answer, *, provenance: str) -> Figure:
 
 def _draw_front(ax: Axes, answer: Answer) -> list[Line2D]:
     """Draw designs over their cost, their front, and the chosen one."""
-    cost = answer.costs[answer.choice.by]
+    cost = answer.choice.costs[answer.choice.by]
     values, goal, axis = answer.reached
-    shown = values[answer.compared]
+    shown = values[answer.choice.compared]
     for verdict, look in _MARKS.items():
         of = shown[answer.designs["verdict"][shown.index] == verdict]
         low, high = (of["value"] - of["low"]).abs(), (of["high"] - of["value"]).abs()
