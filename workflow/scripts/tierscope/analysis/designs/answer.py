@@ -162,6 +162,10 @@ class Answer:
         """Return the rows of a design, one a workload."""
         return self.table[self.table["design"] == design]
 
+    def _of_storage(self, design: int) -> pd.DataFrame:
+        """Return the rows of a design and of others on the same storage."""
+        return self.table[self.table["design"].map(self.names) == self.names[design]]
+
     def pieces(self, design: int) -> dict[str, str]:
         """Return the words of a design of which sentences are made."""
         rows = self.rows(design)
@@ -186,8 +190,8 @@ class Answer:
         """Return what else is to be known of how a design feeds its accelerators."""
         once = f" (simulated once, no interval{self.left_out})"
         once *= bool(is_single(self.rows(design)).all())
-        same = self.table["design"].map(self.names) == self.names[design]
-        meets = self.table[same & (self.table["verdict"] == MEETS)]
+        rows = self._of_storage(design)
+        meets = rows[rows["verdict"] == MEETS]
         most = meets.groupby("workload")["n_accelerators"].max()
         is_all = len(most) == self.table["workload"].nunique()
         if not is_all or most.min() <= self.designs["n_accelerators"][design]:
@@ -198,13 +202,11 @@ class Answer:
         """Return what limits a design, or the next number of accelerators on it."""
         if words := limit_words(self.rows(design), "it"):
             return words
-        same = self.table["design"].map(self.names) == self.names[design]
-        n = self.designs["n_accelerators"][design]
-        asked = self.table[same & (self.table["n_accelerators"] > n)]
-        asked = asked[asked["limit"] != NOT_ASKED].sort_values("n_accelerators")
-        following = asked[asked["n_accelerators"] == asked["n_accelerators"].min()]
-        n_next = following["n_accelerators"].max()
-        return limit_words(following, f"{n_next} accelerators")
+        rows, n = self._of_storage(design), self.designs["n_accelerators"][design]
+        asked = rows[(rows["limit"] != NOT_ASKED) & (rows["n_accelerators"] > n)]
+        following = asked["n_accelerators"].min()
+        of_next = asked[asked["n_accelerators"] == following]
+        return limit_words(of_next, f"{following} accelerators")
 
     def _verb(self, name: str) -> str:
         """Return what to do with what is chosen: hardware is bought."""
