@@ -12,12 +12,12 @@ with one_line():
     config.update(OPENING.as_schema_says(config, "designs"))
     STUDY = read_study(config, OPENING.defaults(), *OPENING.resources)
     RESULTS = OPENING.begin(config["experiment"], "simulated")
-FIT = {"fit": "<tables>/designs_fit.parquet"} if STUDY.values["fit"] else {}
+FIT = {"fit": "<tables>/designs_fit.parquet"} if STUDY.study.fit else {}
 ASKED = {
     "provenance": STUDY.provenance,
     "sources": {one.name: one.source for one in STUDY.workloads},
     "cost": STUDY.study.as_json()["cost"],
-    "limits": STUDY.limits,
+    "limits": STUDY.study.limits,
 }
 DECLARED = declared_figures("designs")
 FIGURES = PlainFigures("<tables>/{}.parquet".format, ASKED, {"fit": FIT.get("fit", [])})

@@ -23,7 +23,7 @@ def described(**keys):
 
 
 def test_values_say_how_they_are_known():
-    found = {one.parameter: one for one in inputs_of([described()], None, 20.0)}
+    found = {one.parameter: one for one in inputs_of([described()], None)}
     origins = {name: one.origin for name, one in found.items()}
     assert origins == {
         RATE: "measured",
@@ -47,44 +47,42 @@ def test_values_say_how_they_are_known():
 def test_the_first_words_that_tell_it_say_how_a_value_is_known(source, origin):
     sources = {"gfs": {"ost_bandwidth_bytes_per_s": source}}
     given = replace(described(sources=sources), computed="measured")
-    found = {one.parameter: one.origin for one in inputs_of([given], None, 20.0)}
+    found = {one.parameter: one.origin for one in inputs_of([given], None)}
     assert (found[RATE], found["compute_time_s"]) == (origin, "measured")
 
 
 def test_what_is_calibrated_may_be_off_by_its_error():
     one = Source("pure", np.array([[0.04]]), np.inf)
     draws = Uncertainty((RATE,), (one,)).as_json()
-    found = {one.parameter: one for one in inputs_of([described()], draws, 10.0)}
+    found = {one.parameter: one for one in inputs_of([described()], draws)}
     factor = np.exp(1.96 * 0.2)
     assert found[RATE].origin == "calibrated"
     assert found[RATE].high == pytest.approx(1e8 * factor, rel=1e-3)
-    assert found[REQUEST].high == pytest.approx(0.11)
+    assert found[REQUEST].high == pytest.approx(0.12)
 
 
 def test_of_a_fitted_parameter_the_ends_are_those_of_the_fit():
     given = described()
-    rate = next(one for one in inputs_of([given], None, 20.0) if one.parameter == RATE)
+    rate = next(one for one in inputs_of([given], None) if one.parameter == RATE)
     ends = (rate.changed(given, value) for value in (9e7, 1.3e8))
-    found = {one.parameter: one for one in inputs_of([given, *ends], None, 20.0)}
+    found = {one.parameter: one for one in inputs_of([given, *ends], None)}
     assert found[RATE][2:] == ("calibrated", 1e8, 9e7, 1.3e8)
     assert found[REQUEST].high == pytest.approx(0.12)
 
 
 def test_inputs_are_changed_one_at_a_time():
     given = described()
-    for one in inputs_of([given], None, 20.0):
+    for one in inputs_of([given], None):
         changed = one.changed(given, one.high)
-        again = {new.parameter: new.value for new in inputs_of([changed], None, 20.0)}
-        before = {old.parameter: old.value for old in inputs_of([given], None, 20.0)}
+        again = {new.parameter: new.value for new in inputs_of([changed], None)}
+        before = {old.parameter: old.value for old in inputs_of([given], None)}
         assert again == before | {one.parameter: one.high}
 
 
 def test_a_computation_that_varies_gets_another_mean():
     computes = {"distribution": "normal", "mean_s": 0.1, "stdev_s": 0.04}
     given = plan(compute_time_s=computes)
-    (one,) = [
-        x for x in inputs_of([given], None, 20.0) if x.parameter == "compute_time_s"
-    ]
+    (one,) = [x for x in inputs_of([given], None) if x.parameter == "compute_time_s"]
     time = one.changed(given, one.high).description.training.compute_time
     assert (time.mean_s, time.stdev_s) == (pytest.approx(0.12), 0.04)
 

@@ -207,11 +207,13 @@ class Plan:
             return 0
         return self.lfs_devices(storage) * -(-n // self._shared)
 
-    def lfs_gib(self, storage: Storage) -> float | None:
-        """Return the room of a device of an LFS, None if it is not known."""
-        if storage.lfs_gib is not None or self.lfs_gib_per_node is None:
+    def lfs_gib(self, storage: Storage) -> float:
+        """Return the room of a device of an LFS, missing if it is not known."""
+        if storage.lfs_gib is not None:
             return storage.lfs_gib
-        return self.lfs_gib_per_node / self._devices_per_node(Storage())
+        of_node = self.lfs_gib_per_node
+        of_node = math.nan if of_node is None else of_node
+        return of_node / self._devices_per_node(Storage())
 
     def _devices_per_node(self, storage: Storage) -> float:
         """Return the devices of a node, a fraction if several nodes share one."""
@@ -225,7 +227,7 @@ class Plan:
         Each node holds all pinned files, or those whose hash says so: then the fullest
         node has more than the mean. None: the room is not known.
         """
-        if (device_gib := self.lfs_gib(storage)) is None:
+        if math.isnan(device_gib := self.lfs_gib(storage)):
             return None
         room_gib = device_gib * self._devices_per_node(storage)
         if storage.placement == POOLED:
@@ -252,15 +254,14 @@ class Plan:
 
     def hardware(self, n: int, storage: Storage) -> dict[str, float]:
         """Return how much a design has of each kind of hardware (`data.costs`)."""
-        devices, device_gib = self.n_lfs_devices(n, storage), self.lfs_gib(storage)
-        device_gib = math.nan if device_gib is None else device_gib
+        devices = self.n_lfs_devices(n, storage)
         return {
             OBJECT_SERVER: self.object_servers(storage),
             LINK: self.n_links(n, storage),
             METADATA_SERVER: storage.metadata_speed,
             LFS_DEVICE: devices,
             NODE: self.n_nodes(n),
-            LFS_GIB: devices * device_gib if devices else 0.0,
+            LFS_GIB: devices * self.lfs_gib(storage) if devices else 0.0,
         }
 
     def object_servers(self, storage: Storage) -> int:
@@ -357,8 +358,6 @@ class Study:
         Prices of the hardware, as far as they are given.
     limits : mapping of str to float
         Most price, watts and rack units of a design, and least usable TiB.
-    assumed_percent : float
-        How far a declared or assumed input may be off, for table `designs_inputs`.
     """
 
     plans: Mapping[str, Plan]
@@ -373,7 +372,6 @@ class Study:
     fit: Mapping[str, Any] | None = None
     cost: Cost = field(default_factory=Cost)
     limits: Mapping[str, float] = field(default_factory=dict)
-    assumed_percent: float = 20.0
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:

@@ -41,12 +41,13 @@ FIGURE = Declared(
 )
 
 _HOLLOW = {"markerfacecolor": "white"}
-_MARKS = {
-    MEETS: {"color": "#117733"},
-    UNDECIDED: {"color": "#c9a227", **_HOLLOW},
-    MISSES: {"color": "#999999"},
-}
 _POINT = {"marker": "o", "markersize": 4.5}
+_ALONE = {**_POINT, "linestyle": ""}
+_MARKS = {
+    MEETS: {**_ALONE, "color": "#117733"},
+    UNDECIDED: {**_ALONE, "color": "#c9a227", **_HOLLOW},
+    MISSES: {**_ALONE, "color": "#999999"},
+}
 _CHOSEN = {"marker": "*", "markersize": 15, "linestyle": "", "color": "#9A2A7B"}
 _MOST_TICKS = 8
 _NAME_WIDTH = 26  # characters, of a storage in the legend
@@ -127,14 +128,13 @@ def plot_designs(answer: Answer, *, provenance: str) -> Figure:
 
 def _draw_front(ax: Axes, answer: Answer) -> list[Line2D]:
     """Draw designs over their cost, their front, and the chosen one."""
-    cost = answer.costs[answer.choice.by]
+    cost = answer.choice.costs[answer.choice.by]
     values, goal, axis = answer.reached
-    shown = values[answer.compared]
+    shown = values[answer.choice.compared]
     for verdict, look in _MARKS.items():
         of = shown[answer.designs["verdict"][shown.index] == verdict]
         low, high = (of["value"] - of["low"]).abs(), (of["high"] - of["value"]).abs()
-        look = _POINT | {"linestyle": "", "elinewidth": 1} | look
-        ax.errorbar(cost[of.index], of["value"], [low, high], **look)
+        ax.errorbar(cost[of.index], of["value"], [low, high], elinewidth=1, **look)
     ax.plot(cost[answer.front], values["value"][answer.front], color="#444444", lw=1.2)
     if (chosen := answer.choice.chosen) != NO_CHOICE:
         ax.plot(cost[chosen], values["value"][chosen], **_CHOSEN)
@@ -142,9 +142,8 @@ def _draw_front(ax: Axes, answer: Answer) -> list[Line2D]:
     unit = f", {answer.cost.unit}" * ("price" in answer.choice.by)
     words = f"{BY_WORDS[answer.choice.by]}{unit}"
     ax.set(title="Cost and goal", xlabel=words, ylabel=axis)
-    looks = {one: _POINT | {"linestyle": ""} | look for one, look in _MARKS.items()}
     return [
-        *(Line2D([], [], **look, label=one) for one, look in looks.items()),
+        *(Line2D([], [], **look, label=one) for one, look in _MARKS.items()),
         Line2D([], [], color="#444444", lw=1.2, label="front"),
         Line2D([], [], **_CHOSEN, label="chosen"),
     ]
@@ -157,8 +156,7 @@ def _draw_storage(ax: Axes, rows: pd.DataFrame, colour: tuple[float, ...]) -> No
     ax.plot(numbers, values, color=colour, linewidth=1.4)
     for fits, look in ((True, {}), (False, _HOLLOW)):
         of = rows["fits_lfs"] == fits
-        marks = _POINT | {"linestyle": "", "color": colour} | look
-        ax.plot(numbers[of], values[of], **marks)
+        ax.plot(numbers[of], values[of], color=colour, **_ALONE, **look)
     low, high = ends_of(rows)
     if (low < high).any():
         ax.fill_between(numbers, low, high, color=colour, **BAND)

@@ -71,7 +71,7 @@ def embedded(answer: Answer) -> dict[str, Any]:
     """Return what the page computes with."""
     values, goal, axis = answer.reached
     rows = answer.designs[[*_OF_DESIGN, *HARDWARE]].join(values)
-    rows = rows.join(answer.costs[BY_HARDWARE]).reset_index()
+    rows = rows.join(answer.choice.costs[BY_HARDWARE]).reset_index()
     known = rows.astype(object).where(rows.notna(), None).to_dict("records")
     return {
         "designs": [one | answer.pieces(one["design"]) for one in known],

@@ -15,13 +15,11 @@ from tierscope.analysis.designs.choice import (
     STORAGE,
     Choice,
     choose,
-    costs,
     designs_of,
     ends_of,
     front,
     margins,
     value_of,
-    within,
 )
 from tierscope.analysis.training.stalls import limit_label
 from tierscope.core.columns.designs import BOUND, MEETS, NO_CHOICE, NOT_ASKED
@@ -109,11 +107,6 @@ class Answer:
         return designs_of(self.table)
 
     @cached_property
-    def costs(self) -> pd.DataFrame:
-        """What they cost."""
-        return costs(self.designs, self.cost)
-
-    @cached_property
     def choice(self) -> Choice:
         """What is chosen of them."""
         return choose(self.designs, self.cost, self.limits)
@@ -123,26 +116,20 @@ class Answer:
         """What to call the storage of each design, by its number."""
         return storage_names(self.table.drop_duplicates("design").set_index("design"))
 
-    @cached_property
-    def compared(self) -> pd.Series:
-        """Which designs compete: they have room and enough accelerators."""
-        enough = self.designs["n_accelerators"] >= self.choice.need
-        return enough & self.designs["fits"] & within(self.costs, self.limits)
-
     @property
     def has_front(self) -> bool:
         """Whether designs that compete differ in cost, with as many accelerators."""
-        costs = self.costs.loc[self.compared, self.choice.by]
+        costs = self.choice.costs.loc[self.choice.compared, self.choice.by]
         of_each = costs.groupby(self.designs["n_accelerators"]).nunique()
         return of_each.max() > 1
 
     @cached_property
     def front(self) -> list[int]:
         """Designs of which none is as good and in one thing better, cheapest first."""
-        by = self.costs[self.choice.by]
+        by = self.choice.costs[self.choice.by]
         kinds = self.designs[[*HARDWARE, ROOM]]
         least = kinds if self.choice.by == BY_HARDWARE else by.to_frame()
-        shown = self.compared & self.designs["is_simulated"]
+        shown = self.choice.compared & self.designs["is_simulated"]
         on_front = front(least, self.designs["margin"].where(shown))
         found = by[on_front].sort_values(kind="stable").index
         return found[~self.names[found].duplicated()].tolist()
@@ -168,12 +155,16 @@ class Answer:
         choice = self.choice
         found = {*self.front, choice.chosen, choice.miss}
         found |= {*choice.undecided[:_MOST_TOLD]}
-        by = self.costs[choice.by][sorted(found - {NO_CHOICE})]
+        by = choice.costs[choice.by][sorted(found - {NO_CHOICE})]
         return by.sort_values(kind="stable").index.tolist()
 
     def rows(self, design: int) -> pd.DataFrame:
         """Return the rows of a design, one a workload."""
         return self.table[self.table["design"] == design]
+
+    def _of_storage(self, design: int) -> pd.DataFrame:
+        """Return the rows of a design and of others on the same storage."""
+        return self.table[self.table["design"].map(self.names) == self.names[design]]
 
     def pieces(self, design: int) -> dict[str, str]:
         """Return the words of a design of which sentences are made."""
@@ -199,8 +190,8 @@ class Answer:
         """Return what else is to be known of how a design feeds its accelerators."""
         once = f" (simulated once, no interval{self.left_out})"
         once *= bool(is_single(self.rows(design)).all())
-        same = self.table["design"].map(self.names) == self.names[design]
-        meets = self.table[same & (self.table["verdict"] == MEETS)]
+        rows = self._of_storage(design)
+        meets = rows[rows["verdict"] == MEETS]
         most = meets.groupby("workload")["n_accelerators"].max()
         is_all = len(most) == self.table["workload"].nunique()
         if not is_all or most.min() <= self.designs["n_accelerators"][design]:
@@ -211,13 +202,11 @@ class Answer:
         """Return what limits a design, or the next number of accelerators on it."""
         if words := limit_words(self.rows(design), "it"):
             return words
-        same = self.table["design"].map(self.names) == self.names[design]
-        n = self.designs["n_accelerators"][design]
-        asked = self.table[same & (self.table["n_accelerators"] > n)]
-        asked = asked[asked["limit"] != NOT_ASKED].sort_values("n_accelerators")
-        following = asked[asked["n_accelerators"] == asked["n_accelerators"].min()]
-        n_next = following["n_accelerators"].max()
-        return limit_words(following, f"{n_next} accelerators")
+        rows, n = self._of_storage(design), self.designs["n_accelerators"][design]
+        asked = rows[(rows["limit"] != NOT_ASKED) & (rows["n_accelerators"] > n)]
+        following = asked["n_accelerators"].min()
+        of_next = asked[asked["n_accelerators"] == following]
+        return limit_words(of_next, f"{following} accelerators")
 
     def _verb(self, name: str) -> str:
         """Return what to do with what is chosen: hardware is bought."""
@@ -247,7 +236,7 @@ class Answer:
 
     def _price_words(self) -> str:
         """Return the price of the chosen design, and what it includes."""
-        found, unit = self.costs.loc[self.choice.chosen], self.cost.unit
+        found, unit = self.choice.costs.loc[self.choice.chosen], self.cost.unit
         if math.isnan(found[PRICE]):
             return ""
         has_price = self.cost.has_price

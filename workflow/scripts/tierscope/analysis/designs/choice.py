@@ -32,10 +32,14 @@ class Choice:
 
     Parameters
     ----------
+    costs : DataFrame
+        What designs cost (`costs`).
     by : str
-        What is least: a column of `costs`.
+        What is least: a column of it.
     need : int
         The accelerators that are fed at least.
+    compared : Series of bool
+        The designs that compete: they have room and enough accelerators.
     chosen : int
         The cheapest design that surely meets the goal.
     miss : int
@@ -47,8 +51,10 @@ class Choice:
         What each model of `NULL_MODELS` chooses; without those that say nothing.
     """
 
+    costs: pd.DataFrame
     by: str
     need: int
+    compared: pd.Series
     chosen: int
     miss: int
     undecided: tuple[int, ...]
@@ -213,10 +219,11 @@ def choose(
     order = (BY_HOUR, *QUANTITIES, BY_HARDWARE)
     by = by or next(one for one in order if found[one].notna().any())
     price = found[by]
-    allowed = designs["fits"] & within(found, limits or {}) & price.notna()
-    meets = allowed & (designs["verdict"] == MEETS)
+    allowed = designs["fits"] & _within(found, limits or {})
+    meets = allowed & price.notna() & (designs["verdict"] == MEETS)
     need = need or _most(designs, meets) or _most(designs, designs["fits"])
-    enough = allowed & (designs["n_accelerators"] >= need)
+    compared = allowed & (designs["n_accelerators"] >= need)
+    enough = compared & price.notna()
     chosen = _cheapest(designs, price, meets & enough)
     cheaper = enough & (price < price.get(chosen, math.inf))
     misses = cheaper & (designs["verdict"] == MISSES)
@@ -226,8 +233,10 @@ def choose(
         rank = designs["margin"].where(designs["is_simulated"], -math.inf)
     next_ones = misses & (rank == rank[misses].max())
     return Choice(
+        costs=found,
         by=by,
         need=need,
+        compared=compared,
         chosen=chosen,
         miss=_cheapest(designs, price, next_ones),
         undecided=_in_order(designs, price, cheaper & unsure),
@@ -239,7 +248,7 @@ def choose(
     )
 
 
-def within(found: pd.DataFrame, limits: Mapping[str, float]) -> pd.Series:
+def _within(found: pd.DataFrame, limits: Mapping[str, float]) -> pd.Series:
     """Return which designs are within limits, by their costs."""
     most = (*QUANTITIES, *HARDWARE)
     exceeds = [found[one] > limits.get(one, math.inf) for one in most]

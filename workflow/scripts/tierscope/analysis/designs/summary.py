@@ -100,7 +100,7 @@ def choice_lines(answer: Answer) -> Iterator[str]:
 
 def front_words(answer: Answer, design: int) -> str:
     """Return a line of the front."""
-    found, units = answer.costs.loc[design], cost_units(answer)
+    found, units = answer.choice.costs.loc[design], cost_units(answer)
     sums = [
         f"{number_words(found[one])} {units[one]}".rstrip()
         for one in found.dropna().index

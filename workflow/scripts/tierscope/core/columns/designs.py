@@ -134,10 +134,6 @@ _DESIGNS: Columns = {
     "price": if_known.number(f"Price of the storage in the unit of cost; {_NO_COST}"),
     "watts": if_known.number(f"Power of the storage; {_NO_COST}", "W"),
     "rack_units": if_known.number(f"Rack units of the storage; {_NO_COST}"),
-    "hour_price": if_known.number(
-        "Price of a useful hour of an accelerator, in which it computes: of itself and "
-        f"its part of the storage; {_NO_COST}"
-    ),
 }
 
 TABLES: dict[str, Columns] = {

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tierscope.core.validation import ConfigError, check, without_defaults
 from tierscope.data.costs import HARDWARE, LFS_GIB, Cost, Unit
-from tierscope.data.designs import MOST_REQUESTS, POOLED, Goal, Plan, Storage, Study
-from tierscope.experiment.designs.devices import StudiedDevices, read_devices
+from tierscope.data.designs import MOST_REQUESTS, POOLED, Goal, Plan, Study
+from tierscope.experiment.designs.devices import read_devices
 from tierscope.experiment.designs.storages import (
     MOST_DESIGNS,
     storages_of,
@@ -21,7 +21,6 @@ from tierscope.experiment.system import System, read_system
 
 DESIGNS = "designs"  # the key that makes a configuration one of these
 GROWS = "grows"
-_NUMBERS = "accelerators"  # key of `choices`
 _AU, _IO_TIME = "utilisation_percent", "io_time_s"
 _WHOLE_EPOCH = 1_000_000_000  # steps
 _DRAWS = 4  # repetitions with a calibration: one has no interval
@@ -40,127 +39,15 @@ _DEFAULTS = {
 }
 
 
-@dataclass(frozen=True)
-class DesignStudy:
-    """A checked configuration; the schema `designs` says what the keys mean.
+class DesignStudy(NamedTuple):
+    """A checked configuration: a study, its workloads, and where its numbers are from.
 
-    Parameters
-    ----------
-    values : mapping
-        Section `designs`, with its defaults.
-    system : System
-        The system, with the devices of the study.
-    devices : StudiedDevices
-        These, and where they come from.
-    workloads : mapping of Workload to float
-        What the storage serves, and the part of its hours.
+    The schema `designs` says what the keys mean.
     """
 
-    values: Mapping[str, Any]
-    system: System
-    devices: StudiedDevices
-    workloads: Mapping[Workload, float]
-
-    @property
-    def provenance(self) -> str:
-        """Return where the numbers come from, in words."""
-        return (
-            f"simulated, system {self.system.name} ({self.system.description}), "
-            f"devices: {self.devices.origin}"
-        )
-
-    def goal_of(self, workload: Workload) -> Goal:
-        """Return what a workload has to reach: the given goal, or its utilisation."""
-        given = self.values["goal"] or {_AU: workload.utilisation_percent}
-        ((quantity, value),) = given.items()
-        return Goal(quantity, float(value))
-
-    def plan(self, workload: Workload) -> Plan:
-        """Return what any number of accelerators read of a workload."""
-        job, goal = self.system.job, self.goal_of(workload)
-        return Plan(
-            workload.description(self.system.machine, self.values["seed"]),
-            workload.sizes,
-            self.values["dataset"] == GROWS,
-            _WHOLE_EPOCH if goal.quantity == _IO_TIME else self.values["steps"],
-            job.memory_gib_per_node,
-            job.lfs_gib_per_node,
-            workload.computed,
-        )
-
-    @property
-    def most(self) -> int:
-        """Return the largest number of accelerators that choices and limits allow."""
-        given = self.values["choices"][_NUMBERS]
-        most = given["most"] if "most" in given else max(values_of(_NUMBERS, given))
-        limits, per_node = self.values["limits"], self.system.processes_per_node
-        most = min(most, limits.get("nodes", most) * per_node)
-        n_links = self.system.devices.get("simulation", {}).get("gfs_links", 1)
-        if n_links == 1 or "links" in self.values["choices"]:
-            return most
-        # Links come with the nodes.
-        return min(most, limits.get("links", most) * self.system.n_processes // n_links)
-
-    @property
-    def accelerators(self) -> tuple[int, ...]:
-        """Return the numbers of accelerators; none if the largest is sought."""
-        given = self.values["choices"][_NUMBERS]
-        if "most" in given:
-            return ()
-        numbers = sorted(values_of(_NUMBERS, given))
-        found = tuple(n for n in numbers if n <= self.most)
-        if not found:
-            raise ConfigError(
-                f"config: designs.limits: got nodes and links of {self.most} "
-                f"accelerators, expected at least those of {numbers[0]}"
-            )
-        return found
-
-    @property
-    def limits(self) -> dict[str, float]:
-        """Return the limits by quantity; of usable room it is the least."""
-        return {
-            name: math.fsum(most.values()) if isinstance(most, Mapping) else most
-            for name, most in self.values["limits"].items()
-        }
-
-    @property
-    def storages(self) -> tuple[Storage, ...]:
-        """Return the storages to choose from, within the limits of pieces and room."""
-        servers = self.values["cost"].get("object_server", {})
-        return within_limits(
-            storages_of(self.values["choices"]),
-            self.plan(next(iter(self.workloads))),
-            self.limits,
-            servers.get("usable_tib", 0.0),
-        )
-
-    @property
-    def study(self) -> Study:
-        """Return all that is needed to simulate the designs."""
-        plans = {one.name: self.plan(one) for one in self.workloads}
-        hours = math.fsum(self.workloads.values())
-        return Study(
-            plans=plans,
-            shares={one.name: part / hours for one, part in self.workloads.items()},
-            goals={one.name: self.goal_of(one) for one in self.workloads},
-            storages=self.storages,
-            accelerators=self.accelerators,
-            most=None if self.accelerators else self.most,
-            repetitions=self.values["repetitions"],
-            simulations=self.values["simulations"],
-            draws=self.devices.uncertainty,
-            fit=self.values["fit"],
-            cost=self.cost,
-            limits=self.limits,
-        )
-
-    @property
-    def cost(self) -> Cost:
-        """Return what hardware costs."""
-        given = dict(self.values["cost"])
-        units = {name: Unit(**given.pop(name)) for name in HARDWARE if name in given}
-        return Cost(units=units, **given)
+    study: Study
+    workloads: tuple[Workload, ...]
+    provenance: str
 
 
 def is_of_designs(config: Mapping[str, Any]) -> bool:
@@ -190,21 +77,91 @@ def read_study(
     check(own, DESIGNS, "config")
     values = _DEFAULTS | own[DESIGNS]
     system = _system(own["system"], resources)
-    most = {"most": system.n_processes}
-    values["choices"] = {_NUMBERS: most, **values["choices"]}
     devices = read_devices(system.devices, values["devices"])
     values.setdefault("repetitions", 1 if devices.uncertainty is None else _DRAWS)
     system = replace(system, devices=devices.devices)
     given = values["workloads"]
     parts = given if isinstance(given, Mapping) else dict.fromkeys(given, 1)
     workloads = read_workloads(parts, values["compute_time_s"], resources)
-    shares = dict(zip(workloads, map(float, parts.values()), strict=True))
-    study = DesignStudy(values, system, devices, shares)
+    hours = math.fsum(parts.values())
+    shares = [part / hours for part in parts.values()]
+    names = [one.name for one in workloads]
+    plans = [_plan(values, system, one) for one in workloads]
+    most, accelerators = _numbers(values, system)
+    limits = {
+        name: math.fsum(one.values()) if isinstance(one, Mapping) else one
+        for name, one in values["limits"].items()
+    }
+    cost = _cost(values["cost"], limits)
+    server = values["cost"].get("object_server", {})
+    storages = storages_of(values["choices"])
+    study = Study(
+        plans=dict(zip(names, plans, strict=True)),
+        shares=dict(zip(names, shares, strict=True)),
+        goals={one.name: _goal(values, one) for one in workloads},
+        storages=within_limits(
+            storages, plans[0], limits, server.get("usable_tib", 0.0)
+        ),
+        accelerators=accelerators,
+        most=None if accelerators else most,
+        draws=devices.uncertainty,
+        cost=cost,
+        limits=limits,
+        **{key: values[key] for key in ("repetitions", "simulations", "fit")},
+    )
     for workload in workloads:
         _check_size(study, workload)
     _check_choices(study)
     _check_fit(study)
-    return study
+    provenance = (
+        f"simulated, system {system.name} ({system.description}), "
+        f"devices: {devices.origin}"
+    )
+    return DesignStudy(study, workloads, provenance)
+
+
+def _goal(values: Mapping[str, Any], workload: Workload) -> Goal:
+    """Return what a workload has to reach: the given goal, or its utilisation."""
+    given = values["goal"] or {_AU: workload.utilisation_percent}
+    ((quantity, value),) = given.items()
+    return Goal(quantity, float(value))
+
+
+def _plan(values: Mapping[str, Any], system: System, workload: Workload) -> Plan:
+    """Return what any number of accelerators read of a workload."""
+    of_io_time = _goal(values, workload).quantity == _IO_TIME
+    return Plan(
+        workload.description(system.machine, values["seed"]),
+        workload.sizes,
+        values["dataset"] == GROWS,
+        _WHOLE_EPOCH if of_io_time else values["steps"],
+        system.job.memory_gib_per_node,
+        system.job.lfs_gib_per_node,
+        workload.computed,
+    )
+
+
+def _numbers(values: Mapping[str, Any], system: System) -> tuple[int, tuple[int, ...]]:
+    """Return the most accelerators that choices and limits allow, and their numbers.
+
+    There are none if the largest number is sought.
+    """
+    choices, limits = values["choices"], values["limits"]
+    given = choices.get("accelerators", {"most": system.n_processes})
+    is_search = "most" in given
+    numbers = [] if is_search else sorted(values_of("accelerators", given))
+    most = given["most"] if is_search else numbers[-1]
+    most = min(most, limits.get("nodes", most) * system.processes_per_node)
+    n_links = system.devices.get("simulation", {}).get("gfs_links", 1)
+    if n_links > 1 and "links" not in choices:  # links come with the nodes
+        most = min(most, limits.get("links", most) * system.n_processes // n_links)
+    found = tuple(n for n in numbers if n <= most)
+    if numbers and not found:
+        raise ConfigError(
+            f"config: designs.limits: got nodes and links of {most} accelerators, "
+            f"expected at least those of {numbers[0]}"
+        )
+    return most, found
 
 
 def _system(name: str, resources: Sequence[str | Path]) -> System:
@@ -225,27 +182,36 @@ def _system(name: str, resources: Sequence[str | Path]) -> System:
     return system
 
 
-def _check_choices(study: DesignStudy) -> None:
-    """Refuse designs of which too little is known, or too many."""
-    placements = study.values["choices"].get("placement", ())
-    if POOLED in placements and "network" not in study.system.devices:
-        raise ConfigError(
-            f"config: designs.choices.placement: got {POOLED} with system "
-            f"{study.system.name}, expected its devices to have a network, over which "
-            "nodes read from each other"
-        )
-    if study.cost.hours is None and study.cost.accelerator_hour is not None:
+def _cost(given: Mapping[str, Any], limits: Mapping[str, float]) -> Cost:
+    """Return what hardware costs; refuse what it does not tell."""
+    units = {name: Unit(**given[name]) for name in HARDWARE if name in given}
+    others = {name: one for name, one in given.items() if name not in units}
+    cost = Cost(units=units, **others)
+    if cost.hours is None and cost.accelerator_hour is not None:
         raise ConfigError(
             "config: designs.cost: got accelerator_hour without hours, expected the "
             "hours over which a purchase is written off"
         )
-    known = study.cost.sums(dict.fromkeys((*HARDWARE, LFS_GIB), 1.0))
-    for name, limit in study.limits.items():
+    known = cost.sums(dict.fromkeys((*HARDWARE, LFS_GIB), 1.0))
+    for name, limit in limits.items():
         if math.isnan(known.get(name, 0.0)):
             raise ConfigError(
                 f"config: designs.limits.{name}: got {limit:g}, expected designs.cost "
                 f"to say {name} of some hardware"
             )
+    return cost
+
+
+def _check_choices(study: Study) -> None:
+    """Refuse designs of which too little is known, or too many."""
+    machine = next(iter(study.plans.values())).machine
+    placements = {one.placement for one in study.storages}
+    if POOLED in placements and "network" not in machine.devices:
+        raise ConfigError(
+            f"config: designs.choices.placement: got {POOLED} with system "
+            f"{machine.name}, expected its devices to have a network, over which "
+            "nodes read from each other"
+        )
     n_designs = len(study.storages) * max(len(study.accelerators), 1)
     if n_designs > MOST_DESIGNS:
         raise ConfigError(
@@ -254,20 +220,20 @@ def _check_choices(study: DesignStudy) -> None:
         )
 
 
-def _check_fit(study: DesignStudy) -> None:
+def _check_fit(study: Study) -> None:
     """Refuse a fit to several curves, a number or a utilisation that none has."""
-    if not study.values["fit"]:
+    if not (fit := study.fit):
         return
-    for key, some in (("workloads", study.workloads), ("choices", study.storages)):
+    for key, some in (("workloads", study.plans), ("choices", study.storages)):
         if len(some) > 1:
             what = "storages" if key == "choices" else key
             raise ConfigError(
                 f"config: designs.{key}: got {len(some)} {what} with designs.fit, "
                 "expected one: the measured utilisation is of one"
             )
-    (workload,), fit = study.workloads, study.values["fit"]
-    _check_number(study.plan(workload), fit["accelerators"], "fit.accelerators")
-    _check_requests(study.plan(workload), fit["accelerators"], "fit.accelerators")
+    (plan,), n = study.plans.values(), fit["accelerators"]
+    _check_number(plan, n, "fit.accelerators")
+    _check_requests(plan, n, "fit.accelerators")
     percent, points = fit["utilisation_percent"], fit["deviation_points"]
     if not 0 < percent - points <= percent + points <= 100:
         raise ConfigError(
@@ -277,9 +243,9 @@ def _check_fit(study: DesignStudy) -> None:
         )
 
 
-def _check_size(study: DesignStudy, workload: Workload) -> None:
+def _check_size(study: Study, workload: Workload) -> None:
     """Refuse a workload of which too little is known, or too much to simulate."""
-    plan, goal = study.plan(workload), study.goal_of(workload)
+    plan, goal = study.plans[workload.name], study.goals[workload.name]
     if not workload.compute_time_s and goal.quantity == _AU:
         raise ConfigError(
             f"config: designs.compute_time_s: got none of {workload.name}, expected "
@@ -287,7 +253,7 @@ def _check_size(study: DesignStudy, workload: Workload) -> None:
         )
     if plan.grows and plan.memory_gib_per_node is None:
         raise ConfigError(
-            f"system {study.system.name}: missing key job.memory_gib_per_node: the "
+            f"system {plan.machine.name}: missing key job.memory_gib_per_node: the "
             "dataset grows with the memory of the nodes; give it, or set "
             "designs.dataset: fixed"
         )
@@ -304,7 +270,8 @@ def _check_size(study: DesignStudy, workload: Workload) -> None:
         )
     for n in study.accelerators:
         _check_number(plan, n, "choices.accelerators")
-    _check_requests(plan, study.most, "choices.accelerators")
+    most = study.most or study.accelerators[-1]
+    _check_requests(plan, most, "choices.accelerators")
 
 
 def _check_number(plan: Plan, n: int, key: str) -> None:

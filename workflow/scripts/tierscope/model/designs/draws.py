@@ -7,7 +7,6 @@ stratified: of `n` draws each error takes the middles of `n` equally likely part
 in random order, so that few draws reach both ends.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -21,11 +20,10 @@ from tierscope.core.columns import CLASSES
 from tierscope.data.designs import Plan
 from tierscope.model.calibration.result import FURTHER_PARAMETERS, PARAMETERS
 from tierscope.model.calibration.starting_values import with_values
-from tierscope.model.calibration.uncertainty import Uncertainty
+from tierscope.model.calibration.uncertainty import RelativeErrors, Uncertainty
 from tierscope.storage.queueing_network import ModelError
 
 _STREAM = 11  # of random numbers; shuffle, pinning and the simulator have others
-_MOST_DEGREES = 1e9
 
 
 def drawn_plans(
@@ -71,11 +69,9 @@ def total_covariance(uncertainty: Uncertainty) -> tuple[np.ndarray, float]:
         part = np.zeros((n + 1, n + 1))
         part[:n, :n] = source.covariance
         part[n, n] = source.deviation**2
-        parts.append((part, min(source.degrees, _MOST_DEGREES)))
+        parts.append((part, source.degrees))
     traces = [(np.trace(part), degrees) for part, degrees in parts]
-    rest = math.fsum(trace**2 / degrees for trace, degrees in traces)
-    total = math.fsum(trace for trace, _ in traces)
-    degrees = max(total**2 / rest, 1.0) if rest else _MOST_DEGREES
+    degrees = float(RelativeErrors.of_sources(traces).degrees)
     return reduce(add, (part for part, _ in parts)), degrees
 
 

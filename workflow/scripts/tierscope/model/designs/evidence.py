@@ -96,24 +96,12 @@ class Evidence:
         """
         if not (paces := self.paces.get((workload, design))):
             return self._band_of_bound(workload, design, quantity)
-        values = [
-            [self._value(workload, design, quantity, one) for one in some]
-            for some in paces
-        ]
+        values = [[getattr(one, quantity) for one in some] for some in paces]
         everything = [one for some in values for one in some]
         mean = float(np.mean([some[0] for some in values]))
         if len(everything) == 1:
             return Band(mean)
         return Band(mean, min(everything), max(everything))
-
-    def _value(self, workload: str, design: Design, quantity: str, pace: Pace) -> float:
-        """Return a quantity of a simulation."""
-        plan, n = self.plan(workload), design.n
-        if quantity == "samples_per_second":  # without the first step
-            return n * plan.batch_size * (plan.n_steps(n) - 1) / pace.later_s
-        if quantity == "io_time_s" and plan.n_simulated_steps(n) < plan.n_steps(n):
-            return math.nan
-        return getattr(pace, quantity)
 
     def _band_of_bound(self, workload: str, design: Design, quantity: str) -> Band:
         """Return the best end of a quantity."""
@@ -176,7 +164,7 @@ class Evidence:
         for (name, design), paces in self.paces.items():
             if name == workload and len(paces) > 1:
                 band = self.band(workload, design, quantity)
-                first = self._value(workload, design, quantity, paces[0][0])
+                first = getattr(paces[0][0], quantity)
                 ratios += [band.low / first, band.high / first] if first else []
         return min(ratios), max(ratios)
 

@@ -1,5 +1,6 @@
 """Simulate designs in several processes: their pace, and what limits it."""
 
+import math
 import multiprocessing
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -100,7 +101,12 @@ def simulate_pace(trial: Trial) -> Pace:
         longer_ns = np.array(drawn) - workload.compute_time_s * NS_PER_S
     compute_s, n_steps = workload.compute_time_s, plan.n_steps(design.n)
     pace = pace_of(ready_ns, compute_s, n_steps, n_readers, longer_ns)
-    return replace(pace, io_time_s=float(total_s(class_times(reads)).max()))
+    is_whole = plan.n_simulated_steps(design.n) == n_steps
+    return replace(
+        pace,
+        io_time_s=float(total_s(class_times(reads)).max()) if is_whole else math.nan,
+        samples_per_second=design.n * plan.batch_size * (n_steps - 1) / pace.later_s,
+    )
 
 
 def limit_of(simulate: Simulate, plan: Plan, design: Design, repetitions: int) -> str:

@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
-from tierscope.analysis.designs.choice import choose, costs, designs_of, within
+from tierscope.analysis.designs.choice import choose, designs_of
 from tierscope.core.columns import TABLES
 from tierscope.core.columns.designs import MEETS, NO_CHOICE, ORIGINS
 from tierscope.core.tables import empty_table
 from tierscope.data.designs import POOLED, Design, Plan
 from tierscope.model.calibration.result import FURTHER_PARAMETERS, PARAMETERS
 from tierscope.model.calibration.starting_values import with_values
-from tierscope.model.calibration.uncertainty import LEVEL_PERCENT, Uncertainty
+from tierscope.model.calibration.uncertainty import RelativeErrors, Uncertainty
 from tierscope.model.designs.draws import total_covariance, value_of
 from tierscope.model.designs.evidence import Evidence
 from tierscope.model.designs.feeding import Trial
 
+_USUAL = 1.2  # a factor by which an input may be off that is not calibrated
 COMPUTE_TIME = "compute_time_s"  # of a step: of the workload, not of the devices
 _UNITS = {
     **{name: one.unit for name, one in (PARAMETERS | FURTHER_PARAMETERS).items()},
@@ -59,7 +59,7 @@ class Input(NamedTuple):
 
 
 def inputs_of(
-    plans: Sequence[Plan], draws: Mapping[str, Any] | None, assumed_percent: float
+    plans: Sequence[Plan], draws: Mapping[str, Any] | None
 ) -> Iterator[Input]:
     """Yield what a workload's times depend on, and how sure that is.
 
@@ -69,24 +69,21 @@ def inputs_of(
         The workload on the machine, and with both ends of a fitted parameter.
     draws : mapping or None
         What a calibration wrote on its uncertainty: of its parameters the ends are
-        those of an interval of `LEVEL_PERCENT`.
-    assumed_percent : float
-        How far all others may be off: this is assumed.
+        those of its interval. All others may be off by `_USUAL`: this is assumed.
     """
     (plan, *_), errors = plans, _errors(draws)
     devices = plan.machine.devices
-    usual = 1 + assumed_percent / 100
     for name, unit in _UNITS.items():
         part, key = name.split(".")
         # What takes no time takes none if it is off by a part of it.
         if value := devices.get(part, {}).get(key):
-            by, ends = errors.get(name, usual), {value_of(one, name) for one in plans}
+            by, ends = errors.get(name, _USUAL), {value_of(one, name) for one in plans}
             is_fitted = name in errors or len(ends) > 1
             origin = _CALIBRATED if is_fitted else _origin(devices, part, key)
             ends = ends if len(ends) > 1 else {value / by, value * by}
             yield Input(name, unit, origin, value, min(ends), max(ends))
     if s := plan.description.training.compute_time.mean_s:
-        yield Input(COMPUTE_TIME, "s", plan.computed, s, s / usual, s * usual)
+        yield Input(COMPUTE_TIME, "s", plan.computed, s, s / _USUAL, s * _USUAL)
 
 
 def _errors(draws: Mapping[str, Any] | None) -> dict[str, float]:
@@ -95,8 +92,8 @@ def _errors(draws: Mapping[str, Any] | None) -> dict[str, float]:
         return {}
     uncertainty = Uncertainty.from_json(draws)
     covariance, degrees = total_covariance(uncertainty)
-    t = stdtrit(degrees, 0.5 + LEVEL_PERCENT / 200)
-    factors = np.exp(t * np.sqrt(np.diag(covariance)))
+    deviations = np.sqrt(np.diag(covariance))
+    _, factors = RelativeErrors(deviations, degrees).interval(np.ones_like(deviations))
     return dict(zip(uncertainty.parameters, factors.tolist(), strict=False))
 
 
@@ -125,11 +122,9 @@ def rivals_of(evidence: Evidence, table: pd.DataFrame) -> Rivals:
 
     If none is chosen, that nearest to the goal takes the place of the cheaper one.
     """
-    found, cost = designs_of(table), evidence.study.cost
-    choice = choose(found, cost, evidence.study.limits)
-    price = (sums := costs(found, cost))[choice.by]
-    allowed = found["fits"] & within(sums, evidence.study.limits)
-    allowed &= found["n_accelerators"] >= choice.need
+    found = designs_of(table)
+    choice = choose(found, evidence.study.cost, evidence.study.limits)
+    price, allowed = choice.costs[choice.by], choice.compared
     if choice.chosen == NO_CHOICE:  # the nearest to the goal, of those simulated if any
         known = allowed & found["is_simulated"]
         cheaper = found["margin"][known if known.any() else allowed]
@@ -166,7 +161,7 @@ def inputs_table(
     study, asked = evidence.study, []
     for workload in evidence.workloads:
         plans = evidence.variants[workload][0]
-        for one in inputs_of(plans, study.draws, study.assumed_percent):
+        for one in inputs_of(plans, study.draws):
             asked += [_Change(workload, one, end) for end in (one.low, one.high)]
     watched = rivals.cheaper if rivals.chosen == NO_CHOICE else rivals.chosen
     if watched == NO_CHOICE or not asked:

@@ -33,13 +33,16 @@ class Pace:
     epoch_time_s : float
         Time of the epoch.
     io_time_s : float
-        I/O time of the slowest process in the known steps.
+        I/O time of the slowest process; missing if some steps are not known.
+    samples_per_second : float
+        Samples a second of all processes, without the first step.
     """
 
     utilisation_percent: float
     later_s: float
     epoch_time_s: float
     io_time_s: float = math.nan
+    samples_per_second: float = math.nan
 
 
 def ready_times_ns(

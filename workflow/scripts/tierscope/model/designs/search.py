@@ -6,6 +6,7 @@ How many processes simulate changes nothing: what is next follows from what is k
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
+import pandas as pd
 
 from tierscope.analysis.designs.choice import choose, designs_of
 from tierscope.core.columns.designs import MEETS, MISSES
@@ -64,15 +65,12 @@ def numbers_to_most(
     yield numbers
     passing = max(filter(reaches, numbers), default=0)
     failing = min((n for n in numbers if n > passing), default=None)
-    while passing and failing and (n := between(passing, failing, plan)):
-        yield [n]
-        passing, failing = (n, failing) if reaches(n) else (passing, n)
-
-
-def between(passing: int, failing: int, plan: Plan) -> int | None:
-    """Return a number of accelerators halfway, None if there is none of whole nodes."""
-    middle = plan.whole((passing + failing) // 2)
-    return middle if passing < middle < failing else None
+    while passing and failing:
+        middle = plan.whole((passing + failing) // 2)
+        if not passing < middle < failing:  # there is none of whole nodes
+            return
+        yield [middle]
+        passing, failing = (middle, failing) if reaches(middle) else (passing, middle)
 
 
 def _reaching(evidence: Evidence, workload: str, storage: Storage) -> Callable:
@@ -128,15 +126,13 @@ class Grid:
             (one.n, one.storage.placement, *(p.cache_rate_percent(*one) for p in plans))
             for one in self.designs
         ]
-        numbers = {kind: i for i, kind in enumerate(dict.fromkeys(kinds))}
-        self._kind = np.array([numbers[one] for one in kinds])
-        self._best = {one: self._best_of(one) for one in evidence.workloads}
-        self._possible = np.logical_and.reduce(
-            [
-                study.goals[workload].is_met(best)
-                for workload, best in self._best.items()
-            ]
-        )
+        self._kind, _ = pd.factorize(pd.Series(kinds))
+        self._best, self._possible = {}, np.ones(len(self.designs), bool)
+        for workload, goal in study.goals.items():
+            bounds = [evidence.bounds(workload, one) for one in self.designs]
+            best = np.array([getattr(one, goal.quantity) for one in bounds])
+            self._best[workload] = best
+            self._possible &= goal.is_met(best)
 
     def simulate(self) -> None:
         """Simulate what the number of simulations allows."""
@@ -165,12 +161,6 @@ class Grid:
                 for at in chosen[: min(left, _AT_ONCE)]
                 for workload in evidence.workloads
             )
-
-    def _best_of(self, workload: str) -> np.ndarray:
-        """Return the best that each design can be by its bounds."""
-        quantity = self._study.goals[workload].quantity
-        bounds = [self._evidence.bounds(workload, one) for one in self.designs]
-        return np.array([getattr(one, quantity) for one in bounds])
 
     def _known(self) -> dict[int, str]:
         """Return the verdicts of designs that were simulated, by their places."""

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tierscope.core.columns import TABLES
 from tierscope.core.columns.designs import BOUND, NOT_ASKED, SIMULATED
-from tierscope.data.costs import LINK, NODE, OBJECT_SERVER, PRICE
+from tierscope.data.costs import LINK, NODE, OBJECT_SERVER
 from tierscope.data.designs import Design
 from tierscope.model.designs.bounds import by_bandwidth
 from tierscope.model.designs.evidence import Evidence
@@ -64,9 +64,7 @@ def _row(
     (n, storage), plan = design, evidence.plan(workload)
     n_draws, goal = evidence.n_draws(workload, design), evidence.study.goals[workload]
     rate, room = plan.cache_rate_percent(*design), plan.lfs_rate_percent(*design)
-    hardware, device_gib = plan.hardware(*design), plan.lfs_gib(storage)
-    results, cost = _results(evidence, workload, design), evidence.study.cost
-    sums = cost.sums(hardware)
+    hardware, results = plan.hardware(*design), _results(evidence, workload, design)
     return {
         "source": plan.description.source,
         "system": plan.machine.name,
@@ -79,7 +77,7 @@ def _row(
         "n_links": hardware[LINK],
         "metadata_speed": storage.metadata_speed,
         "lfs_devices": plan.lfs_devices(storage),
-        "lfs_gib": math.nan if device_gib is None else device_gib,
+        "lfs_gib": plan.lfs_gib(storage),
         "n_lfs_devices": plan.n_lfs_devices(*design),
         "placement": storage.placement,
         "cache_rate_percent": rate,
@@ -98,8 +96,7 @@ def _row(
         "limit": NOT_ASKED,
         "known_by": SIMULATED if n_draws else BOUND,
         "demand": getattr(by_bandwidth(plan, design), goal.quantity),
-        **sums,
-        "hour_price": cost.hour_price(sums[PRICE], n, results[_AU]),
+        **evidence.study.cost.sums(hardware),
     }
 
 
