@@ -2,6 +2,7 @@
 
 import ast
 import glob
+import json
 import os
 import shutil
 import signal
@@ -274,6 +275,15 @@ def test_what_ranks_say_of_a_failure_ends_the_log(site):
     assert site.launch(DO=says) == 1
     assert site.log.read_text() == "rank 0\ntierscope: broken\n"
     assert site.taken() == []
+
+
+def test_log_that_cannot_take_what_ranks_say_is_the_cause(site):
+    site.log, spare = Path("/dev/full"), os.memfd_create("tierscope-x")
+    place = f"/proc/{os.getpid()}/fd/{spare} tierscope-x"
+    assert site.launch(DO="sys.exit(3)", TIERSCOPE_SPARE_LOG=place) == 1
+    said = json.loads(os.pread(spare, 4096, 0))
+    os.close(spare)
+    assert said == ["/dev/full", "tierscope: /dev/full: No space left on device.\n"]
 
 
 def test_line_of_the_set_up_that_fails_is_named_and_nothing_is_launched(site):

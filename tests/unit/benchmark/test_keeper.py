@@ -87,6 +87,38 @@ def test_first_rank_that_is_gone_is_named_and_what_is_left_is_removed(launch, ca
     assert not left.exists()
 
 
+IN_MPI_INIT = """
+import mmap, os, signal, sys
+from tierscope.benchmark.keeper import Keeper
+keeper = Keeper(sys.argv[1])
+with open(sys.argv[2], "w+b") as file:
+    file.truncate(4096)
+    held = mmap.mmap(file.fileno(), 4096)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_memory_of_a_rank_that_dies_while_mpi_starts_is_removed(launch):
+    memory = Path(f"/dev/shm/mpich_{launch.name}")
+    note = Path("/dev/shm", f"tierscope-{os.getuid()}-{launch.name}.kept")
+    rank = subprocess.Popen(
+        [sys.executable, "-S", "-c", IN_MPI_INIT, launch.name, memory],
+        env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+    )
+    try:
+        deadline_s = time.monotonic() + 60
+        while str(memory) not in note.read_text():
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+        rank.kill()
+        launch.keeper.join(10)
+        assert not memory.exists()
+    finally:
+        rank.kill()
+        rank.wait()
+        memory.unlink(missing_ok=True)
+
+
 def test_rank_begins_when_the_keeper_has_both_its_connections(tmp_path):
     launch = f"test-{os.getpid()}-{time.monotonic_ns()}"
     with socket.socket(socket.AF_UNIX) as listener:

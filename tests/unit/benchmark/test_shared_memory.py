@@ -8,9 +8,9 @@ from tierscope.benchmark import shared_memory
 from tierscope.benchmark.shared_memory import (
     full_memory_words,
     hold_note,
-    mpi_segments,
     note_segments,
     remove_what_killed_launches_left,
+    segments_in,
 )
 
 MAPS = """\
@@ -26,7 +26,7 @@ LAUNCH = f"{os.getuid()}-12-abc"
 
 
 def test_segments_are_those_of_mpich_that_are_still_there():
-    assert mpi_segments(MAPS) == {"/dev/shm/mpich_shm_1d26a4bd_0"}
+    assert segments_in(MAPS) == {"/dev/shm/mpich_shm_1d26a4bd_0"}
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ def terminal(monkeypatch):
 def logger(monkeypatch, file):
     """Return a function that makes a logger that writes to a stream."""
     monkeypatch.setattr("snakemake_logger_plugin_tierscope.REFRESH_S", 3600)
+    monkeypatch.setattr("logging.raiseExceptions", True)
     made = []
 
     def make(stream=file, **settings):

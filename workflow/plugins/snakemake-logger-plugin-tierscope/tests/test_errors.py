@@ -52,6 +52,11 @@ def os_error(kind, number, reason, path):
             "results/x.svg: Read-only file system; Snakemake cannot note what is "
             "finished.",
         ),
+        (
+            'RuleException:\nOSError in file "/x/logs.smk", line 66:\n[Errno 28] No '
+            'space left on device\n  File "/x/tempfile.py", line 483, in func_wrapper',
+            ".snakemake: No space left on device.",
+        ),
         ("WorkflowError:\nAt least one job did not complete successfully.", ""),
         ("RuleException:\nCalledProcessError in file x:\nCommand 'set -e' x", ""),
     ],

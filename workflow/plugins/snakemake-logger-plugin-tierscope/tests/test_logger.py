@@ -157,7 +157,6 @@ def test_log_that_snakemake_removes_meanwhile_is_no_error(
         log.unlink()
         return state
 
-    monkeypatch.setattr(logging, "raiseExceptions", True)
     handler = logger()
     handler.emit(run_info(run_benchmark=1))
     handler.emit(launch)
@@ -197,6 +196,12 @@ def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch)
             'Traceback (most recent call last):\n  File "x", line 1\n    f()\n'
             "tierscope.audit.run.AuditError: audit failed: got 3\nexpected 2\n",
             ["AuditError: audit failed: got 3", "expected 2"],
+        ),
+        (
+            "a warning\nTraceback (most recent call last):\n  File x\nOSError: no\n\n"
+            "During handling of the above exception, another exception occurred:\n\n"
+            "Traceback (most recent call last):\n  File x\nTableError: a: no\n",
+            ["Log: {log}", "a warning", "TableError: a: no"],
         ),
         (
             "module: command not found\ntierscope: a line of job.setup failed\n=BAD=\n",
@@ -314,6 +319,32 @@ def test_error_that_several_jobs_meet_is_said_once_and_what_to_do_last(logger, f
     assert lines(file) == [
         "/x: No space left on device; Snakemake cannot note what is finished.",
         "Free room there, then start again: finished files are kept.",
+    ]
+
+
+def test_snakemakes_log_on_a_full_disk_gives_no_tracebacks(logger, file):
+    logger()
+    full = Mock(write=Mock(side_effect=OSError(28, "No space left on device")))
+    logging.StreamHandler(full).handle(record(msg="lost"))
+    assert full.write.called
+    assert file.text == ""
+
+
+def test_error_in_our_own_code_is_shown(logger, file):
+    handler = logger()
+    handler.emit(record("JOB_FINISHED"))  # which names no job
+    assert file.text.splitlines()[-1].startswith("AttributeError: ")
+
+
+def test_job_that_cannot_be_marked_is_told_in_a_line(logger, file):
+    text = (
+        "Failed to set marker file for job started ([Errno 28] No space left on "
+        "device). Snakemake will work, but cannot ensure that output files are complete"
+    )
+    logger().emit(record(level=logging.WARNING, msg=text))
+    assert lines(file) == [
+        ".snakemake: No space left on device; what a killed job leaves will count as "
+        "finished."
     ]
 
 

@@ -5,7 +5,8 @@ are cleaning up). A rank in a blocking call of MPI or the kernel does not notice
 another rank has failed. So the keeper waits for the ranks. Each rank has a connection
 to it, which the kernel closes however the rank ends. After a failure the keeper kills
 ranks that continue, reports which rank died if no rank can, and removes LFS contents
-and shared memory. Until then it sleeps.
+and shared memory. Until then it sleeps; only while MPI starts, it looks ten times a
+second which shared memory the ranks have.
 
 The keeper is not a child of MPI: it starts before MPI and has its own session. The
 launcher waits for it because the keeper holds the launcher's pipe.
@@ -24,7 +25,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ CLEANING_S = 300.0  # more time for ranks that clean up
 LAUNCH_LOCK = "results/.launch"  # held until the launch and its keeper end
 FAILED, ENDED = "failed", "ended"
 _CREDENTIALS = struct.Struct("3i")  # process, user, group of a socket's other side
-_POLL_S = 0.01
+_POLL_S, _LOOK_S = 0.01, 0.1
 _START_S = 60.0  # for the keeper to start, and for its first process to connect
 _INPUT = 0
 _HIGH, _BELOW_LIMIT = 1 << 16, 16  # a descriptor above all others
@@ -73,12 +74,15 @@ class Keeper:
         self._socket = self._connect()
         self._last = self._connect_again()
 
+    def note_mpi(self) -> None:
+        """Report that MPI has started, and its shared memory."""
+        self._tell(segments=sorted(mpi_segments(os.getpid())))
+
     def introduce(self, rank: int, size: int, storage: LocalStorage) -> None:
         """Send this process's identity and the place of its node's LFS."""
-        maps = os.fsdecode(Path("/proc/self/maps").read_bytes())
         self._tell(
             gone=gone_text([rank], size, platform.node()),
-            segments=sorted(mpi_segments(maps)),
+            segments=sorted(mpi_segments(os.getpid())),
             lfs=[
                 str(storage.data_root),
                 storage.node,
@@ -202,6 +206,7 @@ class _Rank:
     connection: socket.socket
     pid: int
     started: int | None
+    has_mpi: bool = False
     gone: str = ""  # the message if it is gone
     state: str = ""
     unread: bytes = b""
@@ -240,6 +245,8 @@ class Watch:
             left_s = None if is_known else _START_S
             if self._deadline_s is not None:
                 left_s = max(0.0, self._deadline_s - time.monotonic())
+            if self._looks_at_ranks_without_mpi():
+                left_s = _LOOK_S if left_s is None else min(left_s, _LOOK_S)
             # One at a time: the kernel returns events in their order.
             for descriptor, _ in self._epoll.poll(left_s, maxevents=1):
                 if descriptor == self._listener.fileno():
@@ -259,6 +266,21 @@ class Watch:
         for path in files_in_memory(self._launch):
             with suppress(OSError):
                 path.unlink()
+
+    def _looks_at_ranks_without_mpi(self) -> bool:
+        """Note the shared memory of ranks that start MPI; return whether there are any.
+
+        They cannot tell, as they may die there.
+        """
+        starting = [rank for rank in self._ranks.values() if not rank.has_mpi]
+        for rank in starting:
+            self._note_memory(mpi_segments(rank.pid))
+        return bool(starting)
+
+    def _note_memory(self, names: Iterable[str]) -> None:
+        """Note files of shared memory that are new, to remove them at the end."""
+        note_segments(self._note_of_segments, {*names} - self._segments)
+        self._segments.update(names)
 
     def _accept(self) -> None:
         """Accept a new process, unless it belongs to another user."""
@@ -296,12 +318,11 @@ class Watch:
         if rank.state == FAILED:
             self._expect_the_end()
         self._was_printed = self._was_printed or "printed" in message
+        if "segments" in message:
+            rank.has_mpi = True
+            self._note_memory(message["segments"])
         if "gone" in message:
             rank.gone = message["gone"]
-            note_segments(
-                self._note_of_segments, {*message["segments"]} - self._segments
-            )
-            self._segments.update(message["segments"])
             root, node, n_epochs, launch = message["lfs"]
             self._storages.add(LocalStorage(Path(root), node, n_epochs, launch))
 

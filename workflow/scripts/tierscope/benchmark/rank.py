@@ -50,6 +50,7 @@ def join_launch(system: dict[str, Any], launch: str, advice: str = "") -> Proces
         keeper = Keeper(launch)  # before MPI, which may not allow new processes
     from mpi4py import MPI
 
+    keeper.note_mpi()
     try:
         return Processes(MPI.COMM_WORLD, system, launch, keeper)
     except BenchmarkError as error:  # all ranks get the same error

@@ -1,7 +1,9 @@
 """Shared memory of MPICH, which removes it only in MPI_Finalize.
 
 A note beside it names the files of a launch. Whoever may still remove them holds the
-note by a lock; if nobody does, because all were killed, the next launch removes them.
+note by a lock; if nobody does, because all were killed, the next launch removes them. A
+file that MPICH made within the last tenth of a second before stays, as nothing tells it
+from one of another program of this user.
 """
 
 import fcntl
@@ -21,7 +23,14 @@ _FEW_BLOCKS = 4
 _FLAGS = os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def mpi_segments(maps: str) -> set[str]:
+def mpi_segments(pid: int) -> set[str]:
+    """Return the files of MPICH's shared memory that a process maps, if it runs."""
+    with suppress(OSError):
+        return segments_in(os.fsdecode(Path(f"/proc/{pid}/maps").read_bytes()))
+    return set()
+
+
+def segments_in(maps: str) -> set[str]:
     """Return the files of MPICH's shared memory in the content of `/proc/PID/maps`."""
     fields = (line.split(maxsplit=5) for line in maps.splitlines())
     names = (one[5] for one in fields if len(one) == 6)
@@ -30,7 +39,7 @@ def mpi_segments(maps: str) -> set[str]:
 
 def remove_mpi_segments() -> None:
     """Remove this process's files before an abort; mapped memory stays usable."""
-    for name in mpi_segments(os.fsdecode(Path("/proc/self/maps").read_bytes())):
+    for name in mpi_segments(os.getpid()):
         with suppress(OSError):  # another process was faster
             os.unlink(name)
 

@@ -4,12 +4,13 @@ import logging
 import sys
 import threading
 import time
+import traceback
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from snakemake_logger_plugin_tierscope.analysis import LIST_RULE, AnalysisProgress
-from snakemake_logger_plugin_tierscope.errors import advice, error_line
+from snakemake_logger_plugin_tierscope.errors import advice, error_line, warning_line
 from snakemake_logger_plugin_tierscope.failure import Failure, exit_status
 from snakemake_logger_plugin_tierscope.jobs import SnakemakeJob
 from snakemake_logger_plugin_tierscope.options import given_options, in_options
@@ -30,6 +31,8 @@ class LogHandler(LogHandlerBase):
     """Shows the records that a user of tierscope's workflow needs."""
 
     def __post_init__(self) -> None:
+        # Snakemake's own log may meet a full disk; a traceback each would say no more.
+        logging.raiseExceptions = False
         settings = self.common_settings
         self._screen = Screen(sys.stdout if settings.stdout else sys.stderr)
         self._options = given_options()
@@ -66,8 +69,8 @@ class LogHandler(LogHandlerBase):
                     self._screen.line(self.format(record))
                 elif show := self._events.get(getattr(record, "event", None)):
                     show(record)
-        except Exception:
-            self.handleError(record)
+        except Exception as error:
+            self._screen.line("".join(traceback.format_exception(error)).rstrip())
 
     def close(self) -> None:
         """End the watch and say last why jobs have failed."""
@@ -105,7 +108,7 @@ class LogHandler(LogHandlerBase):
         elif self._is_interrupted and record.levelno < logging.ERROR:
             return  # advice after a failure
         elif not is_noise(record.levelno, text):
-            self._say([text])
+            self._say([warning_line(text)])
 
     def _run_info(self, record: logging.LogRecord) -> None:
         """Say what will be done; a dry run says it in its plan."""

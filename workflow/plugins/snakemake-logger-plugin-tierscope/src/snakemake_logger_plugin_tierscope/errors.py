@@ -33,6 +33,14 @@ _UNNOTED = re.compile(
     r"Error recording metadata for finished job \((?:\[Errno \d+\] )?"
     r"(?P<reason>.+?)(?:: '(?P<path>.+?)')?\)\. Please .* directory (?P<folder>.+)"
 )
+_UNMARKED = re.compile(
+    r"Failed to set marker file for job started \((?:\[Errno \d+\] )?(.+?)(?:: '.+')?\)"
+)
+# Of a script that Snakemake writes before it starts a job.
+_UNSTARTED = re.compile(
+    r"^RuleException:\n(\w+) in file .+:\n\[Errno \d+\] (.+?)(?:: '(.+)')?(?:\n|$)"
+)
+_OF_SNAKEMAKE = ".snakemake"
 _FREE = "Free room there, then start again: finished files are kept."
 _ADVICE = {
     os.strerror(errno.ENOSPC): _FREE,
@@ -69,6 +77,9 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
     if unnoted := _UNNOTED.search(text):
         path = unnoted["path"] or unnoted["folder"]
         return f"{path}: {unnoted['reason']}; Snakemake cannot note what is finished."
+    if unstarted := _UNSTARTED.search(text):
+        kind, reason, path = unstarted.groups()
+        return _of_system(kind, reason, path or _OF_SNAKEMAKE, [])
     if missing := _NO_RULE.search(text):
         return (
             f"{missing[1]}: no rule makes this file; snakemake --list-target-rules "
@@ -81,6 +92,14 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
         return text
     lines = [line for line in rest.split("\n") if line and not _FRAME.match(line)]
     return "\n".join(_with_file(line, arguments) for line in lines)
+
+
+def warning_line(text: str) -> str:
+    """Return a warning of Snakemake for the terminal, in one line if it is known."""
+    if unmarked := _UNMARKED.match(text):
+        left = "what a killed job leaves will count as finished"
+        return f"{_OF_SNAKEMAKE}: {unmarked[1]}; {left}."
+    return text
 
 
 def advice(lines: Iterable[str]) -> list[str]:

@@ -18,6 +18,10 @@ _BLOCK = 4096
 _RANK = re.compile(r"\brank \d+")
 _N_LINES = 12
 _TRACEBACK = "Traceback (most recent call last)"
+_CHAINED = re.compile(
+    "During handling of the above exception, another exception occurred:"
+    "|The above exception was the direct cause of the following exception:"
+)
 _PROGRAM_ENDED = ": the program ended "
 _QUALIFIED = re.compile(r"^(?:\w+\.)+(?=\w+: )")  # where an exception is defined
 _NOISE = re.compile(
@@ -43,11 +47,17 @@ def own_words(lines: Iterable[str]) -> list[str]:
 
 
 def _without_tracebacks(lines: Iterable[str], keep_exceptions: bool) -> list[str]:
-    """Return lines without tracebacks; our lines end one, too, as notes may follow."""
-    kept, is_inside = [], False
+    """Return lines without tracebacks; our lines end one, too, as notes may follow.
+
+    Of exceptions that follow from each other the last one stays.
+    """
+    kept: list[str] = []
+    is_inside, begun = False, 0  # and what is kept before the last traceback
     for line in lines:
-        if line.startswith(_TRACEBACK):
-            is_inside = True
+        if _CHAINED.match(line):
+            del kept[begun:]
+        elif line.startswith(_TRACEBACK):
+            is_inside, begun = True, len(kept)
         elif line.startswith(OWN_WORDS) or not is_inside:
             is_inside = False
             kept.append(line)
