@@ -44,7 +44,9 @@ _PLAN = struct.Struct("=3q7q1024s1024s1024s")  # as `chaos.c` has it
 _OPS = ("open", "write", "rename")
 _START_S = 600  # a start that takes longer hangs
 _GRACE_S = 30  # of a scheduler, between SIGTERM and SIGKILL
-_SAYS = re.compile(r"delete|remove|start again|free|wait until|give|expected", re.I)
+# What the last line of a start that is refused tells its user to do.
+_SAYS = re.compile(r"\b(delete|remove|rm|start again|free|wait until|give)\b", re.I)
+_SAYS_NOTHING = "Finished files are kept"  # of how to go on after any failure
 _WELL = "exit 0"
 FINISHED, SAID, REFUSED, WRONG = "finished", "said", "refused", "wrong"
 
@@ -510,15 +512,31 @@ def try_fault(chaos: Chaos, trial: Trial, seed: int) -> None:
     (chaos.folder / f"again-{trial.number}.txt").write_text(output)
     trial.took_s = round(time.monotonic() - began_s, 1)
     if code:
-        trial.words = last_lines(output)
-        says = _SAYS.search(trial.words) and "Traceback" not in output
-        trial.outcome = REFUSED if says else WRONG
-        return
-    differences = [*kept.differences(project, trial.job)]
-    trial.outcome = WRONG if differences else FINISHED
-    if differences and trial.first == _WELL and os.strerror(fault.error) in first:
-        trial.outcome = SAID  # such as a copy that failed, so that the GFS was read
-    trial.words = "; ".join(differences[:5])
+        trial.outcome, trial.words = judge_failure(output)
+    else:
+        differences = [*kept.differences(project, trial.job)]
+        told = first if trial.first == _WELL else ""
+        trial.outcome = judge_values(differences, fault, told)
+        trial.words = "; ".join(differences[:5])
+
+
+def judge_failure(output: str) -> tuple[str, str]:
+    """Return what a start is that fails after a fault, and what it says last."""
+    *_, last = ["", *filter(None, map(str.strip, output.splitlines()))]
+    says = _SAYS.search(last) and _SAYS_NOTHING not in last
+    is_refused = says and "Traceback" not in output
+    return REFUSED if is_refused else WRONG, last_lines(output)
+
+
+def judge_values(differences: list[str], fault: Fault, told: str) -> str:
+    """Return what a start is that ends well, by how its values differ.
+
+    `told` is what the start under the fault has said, if it ended well, too.
+    """
+    if not differences:
+        return FINISHED
+    # Such as a copy that failed, so that the GFS was read.
+    return SAID if fault.error and os.strerror(fault.error) in told else WRONG
 
 
 def _anew(state: Project, chaos: Chaos) -> Project:
