@@ -45,7 +45,7 @@ _OPS = ("open", "write", "rename")
 _START_S = 600  # a start that takes longer hangs
 _GRACE_S = 30  # of a scheduler, between SIGTERM and SIGKILL
 # What the last line of a start that is refused tells its user to do.
-_SAYS = re.compile(r"\b(delete|remove|start again|free|wait until|give)\b", re.I)
+_SAYS = re.compile(r"\b(delete|remove|rm|start again|free|wait until|give)\b", re.I)
 _SAYS_NOTHING = "Finished files are kept"  # of how to go on after any failure
 _WELL = "exit 0"
 FINISHED, SAID, REFUSED, WRONG = "finished", "said", "refused", "wrong"

@@ -115,6 +115,7 @@ DELETE = "results/x/a.json: is damaged (...); delete it and start again, to make
     [
         ([HOW_TO_GO_ON, "Failed: Auditing.", "Log: a.log", DELETE, ""], REFUSED),
         ([".lease: snakemake works here; wait until it has ended."], REFUSED),
+        ([".lease: snakemake works here. If it does not run: rm x/.lease"], REFUSED),
         ([DELETE, "Stopped. Finished files are kept; the same command goes."], WRONG),
         ([HOW_TO_GO_ON, "Failed: Auditing.", "OSError: [Errno 28] No space"], WRONG),
         (["Failed: Auditing.", "Log: delete.log", "The job left no message."], WRONG),
@@ -132,8 +133,6 @@ def test_start_is_refused_only_if_its_last_line_says_what_to_do(lines, outcome):
 
 
 COPY_FAILED = "copying a to the LFS failed: No space left on device; reads go on"
-    "node 0: copying a to the LFS failed: No space left on device; reads go on"
-)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,9 @@ def read_evidence(
     """Return the evidence of a run from these files."""
     names = {Path(path).stem: path for path in tables}
     files = read_table(manifest, "manifest")
+    n_nodes, n_processes = run.system.n_nodes, run.n_processes
+    below = {"file_id": len(files), "node": n_nodes, "rank": n_processes}
+    below |= {"owner": n_nodes, "reader": n_processes}
     background = served = None
     if run.background_roots:
         background = read_background_records(log, run.background_roots, files)
@@ -39,9 +42,9 @@ def read_evidence(
         read_file_records(
             log, run.tier_roots, files, may_be_empty="peer_reads" in names
         ),
-        read_table(epochs, "run_epochs"),
+        read_table(epochs, "run_epochs", below=below),
         files,
-        {name: read_table(path, name) for name, path in names.items()},
+        {name: read_table(path, name, below=below) for name, path in names.items()},
         background,
         served,
     )
@@ -65,14 +68,18 @@ def read_program_evidence(
         ranks_of_processes(processes, run.placement),
         loop_ends,
     )
-    opens = read_table(names["opens"], "opens", after_training=True)
+    below = {"file_id": len(files)}
+    if run.placement:
+        below["node"] = 1 + max(one["node"] for one in run.placement)
+    options = {"after_training": True, "below": below}
+    opens = read_table(names["opens"], "opens", **options)
     return ProgramEvidence(
         run,
         records,
         opens[~opens["for_writing"]],
         read_table(epochs, "run_epochs", after_training=True),
         files,
-        read_table(names["decisions"], "decisions", after_training=True)
+        read_table(names["decisions"], "decisions", **options)
         if "decisions" in names
         else None,
         read_table(names["marks"], "marks"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tierscope.core.files import log_to, write_text
 from tierscope.core.words import count_words
-from tierscope.logs.chunks.folders import remove_torn, to_be_tried_again
+from tierscope.logs.chunks.folders import to_be_tried_again, torn_chunks
 from tierscope.logs.chunks.listing import Listing, list_logs
 from tierscope.logs.settings import KEEP
 
@@ -50,17 +50,19 @@ if __name__ == "__main__":
     log_to(snakemake.log[0])
     params = snakemake.params
     lists = Path(snakemake.output.listed).parent
-    for chunk in remove_torn(Path(params.chunks)):
-        print(f"{chunk}: is damaged, so it is made again.")
+    chunks = Path(params.chunks)
+    for name in (damaged := torn_chunks(chunks)):
+        print(f"{chunks / name}: is damaged, so it is made again.")
     listing = list_logs(
         params.logs,
         lists,
         keep_vanished=params.vanished == KEEP,
-        again=to_be_tried_again(Path(params.chunks)),
+        again=to_be_tried_again(chunks),
+        damaged=damaged,
     )
     settings, known = json.dumps(params.settings), lists / "settings.json"
     is_new = not known.exists() or known.read_text(encoding="utf-8") != settings
-    facts = facts_of(listing, Path(params.chunks), is_new)
+    facts = facts_of(listing, chunks, is_new)
     write_text(known, settings)
     write_text(snakemake.output.listed, json.dumps(facts, indent=1))
     print(summary(facts, listing.n_vanished))

@@ -4,6 +4,7 @@ import audit_run
 import pandas as pd
 import pytest
 from tierscope.audit.run import AuditError
+from tierscope.core.tables import TableError, empty_table, write_table
 from tierscope.trace.log import LogError
 
 
@@ -53,6 +54,51 @@ def test_run_of_another_list_of_the_dataset_is_refused():
     audit_run.check_list(run, manifest)
     with pytest.raises(ValueError, match="has 1 files of 10 bytes, expected 2 of 30"):
         audit_run.check_list(run, manifest[:1])
+
+
+def rows_of(name, **columns):
+    """Return a table of one row that is 0 or empty where nothing else is said."""
+    empty = empty_table(name)
+    return pd.DataFrame({one: [columns.get(one, 0)] for one in empty}).astype(
+        empty.dtypes
+    )
+
+
+BEGIN = {"event": "begin", "place": "gfs", "detail": ""}
+RECORD, PEER = {"tier": "gfs"}, {"owner": -1}
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "column", "most"),
+    [
+        ("decisions", BEGIN, "file_id", 2),
+        ("decisions", BEGIN, "node", 3),
+        ("peer_reads", PEER, "owner", 3),
+        ("record_reads", RECORD, "reader", 6),
+        ("record_reads", RECORD, "file_id", 2),
+    ],
+)
+def test_table_of_a_run_with_a_number_out_of_range_is_refused(
+    tmp_path, monkeypatch, name, row, column, most
+):
+    """With the file, and no error of an array."""
+    monkeypatch.setattr(audit_run, "read_file_records", lambda *_, **__: None)
+    roots = dict.fromkeys(("background_roots", "peer_roots", "tier_roots"))
+    system = SimpleNamespace(n_nodes=3)
+    run = SimpleNamespace(system=system, n_processes=6, **roots)
+    epochs, manifest, table = (
+        tmp_path / f"{one}.parquet" for one in ("epochs", "manifest", name)
+    )
+    write_table(empty_table("run_epochs"), epochs, "run_epochs")
+    files = {"file_id": range(2), "path": ["a", "b"], "size_bytes": 1, "ost": -1}
+    write_table(pd.DataFrame(files), manifest, "manifest")
+    evidence = "log", epochs, manifest, [table]
+    write_table(rows_of(name, **row | {column: most - 1}), table, name)
+    assert len(audit_run.read_evidence(run, *evidence).tables[name]) == 1
+    write_table(rows_of(name, **row | {column: most}), table, name)
+    words = rf"{name}.parquet: .*{column}: got {most} in row 0, .* below {most}\.$"
+    with pytest.raises(TableError, match=words):
+        audit_run.read_evidence(run, *evidence)
 
 
 @pytest.mark.parametrize(

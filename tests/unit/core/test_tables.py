@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from tierscope.core.columns import LATER, TABLES, WITH_AFTER
 from tierscope.core.tables import (
@@ -256,6 +257,52 @@ def test_columns_may_have_texts_as_bytes(path, n_rows, as_text):
     table = read_table(path, "manifest")
     assert table["path"].tolist() == columns["path"].tolist()
     assert table["size_bytes"].tolist() == list(range(n_rows))
+
+
+USER_FILES = FILES | {"mtime_ns": np.zeros(9, int), "is_link": np.zeros(9, bool)}
+SAME = [-1, -1, 0, 0, -1, 1, -1, 4, -1]
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "number", "expected"),
+    [
+        ("same_as", 3, 9, "-1, or an earlier row with -1"),  # out of range
+        ("same_as", 3, 1 << 60, "-1, or an earlier row with -1"),
+        ("same_as", 3, 3, "-1, or an earlier row with -1"),  # itself
+        ("same_as", 3, 4, "-1, or an earlier row with -1"),  # a later one
+        ("same_as", 3, 2, "-1, or an earlier row with -1"),  # no first name
+        ("file_id", 8, 9, "the number of the row"),
+        ("file_id", 2, 1, "the number of the row"),
+    ],
+)
+def test_numbers_of_files_are_those_of_rows(path, column, row, number, expected):
+    columns = USER_FILES | {"same_as": np.array(SAME)}
+    write_columns(columns, path, "user_manifest")
+    assert read_table(path, "user_manifest")["same_as"].tolist() == SAME
+    table = pq.read_table(path).to_pandas()
+    table.loc[row, column] = number
+    table.to_parquet(path)
+    words = "cannot read table user_manifest (delete the file and start again, to make"
+    assert refusal(path, "user_manifest") == (
+        f"{path}: {words} it again): table column user_manifest.{column}: got {number} "
+        f"in row {row}, counted from 0, expected {expected}."
+    )
+
+
+def test_numbers_of_what_there_is_less_of_are_refused(path):
+    empty = empty_table("peer_reads")
+    table = pd.DataFrame({name: [0, 2] for name in empty}).astype(empty.dtypes)
+    table["owner"] = -1
+    write_table(table, path, "peer_reads")
+    below = {"file_id": 3, "owner": 1, "node": 1}  # a table may lack one
+    assert read_table(path, "peer_reads", below=below).equals(table)
+    with pytest.raises(TableError) as error:
+        read_table(path, "peer_reads", below=below | {"file_id": 2})
+    assert str(error.value) == (
+        f"{path}: cannot read table peer_reads (delete the run's folder and start "
+        "again, to make it again): table column peer_reads.file_id: got 2 in row 1, "
+        "counted from 0, expected a number below 2."
+    )
 
 
 def test_texts_that_are_cut_within_a_sign_are_refused(path):

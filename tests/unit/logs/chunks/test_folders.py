@@ -10,8 +10,8 @@ from tierscope.logs.chunks.folders import (
     UNREAD,
     folder_written_whole,
     remove_others,
-    remove_torn,
     to_be_tried_again,
+    torn_chunks,
 )
 
 
@@ -77,15 +77,13 @@ def test_others_are_removed_unless_they_are_being_written(tmp_path):
     ]
 
 
-def test_chunk_with_a_torn_table_is_removed_and_named(tmp_path):
+def test_chunk_with_a_torn_table_is_found(tmp_path):
     for name in ("2024", "2025", ".2026.node.1"):
         write_parquet(pa.table({"log": [b"/b"]}), tmp_path / name / "a.parquet")
     (tmp_path / "2024.parquet").touch()  # no chunk
     for name in ("2025", ".2026.node.1"):
         (tmp_path / name / "b.parquet").touch()
-    assert remove_torn(tmp_path) == [tmp_path / "2025"]
-    left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == [".2026.node.1", "2024", "2024.parquet"]
+    assert torn_chunks(tmp_path) == ["2025"]
 
 
 def test_logs_whose_refusal_may_pass_are_to_be_tried_again(tmp_path):

@@ -70,6 +70,56 @@ def check_table(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return pd.DataFrame(checked).reset_index(drop=True)
 
 
+def _check_files(table: pd.DataFrame, name: str) -> None:
+    """Refuse a whole manifest in which numbers of files are not those of its rows."""
+    if name not in ("manifest", "user_manifest"):
+        return
+    ids, rows = table["file_id"].to_numpy(), np.arange(len(table))
+    _refuse(ids, ids == rows, f"{name}.file_id", "the number of the row")
+    if "same_as" in table:
+        places = table["same_as"].to_numpy()
+        is_first = places < 0
+        is_right = is_first | is_first[np.minimum(places, rows)]
+        _refuse(places, is_right, f"{name}.same_as", "-1, or an earlier row with -1")
+
+
+def check_below(frame: pd.DataFrame, name: str, most: Mapping[str, int]) -> None:
+    """Refuse numbers of a table that count what there is less of.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        A table.
+    name : str
+        A key of `TABLES`.
+    most : mapping of str to int
+        How many there are, by the column that numbers them from 0. A table may lack
+        it.
+
+    Raises
+    ------
+    TableError
+        With column, row, number, and what was expected.
+    """
+    for column, n in most.items():
+        if column in frame:
+            numbers = frame[column].to_numpy()
+            expected = f"a number below {n}"
+            _refuse(numbers, numbers < n, f"{name}.{column}", expected)
+
+
+def _refuse(
+    numbers: np.ndarray, is_right: np.ndarray, where: str, expected: str
+) -> None:
+    """Refuse a column of which some row is not right."""
+    if not is_right.all():
+        row = int(is_right.argmin())
+        raise TableError(
+            f"table column {where}: got {numbers[row]} in row {row}, counted from 0, "
+            f"expected {expected}."
+        )
+
+
 def with_later_columns(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return a frame with those columns of a table that older ones lack, empty."""
     later = LATER | dict.fromkeys(LATER_NUMBERS.get(name, ()), math.nan)
@@ -104,6 +154,7 @@ def empty_table(name: str) -> pd.DataFrame:
 def write_table(frame: pd.DataFrame, path: str | Path, name: str) -> None:
     """Check a frame and write it to Parquet under a temporary name, then rename."""
     checked = check_table(frame, name)
+    _check_files(checked, name)
     write_parquet(pa.Table.from_pandas(checked, preserve_index=False), Path(path))
 
 
@@ -155,12 +206,14 @@ def read_table(
     filters: pc.Expression | None = None,
     *,
     after_training: bool = False,
+    below: Mapping[str, int] | None = None,
 ) -> pd.DataFrame:
     """Read a Parquet table, or the rows that meet an expression, and check them.
 
     A folder of files is read as one table (`table_files`). A file of a wider table
     (`WIDER`) is read without the columns that are not wanted. What a program did after
     its training is no epoch, so rows of it are left out unless they are wanted.
+    `below` is for `check_below`: whoever takes numbers as places in an array gives it.
     """
     options = {"filters": filters, "page_checksum_verification": True}
     with _reading(path, name) as files:
@@ -169,6 +222,9 @@ def read_table(
         if wider and set(frame.columns) == set(TABLES[wider]):
             frame = check_table(frame, wider)[list(TABLES[name])]
         checked = check_table(frame, name)
+        if filters is None:
+            _check_files(checked, name)
+        check_below(checked, name, below or {})
     if name in WITH_AFTER and not after_training:
         checked = checked[checked["epoch"] > AFTER_TRAINING].reset_index(drop=True)
     del frame

@@ -87,13 +87,10 @@ def _age_s(path: Path) -> float:
         return 0
 
 
-def remove_torn(folder: Path) -> list[Path]:
-    """Remove chunks of a folder of which a table lacks its end; return which."""
+def torn_chunks(folder: Path) -> list[str]:
+    """Return the chunks of a folder of which a table lacks its end, sorted."""
     chunks = filter(Path.is_dir, sorted(folder.glob("[!.]*")))
-    torn = [path for path in chunks if is_torn(path)]
-    for path in torn:
-        shutil.rmtree(path)
-    return torn
+    return [path.name for path in chunks if is_torn(path)]
 
 
 def to_be_tried_again(folder: Path) -> frozenset[str]:

@@ -64,6 +64,7 @@ def list_logs(
     *,
     keep_vanished: bool = True,
     again: Collection[str] = (),
+    damaged: Collection[str] = (),
     logs_per_chunk: int = LOGS_PER_CHUNK,
 ) -> Listing:
     """Find logs, and write the list of each chunk that is new or has changed.
@@ -78,6 +79,8 @@ def list_logs(
         Whether logs that were listed before and do not exist any more stay listed.
     again : collection of str
         The paths of logs that are to be read again though they have not changed.
+    damaged : collection of str
+        Chunks that are to be made again though their logs have not changed.
     logs_per_chunk : int
         The most logs of a new chunk, as far as users and jobs allow.
 
@@ -106,7 +109,8 @@ def list_logs(
     for name, listed in chunks.items():
         text = "".join(f"{json.dumps(astuple(log))}\n" for log in listed)
         path = list_path(folder, name)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
+        is_listed = path.exists() and path.read_text(encoding="utf-8") == text
+        if name in damaged or not is_listed:
             write_text(path, text)
             changed.add(name)
     for name in lists.keys() - chunks.keys():
