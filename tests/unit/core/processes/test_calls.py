@@ -109,7 +109,7 @@ def test_nothing_is_given_up_while_jobs_run_until_a_signal_comes(fifo, monkeypat
         await_path(os.getpid(), str(fifo))
         watch.look(0)
         (line,), reason = watch.look(5000)
-        monkeypatch.setattr(calls, "_is_told_to_end", lambda: True)
+        monkeypatch.setattr(calls, "_has_pending_end", lambda: True)
         early, late = (watch.look(now_s)[1] for now_s in (5001, 5006))
         let_go(fifo)
     assert line.endswith("this waits for it until a signal (Ctrl-C) ends it.")
@@ -227,14 +227,16 @@ def test_mount_without_an_answer_is_named_in_each_stage(tmp_path, stage, held):
 
 # A script of a rule, in short times.
 SCRIPT = """\
-import os, signal, sys
+import os, signal, sys, threading, time
 from tierscope.benchmark.loaders.posix import file_sizes
 from tierscope.benchmark.programs.staging import copy_whole
 from tierscope.core.processes import calls
 calls._LOOK_S, calls.SIGNAL_S = 0.02, 0.1
-calls.CallWatch.__init__.__defaults__ = (), {give_up_s}, {give_up_s}
+calls.CallWatch.__init__.__defaults__ = (), {give_up_s}, {give_up_s}, None
 from tierscope.core.files import log_to
-signal.signal(signal.SIGTERM, lambda *_: sys.exit("not heard"))
+for one in (signal.SIGHUP, signal.SIGTERM):
+    signal.signal(one, lambda *_: sys.exit("not heard"))
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 log_to({log!r})
 os.stat({path!r})
 """
@@ -251,6 +253,8 @@ def test_script_ends_with_the_path_in_its_log(tmp_path, by_signal):
         process = subprocess.Popen(command, env=environment)
         if by_signal:
             await_path(process.pid, path)
+            # The call holds the thread that should take them; the other one does.
+            process.send_signal(signal.SIGHUP)
             process.send_signal(signal.SIGTERM)
         process.wait(60)
     assert process.returncode == 1
