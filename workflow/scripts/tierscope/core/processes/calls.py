@@ -6,6 +6,7 @@ in, as the kernel tells (proc_pid_syscall(5)). This costs the calls nothing, and
 may be those of any library.
 """
 
+import atexit
 import math
 import os
 import platform
@@ -194,8 +195,13 @@ class CallWatch:
         self._told_s: float | None = None  # since when a signal tells us to end
 
     def give_up_after(self, time_s: float) -> None:
-        """Wait longer for a call, or not so long; infinity only names it."""
+        """Wait longer for a call, or not so long."""
         self._give_up_s = time_s
+
+    def wait_while_jobs_run(self) -> None:
+        """Only name calls, until this process ends: those that come then end it."""
+        self.give_up_after(math.inf)
+        atexit.register(self.give_up_after, SAY_S)
 
     def look(self, now_s: float) -> tuple[list[str], str | None]:
         """Return lines on calls that do not return, and why to give up, if so."""
