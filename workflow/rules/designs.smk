@@ -88,7 +88,7 @@ rule all:
 onstart:
     with one_line():
         start_alone(SNAKEMAKE, Path(RESULTS), f"study {OPENING.name}", logger.info)
-    WATCH.give_up_after(float("inf"))  # jobs run
+    WATCH.wait_while_jobs_run()
 
 
 onsuccess:

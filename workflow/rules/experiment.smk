@@ -144,7 +144,7 @@ rule all:
 onstart:
     with one_line():
         START.before_jobs()
-    WATCH.give_up_after(float("inf"))  # jobs run
+    WATCH.wait_while_jobs_run()
 
 
 onsuccess:

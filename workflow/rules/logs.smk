@@ -141,7 +141,7 @@ onstart:
         start_logs(
             SNAKEMAKE, Path(RESULTS), f"analysis {OPENING.name}", logger.info
         )
-    WATCH.give_up_after(float("inf"))  # jobs run
+    WATCH.wait_while_jobs_run()
 
 
 # A workflow that imports this one may call it, whatever the configuration is about.

@@ -15,6 +15,7 @@ from hostile_files import hostile_log, hostile_spool, zeros_deflated
 from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.logs.worker import answer
+from tierscope.trace import spool
 from tierscope.trace.darshan import container
 from tierscope.trace.darshan import names as names_module
 from tierscope.trace.darshan.container import LogError, open_container
@@ -191,4 +192,14 @@ def test_spool_that_no_process_leaves_is_refused(tmp_path, at, content, words):
     data[at : at + len(content)] = content
     path.write_bytes(data)
     with pytest.raises(LogError, match=f"is damaged.*{words}"):
+        open_spool(path)
+
+
+def test_spool_may_be_as_large_as_a_quarter_of_the_memory(tmp_path, monkeypatch):
+    (path := tmp_path / "a.spool").write_bytes(header_of_spool())
+    monkeypatch.setattr(spool, "_MOST_BYTES", 4000)
+    monkeypatch.setattr(spool, "memory_bytes", lambda: 4 * 4096)
+    assert open_spool(path).names == []
+    monkeypatch.setattr(spool, "memory_bytes", lambda: 4 * 4095)
+    with pytest.raises(OSError, match="has 4096 bytes, expected at most 4095"):
         open_spool(path)

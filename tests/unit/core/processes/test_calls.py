@@ -1,6 +1,5 @@
 """Calls on paths that do not return, of this process and of a small one."""
 
-import math
 import os
 import signal
 import subprocess
@@ -104,12 +103,12 @@ def test_syncs_are_known_by_their_numbers():
 
 def test_nothing_is_given_up_while_jobs_run_until_a_signal_comes(fifo, monkeypatch):
     watch = CallWatch()
-    watch.give_up_after(math.inf)
+    watch.wait_while_jobs_run()
     with waits_in(fifo.read_bytes):
         await_path(os.getpid(), str(fifo))
         watch.look(0)
         (line,), reason = watch.look(5000)
-        monkeypatch.setattr(calls, "_is_told_to_end", lambda: True)
+        monkeypatch.setattr(calls, "_has_pending_end", lambda: True)
         early, late = (watch.look(now_s)[1] for now_s in (5001, 5006))
         let_go(fifo)
     assert line.endswith("this waits for it until a signal (Ctrl-C) ends it.")
@@ -227,14 +226,16 @@ def test_mount_without_an_answer_is_named_in_each_stage(tmp_path, stage, held):
 
 # A script of a rule, in short times.
 SCRIPT = """\
-import os, signal, sys
+import os, signal, sys, threading, time
 from tierscope.benchmark.loaders.posix import file_sizes
 from tierscope.benchmark.programs.staging import copy_whole
 from tierscope.core.processes import calls
 calls._LOOK_S, calls.SIGNAL_S = 0.02, 0.1
-calls.CallWatch.__init__.__defaults__ = (), {give_up_s}, {give_up_s}
+calls.CallWatch.__init__.__defaults__ = (), {give_up_s}, {give_up_s}, None
 from tierscope.core.files import log_to
-signal.signal(signal.SIGTERM, lambda *_: sys.exit("not heard"))
+for one in (signal.SIGHUP, signal.SIGTERM):
+    signal.signal(one, lambda *_: sys.exit("not heard"))
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 log_to({log!r})
 os.stat({path!r})
 """
@@ -251,6 +252,8 @@ def test_script_ends_with_the_path_in_its_log(tmp_path, by_signal):
         process = subprocess.Popen(command, env=environment)
         if by_signal:
             await_path(process.pid, path)
+            # The call holds the thread that should take them; the other one does.
+            process.send_signal(signal.SIGHUP)
             process.send_signal(signal.SIGTERM)
         process.wait(60)
     assert process.returncode == 1
@@ -258,17 +261,17 @@ def test_script_ends_with_the_path_in_its_log(tmp_path, by_signal):
     assert last.startswith(f"tierscope: {path}: has not answered for 0 s; this ")
 
 
-# What a process does at its end, after the signal.
+# A process whose last call hangs.
 AT_END = """\
-import atexit, math, os, sys, time
+import atexit, os, sys, time
 from tierscope.core.processes import calls
-calls._LOOK_S, calls.SIGNAL_S = 0.02, 0.1
-calls.watch_calls().give_up_after(math.inf)
-{listen}
+calls._LOOK_S, calls.SIGNAL_S, calls.SAY_S = 0.02, 0.1, 0.1
+watch = calls.watch_calls()
 atexit.register(os.stat, {path!r})
+{begin}
 print("ready", flush=True)
-time.sleep({hang_s})
 """
+WAITS = f"{AT_END}time.sleep({HANG_S})\n"
 LISTENERS = {
     "launch": "import tierscope.core.processes.children as c; c.listen(c.end_once)",
     "job": "import tierscope.benchmark.rank as rank; rank.terminate_by_exception()",
@@ -279,11 +282,21 @@ LISTENERS = {
 
 @pytest.mark.parametrize("listen", LISTENERS.values(), ids=LISTENERS)
 def test_call_that_hangs_after_the_signal_does_not_hold_the_end(tmp_path, listen):
-    path = str(tmp_path / "mount" / "a")
-    script = AT_END.format(listen=listen, path=path, hang_s=HANG_S)
-    with hanging_mount(tmp_path / "mount"):
+    words = "has not answered for 0 s; this ends without it, as a signal says"
+    assert words in last_words(tmp_path / "mount", WAITS, listen, signal.SIGINT)
+
+
+def test_call_that_hangs_after_the_last_job_does_not_hold_the_end(tmp_path):
+    begin = "watch.wait_while_jobs_run()"
+    words = "has not answered for 0 s; this gives up. Start again"
+    assert words in last_words(tmp_path / "mount", AT_END, begin)
+
+
+def last_words(mount, script, begin, signum=None):
+    """Return what a script prints that a mount holds at its end."""
+    with hanging_mount(mount):
         process = subprocess.Popen(
-            [sys.executable, "-c", script],
+            [sys.executable, "-c", script.format(begin=begin, path=str(mount / "a"))],
             env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -291,7 +304,8 @@ def test_call_that_hangs_after_the_signal_does_not_hold_the_end(tmp_path, listen
             preexec_fn=receive_signals,
         )
         assert process.stdout.readline() == "ready\n"
-        process.send_signal(signal.SIGINT)
+        if signum:
+            process.send_signal(signum)
         output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 1
-    assert f"{path}: has not answered for 0 s; this ends without it, as" in output
+    return output

@@ -14,7 +14,7 @@ from tierscope.benchmark.processes import BenchmarkError, Processes, RankGoneErr
 from tierscope.benchmark.shared_memory import remove_mpi_segments
 from tierscope.core.machine import TierError
 from tierscope.core.output.streams import end, ending_on, say, say_error
-from tierscope.core.processes.calls import note_end, watch_calls
+from tierscope.core.processes.calls import watch_calls
 from tierscope.core.processes.children import ENDING, listen
 from tierscope.core.validation import ConfigError
 from tierscope.core.words import error_words
@@ -77,7 +77,6 @@ def _terminate(signum: int, frame: object) -> None:
     global _must_end
     if not _must_end:
         _must_end = True
-        note_end()
         raise Terminated(signal.Signals(signum).name)
 
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tierscope.core.processes.calls import note_end
 from tierscope.core.processes.children import listen
 from tierscope.core.processes.times import children_of, start_time
 
@@ -43,7 +42,6 @@ class Ending:
     def _begin(self, signum: int, frame: Any) -> None:
         """End once, in a thread."""
         listen(lambda *_: None)
-        note_end()
         running = children_of(os.getpid())  # not what asks a scheduler from now on
         # Snakemake 9's handler hangs on a lock that the interrupted thread may hold.
         threading.Thread(target=self._end, args=(signum, running), daemon=True).start()

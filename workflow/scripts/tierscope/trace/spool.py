@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tierscope.core.files import read_regular
+from tierscope.storage.room import memory_bytes
 from tierscope.trace.darshan.container import LogError
 from tierscope.trace.log_writer import LoggedJob, write_log
 from tierscope.trace.posix_records import (
@@ -29,7 +30,7 @@ from tierscope.trace.posix_records import (
 _MAGIC = b"tierscope-trace"
 SPOOL_VERSION = 4
 _HEADER_BYTES = 4096
-_MOST_BYTES = 4 << 30  # the records of some million files
+_MOST_BYTES = 4 << 30  # the records of some million files; more with much memory
 _HEADER = np.dtype(
     [
         ("magic", "S16"),
@@ -158,7 +159,7 @@ def open_spool(path: str | Path, *, must_be_whole: bool = False) -> Spool:
         If it is no regular file, as of another user, or cannot be read.
     """
     path = Path(path)
-    data = read_regular(path, _MOST_BYTES)
+    data = read_regular(path, max(_MOST_BYTES, memory_bytes() // 4))
     if len(data) < _HEADER_BYTES or not data.startswith(_MAGIC + b"\0"):
         raise LogError(path, "is not a spool, or its process ended while making it.")
     header = np.frombuffer(data, _HEADER, 1)[0]

@@ -6,6 +6,7 @@ in, as the kernel tells (proc_pid_syscall(5)). This costs the calls nothing, and
 may be those of any library.
 """
 
+import atexit
 import math
 import os
 import platform
@@ -15,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,19 +98,29 @@ def calls_of(pid: int) -> Iterator[PathCall]:
                     yield PathCall(pid, int(thread), path, state, patience)
 
 
-_was_told_to_end = False
+class _Taken:
+    """Signals that this process has taken, noted before a handler of Python runs.
+
+    It runs in the main thread only, which a call may hold, though another thread has
+    taken the signal. Forks of this process note nothing here.
+    """
+
+    def __init__(self) -> None:
+        self._numbers, numbers = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._has_ending = False
+        signal.set_wakeup_fd(numbers, warn_on_full_buffer=False)
+        os.register_at_fork(after_in_child=partial(signal.set_wakeup_fd, -1))
+
+    def has_ending(self) -> bool:
+        """Return whether one was among them by which a job is told to end."""
+        with suppress(BlockingIOError):  # no news
+            numbers = os.read(self._numbers, _MOST_BYTES)
+            self._has_ending |= not ENDING.isdisjoint(numbers)
+        return self._has_ending
 
 
-def note_end() -> None:
-    """Note that a signal has told this process to end; calls that follow may hang."""
-    global _was_told_to_end
-    _was_told_to_end = True
-
-
-def _is_told_to_end() -> bool:
-    """Return whether a signal has told us to end, or waits for a call to return."""
-    if _was_told_to_end:
-        return True
+def _has_pending_end() -> bool:
+    """Return whether such a signal waits for a call to return."""
     text = Path("/proc/self/status").read_text("utf-8", "replace")
     words = dict(line.split(":", 1) for line in text.splitlines())
     waiting, blocked = int(words["ShdPnd"], 16), int(words["SigBlk"], 16)
@@ -166,6 +178,8 @@ class CallWatch:
         Folders on which calls of processes that come from this one count, too.
     say_s, give_up_s : float
         After how long a call is named, again and again, and after how long given up.
+    taken : _Taken, optional
+        The signals of this process.
     """
 
     def __init__(
@@ -173,21 +187,27 @@ class CallWatch:
         roots: Iterable[str] = (),
         say_s: float = SAY_S,
         give_up_s: float = GIVE_UP_S,
+        taken: _Taken | None = None,
     ):
         self.roots = tuple(map(str, roots))
-        self._say_s, self._give_up_s = say_s, give_up_s
+        self._say_s, self._give_up_s, self._taken = say_s, give_up_s, taken
         self._waiting: dict[int, Waiting] = {}  # by thread
         self._told_s: float | None = None  # since when a signal tells us to end
 
     def give_up_after(self, time_s: float) -> None:
-        """Wait longer for a call, or not so long; infinity only names it."""
+        """Wait longer for a call, or not so long."""
         self._give_up_s = time_s
+
+    def wait_while_jobs_run(self) -> None:
+        """Only name calls, until this process ends: those that come then end it."""
+        self.give_up_after(math.inf)
+        atexit.register(self.give_up_after, SAY_S)
 
     def look(self, now_s: float) -> tuple[list[str], str | None]:
         """Return lines on calls that do not return, and why to give up, if so."""
         before, self._waiting, lines = self._waiting, {}, []
-        has_signal = _is_told_to_end()
-        self._told_s = (self._told_s or now_s) if has_signal else None
+        is_told = (self._taken and self._taken.has_ending()) or _has_pending_end()
+        self._told_s = (self._told_s or now_s) if is_told else None
         for call in self._calls():
             known = before.get(call.thread)
             if known is None or known.call != call:
@@ -262,7 +282,7 @@ def watch_calls(
     CallWatch
         Its patience and its `roots` may be changed.
     """
-    watch = CallWatch(roots)
+    watch = CallWatch(roots, taken=_Taken())
     # Signals are for the threads that this process has without this one.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     threading.Thread(

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from tierscope.core.output.streams import say
-from tierscope.core.processes.calls import ENDING, calls_of, note_end
+from tierscope.core.processes.calls import ENDING, calls_of
 from tierscope.core.processes.times import descendants, start_time
 from tierscope.core.words import printable
 
@@ -50,7 +50,6 @@ def _ignore() -> None:
 def end_once(signum: int, frame: Any) -> None:
     """Raise SystemExit at the first signal that ends; more may come meanwhile."""
     listen(lambda *_: None)
-    note_end()
     sys.exit(128 + signum)
 
 
