@@ -80,7 +80,7 @@ LEFT = {
     "tierscope/core/words.py": 2,
     "tierscope/data/lmdb/settings.py": 1,
     "tierscope/data/steps.py": 1,
-    "tierscope/experiment/designs/workloads.py": 2,
+    "tierscope/experiment/designs/workloads.py": 1,
     "tierscope/experiment/checks.py": 22,
     "tierscope/experiment/config.py": 3,
     "tierscope/experiment/experiment.py": 21,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tierscope.analysis.designs.answer import PIECES
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.data.costs import Cost, Unit
 from tierscope.data.designs import Goal, Storage, Study
@@ -134,6 +135,13 @@ def test_costs_and_limits_are_as_given():
     assert found.study.limits == {"usable_tib": 70, "price": 30}
     assert [one.object_servers for one in found.study.storages] == [2, 4]
     assert found.study.cost == Cost("EUR", 100, {"object_server": Unit(**unit)}, 2)
+
+
+def test_limits_of_pieces_are_those_of_the_page():
+    given = {"object_servers": 70, "nodes": 2, "lfs_devices": 3}
+    limits = study(limits=given).study.limits
+    assert limits == {"object_server": 70, "node": 2, "lfs_devices": 3}
+    assert {"object_server", "node"} < {*PIECES}
 
 
 def test_a_compute_time_of_the_configuration_goes_before_the_workloads():

@@ -48,20 +48,18 @@ def build_designs(
         HTML; the same arguments give the same text.
     """
     script = "".join((TEMPLATES / name).read_text("utf-8") for name in _SCRIPTS)
-    numbers = answer.designs["n_accelerators"].unique().tolist()
+    told, numbers = embedded(answer), answer.designs["n_accelerators"].unique().tolist()
     context = {
         "policy": content_policy([script]),
         "title": title,
         "lead": f"Source: {provenance}. {statements(answer)}",
-        "by_words": BY_WORDS,
+        "told": told,
         "needs": sorted(numbers) if len(numbers) > 1 else [],
         "cost": answer.cost,
         "limits": answer.limits,
-        "kinds": PIECES,
-        "cost_units": cost_units(answer),
         "sections": dict(_sections(answer, sources)),
         "footer": f"{provenance}.",
-        "data": script_json(embedded(answer)),
+        "data": script_json(told),
         "script": script,
     }
     return render("designs.html.j2", context)

@@ -316,12 +316,6 @@ def value_words(row: Mapping[str, Any]) -> str:
     return f"{words.name} of {_digits(value)} {words.unit}{band}"
 
 
-def wanted_words(row: Mapping[str, Any]) -> str:
-    """Return the goal of a row."""
-    words = GOALS[row["goal"]]
-    return f"goal: {words.name} of {row['goal_value']:g} {words.unit}"
-
-
 def _digits(value: float) -> str:
     return f"{value:.1f}" if value >= 1 else number_words(value)
 

@@ -72,16 +72,12 @@ def margins(table: pd.DataFrame, values: pd.Series | None = None) -> pd.Series:
         Values of the quantity of the goal; by default those of the table, and the best
         ones where only a bound is known.
     """
-    signs, goals = signs_of(table), table["goal_value"]
+    signs = table["goal"].map(lambda goal: Goal(goal, 0.0).sign)
+    goals = table["goal_value"]
     if values is None:
         values = value_of(table).fillna(value_of(table, "best"))
     better = signs * (values - goals)
     return better.where(signs > 0, better * 100 / goals)
-
-
-def signs_of(table: pd.DataFrame) -> pd.Series:
-    """Return 1 for rows of whose goal more is better, else -1."""
-    return table["goal"].map(lambda goal: Goal(goal, 0.0).sign)
 
 
 def value_of(table: pd.DataFrame, end: str = "") -> pd.Series:

@@ -16,7 +16,6 @@ from tierscope.analysis.designs.answer import (
     limit_words,
     quantity_words,
     value_words,
-    wanted_words,
 )
 from tierscope.analysis.designs.choice import BY_HARDWARE, BY_HOUR, PRICE, STORAGE
 from tierscope.core.columns.designs import (
@@ -182,10 +181,11 @@ def asked_inputs(answer: Answer) -> Iterator[str]:
 def workload_lines(answer: Answer, rows: pd.DataFrame, source: str) -> Iterator[str]:
     """Yield what is said of a workload, of which `rows` are."""
     first = rows.iloc[0]
+    goal = GOALS[first["goal"]]
     yield (
         f"{first['workload']} on {first['system']}: "
-        f"{number_words(first['compute_time_s'])} s of computation a step, "
-        f"{wanted_words(first)}"
+        f"{number_words(first['compute_time_s'])} s of computation a step, goal: "
+        f"{goal.name} of {first['goal_value']:g} {goal.unit}"
     )
     if rows["n_accelerators"].nunique() > 1:
         yield from (f"  {line}" for line in most_lines(answer, rows))

@@ -27,7 +27,7 @@ GOALS = ("utilisation_percent", "epoch_time_s", "io_time_s")
 PLACEMENTS = ("none", "pinning", "stratified-pinning", "adhoc")
 ORIGINS = ("measured", "calibrated", "reconstructed", "declared", "assumed")
 _WORKLOAD = text("Name of the workload, as in `workloads.yaml`.")
-_NO_COST = "missing if the configuration does not say it of all its hardware."
+_NO_COST = "missing if the configuration says it of no hardware."
 _NO_MEAN = "mean over the repetitions; missing if only a bound is known"
 
 

@@ -28,11 +28,6 @@ _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")  # a number of 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
-def is_workload_file(name: str) -> bool:
-    """Return whether this is the path of a file, and not the name of a workload."""
-    return name.endswith((".yaml", ".yml"))
-
-
 def read_workload_file(path: str) -> tuple[str, dict[str, Any]]:
     """Return a workload's name and its values as `resources/workloads.yaml` has them.
 

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tierscope.core.validation import ConfigError, check, without_defaults
-from tierscope.data.costs import HARDWARE, LFS_GIB, Cost, Unit
+from tierscope.data.costs import (
+    HARDWARE,
+    LFS_GIB,
+    LINK,
+    NODE,
+    OBJECT_SERVER,
+    Cost,
+    Unit,
+)
 from tierscope.data.designs import MOST_REQUESTS, POOLED, Goal, Plan, Study
 from tierscope.experiment.designs.devices import read_devices
 from tierscope.experiment.designs.storages import (
@@ -24,6 +32,8 @@ GROWS = "grows"
 _AU, _IO_TIME = "utilisation_percent", "io_time_s"
 _WHOLE_EPOCH = 1_000_000_000  # steps
 _DRAWS = 4  # repetitions with a calibration: one has no interval
+# Limits of pieces of hardware; that of LFS devices is of a node.
+_PIECES = {f"{kind}s": kind for kind in (OBJECT_SERVER, LINK, NODE)}
 _DEFAULTS = {
     "devices": None,
     "compute_time_s": {},
@@ -106,7 +116,7 @@ def read_study(
         most=None if accelerators else most,
         draws=devices.uncertainty,
         cost=cost,
-        limits=limits,
+        limits={_PIECES.get(name, name): limit for name, limit in limits.items()},
         **{key: values[key] for key in ("repetitions", "simulations", "fit")},
     )
     for workload in workloads:

@@ -18,7 +18,7 @@ from tierscope.core.given.keys import Seconds, above, from_to, rules
 from tierscope.core.machine import Machine
 from tierscope.core.scenario import Dataset, Scenario
 from tierscope.core.validation import ConfigError, read_presets
-from tierscope.experiment.designs.dlio import is_workload_file, read_workload_file
+from tierscope.experiment.designs.dlio import read_workload_file
 from tierscope.experiment.designs.dlio_loaders import TF_DATA
 from tierscope.experiment.designs.measured import read_results
 
@@ -118,22 +118,17 @@ class Workload:
         )
 
     @property
-    def reads_by_workers(self) -> bool:
-        """Return whether several readers take batches in turn.
-
-        That is PyTorch's `DataLoader`, and the interleave of `tf.data` where a batch is
-        one sample: sample s is read by thread s mod `workers`.
-        """
-        return self.loader == PYTORCH or self.workers > 1
-
-    @property
     def depth(self) -> int:
         """Return how many batches may be ready, or read, before one is taken."""
         return self.workers * self.prefetch_factor
 
     def description(self, machine: Machine, seed: int) -> RunDescription:
-        """Return what processes of a machine read, for the simulator."""
-        loader = PYTORCH if self.reads_by_workers else TF_DATA
+        """Return what processes of a machine read, for the simulator.
+
+        The interleave of `tf.data`, of batches of one sample, has the rule of PyTorch's
+        `DataLoader`: sample s is read by thread s mod `workers`.
+        """
+        loader = PYTORCH if self.workers > 1 else self.loader
         return RunDescription(
             source="simulated",
             system=machine,
@@ -202,7 +197,7 @@ def read_workloads(
 
 def _reader_of(path: str) -> Callable[[str], tuple[str, dict[str, Any]]] | None:
     """Return what reads a file or folder as a workload; None: it is a name."""
-    if is_workload_file(path):
+    if path.endswith((".yaml", ".yml")):
         return read_workload_file
     return read_results if Path(path).is_dir() or "/" in path else None
 

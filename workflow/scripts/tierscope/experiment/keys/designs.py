@@ -239,8 +239,8 @@ class Designs(TypedDict):
         from_to(1, 100),
         "Simulations of each design, as far as `simulations` allows, with seeds "
         "of their own, and parameters drawn within the uncertainty of a "
-        "calibration; results are means. Default 1, or 4 if `devices` have such an "
-        "uncertainty.",
+        "calibration, which one simulation leaves out; results are means. Default 1, "
+        "or 4 if `devices` have such an uncertainty.",
     ]
     simulations: Annotated[
         NotRequired[int],
