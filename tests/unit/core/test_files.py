@@ -44,6 +44,7 @@ OWN_WAY = {
     "tierscope/data/listing_notes.py": {LINES},
     "tierscope/data/lmdb/file.py": {"is of the LFS, which ends with its launch"},
     "tierscope/data/tfrecord.py": {"its list names the files that it writes"},
+    "tierscope/figures/style.py": {"is under its temporary name"},
     "tierscope/logs/chunks/datasets.py": {"is in a folder that is written whole"},
     "tierscope/logs/chunks/folders.py": {MOVED, "writes whole folders"},
     "tierscope/logs/traced/call.py": {ONES},

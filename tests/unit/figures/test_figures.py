@@ -2,6 +2,7 @@ import functools
 import itertools
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -862,6 +863,15 @@ def test_one_figure_is_written_in_all_formats(tmp_path):
     starts = [path.read_bytes()[:5] for path in paths]
     assert starts == [b"<?xml", b"\x89PNG\r", b"%PDF-"]
     assert b"<dc:date>" not in paths[0].read_bytes()
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_file_that_a_full_disk_does_not_take_is_named(tmp_path, monkeypatch, suffix):
+    full = Mock(side_effect=OSError(28, "No space left on device"))
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match=f"No space left on device: .*/figure.{suffix}"):
+        save_figure(Figure(figsize=(1, 1)), [tmp_path / f"figure.{suffix}"])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_format_is_rejected(tmp_path):

@@ -199,9 +199,11 @@ def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch)
         ),
         (
             "a warning\nTraceback (most recent call last):\n  File x\nOSError: no\n\n"
+            "The above exception was the direct cause of the following exception:\n\n"
+            "Traceback (most recent call last):\n  File x\nTableError: a: no\n\n"
             "During handling of the above exception, another exception occurred:\n\n"
-            "Traceback (most recent call last):\n  File x\nTableError: a: no\n",
-            ["Log: {log}", "a warning", "TableError: a: no"],
+            "Traceback (most recent call last):\n  File x\nKeyError: 1\n",
+            ["Log: {log}", "a warning", "TableError: a: no", "KeyError: 1"],
         ),
         (
             "module: command not found\ntierscope: a line of job.setup failed\n=BAD=\n",

@@ -8,6 +8,7 @@ appears twice, too: marks where it is above the limit, and a line that says how 
 """
 
 import functools
+import io
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -428,13 +429,16 @@ def save_figure(figure: Figure, paths: Iterable[str | Path]) -> None:
     for path in map(Path, paths):
         if path.suffix not in _METADATA:
             raise ValueError(f"{path}: got {path.suffix}, expected {list(_METADATA)}.")
-        with written_whole(path) as temporary, matplotlib.rc_context(_SAVING):
+        drawn = io.BytesIO()  # matplotlib may not tell why it cannot write a file
+        with matplotlib.rc_context(_SAVING):
             figure.savefig(
-                temporary,
+                drawn,
                 format=path.suffix[1:],
                 dpi=200,
                 metadata=_METADATA[path.suffix],
             )
+        with written_whole(path) as temporary:
+            temporary.write_bytes(drawn.getbuffer())
 
 
 def wrapped(words: str, width: int) -> str:

@@ -184,7 +184,8 @@ def check_way(path: Path) -> None:
             raise _closed(here.parent) from None
         if is_public and state.st_uid not in trusted:
             raise FolderError(
-                f"{here}: belongs to {_name_of(state.st_uid)}, who can replace it."
+                f"{here}: belongs to {_name_of(state.st_uid)}, who can replace it; "
+                "give another path."
             )
         if stat.S_ISLNK(state.st_mode):
             n_links += 1

@@ -18,10 +18,8 @@ _BLOCK = 4096
 _RANK = re.compile(r"\brank \d+")
 _N_LINES = 12
 _TRACEBACK = "Traceback (most recent call last)"
-_CHAINED = re.compile(
-    "During handling of the above exception, another exception occurred:"
-    "|The above exception was the direct cause of the following exception:"
-)
+_EARLIER = "During handling of the above exception, another exception occurred:"
+_CAUSE = "The above exception was the direct cause of the following exception:"
 _PROGRAM_ENDED = ": the program ended "
 _QUALIFIED = re.compile(r"^(?:\w+\.)+(?=\w+: )")  # where an exception is defined
 _NOISE = re.compile(
@@ -49,12 +47,14 @@ def own_words(lines: Iterable[str]) -> list[str]:
 def _without_tracebacks(lines: Iterable[str], keep_exceptions: bool) -> list[str]:
     """Return lines without tracebacks; our lines end one, too, as notes may follow.
 
-    Of exceptions that follow from each other the last one stays.
+    Of an exception that was raised from another one that one is left out.
     """
     kept: list[str] = []
     is_inside, begun = False, 0  # and what is kept before the last traceback
     for line in lines:
-        if _CHAINED.match(line):
+        if line == _EARLIER:
+            continue
+        if line == _CAUSE:  # which the following one says in our words
             del kept[begun:]
         elif line.startswith(_TRACEBACK):
             is_inside, begun = True, len(kept)
