@@ -24,7 +24,7 @@ from tierscope.benchmark.programs.ended.results import (
     with_steps,
 )
 from tierscope.core.columns import AFTER
-from tierscope.core.tables import check_table
+from tierscope.core.tables import TableError, check_table
 from tierscope.policies.decisions import ROW
 
 S = 10**9
@@ -356,6 +356,15 @@ def test_samples_of_an_epoch_are_opens_for_reading_with_the_bytes_of_their_files
     assert table["gfs_files"].tolist() == [2, 0]
     assert table["lfs_files"].tolist() == [1, 0]
     assert table["lfs_fill_time_s"].tolist() == [0.5, 0.5]
+
+
+def test_open_of_a_file_that_the_dataset_lacks_is_refused():
+    opens = opens_table([notes(opens=[(1, 0, 0, 2, 1)])])
+    marks = marks_of((0, 0, 1.0, 3.5))
+    filled = {0: {"time_s": 0.5}}
+    assert epochs_table(opens, marks, SIZES, filled)["bytes"].tolist() == [30]
+    with pytest.raises(TableError, match=r"opens.file_id: got 2 .* below 2\.$"):
+        epochs_table(opens, marks, SIZES[:2], filled)
 
 
 @pytest.mark.parametrize(("end_s", "is_last_seen"), [(3, False), (0, True)])

@@ -26,6 +26,7 @@ from tierscope.benchmark.programs.keeper import IO_COUNTS, TIERS
 from tierscope.core.columns import AFTER, AFTER_TRAINING, TABLES
 from tierscope.core.columns.benchmark import STEPS
 from tierscope.core.files import read_array
+from tierscope.core.tables import check_below
 from tierscope.core.validation import read_json
 from tierscope.data.steps import UsedSteps
 from tierscope.policies.decisions import NO_GROUP, columns_of
@@ -494,8 +495,10 @@ def epochs_table(
     """Return the table `run_epochs` of a program's run.
 
     A sample is an open of a file for reading; its bytes are those of the file. `sizes`
-    are bytes of the files by id, `filled` by node what filling its LFS took.
+    are bytes of the files by id, `filled` by node what filling its LFS took. An open of
+    a file that they lack is a TableError.
     """
+    check_below(opens, "opens", {"file_id": len(sizes)})
     epochs = _by_rank(marks[marks["what"] != EVALUATION])
     opens = opens[~opens["for_writing"]]
     counted = opens.assign(
