@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tierscope.core.files import log_to, write_text
 from tierscope.core.words import count_words
-from tierscope.logs.chunks.folders import to_be_tried_again, torn_chunks
+from tierscope.logs.chunks.folders import damaged_chunks, to_be_tried_again
 from tierscope.logs.chunks.listing import Listing, list_logs
 from tierscope.logs.settings import KEEP
 
@@ -51,7 +51,7 @@ if __name__ == "__main__":
     params = snakemake.params
     lists = Path(snakemake.output.listed).parent
     chunks = Path(params.chunks)
-    for name in (damaged := torn_chunks(chunks)):
+    for name in (damaged := damaged_chunks(chunks)):
         print(f"{chunks / name}: is damaged, so it is made again.")
     listing = list_logs(
         params.logs,

@@ -8,10 +8,10 @@ from stops import stopped
 from tierscope.core.parquet import write_parquet
 from tierscope.logs.chunks.folders import (
     UNREAD,
+    damaged_chunks,
     folder_written_whole,
     remove_others,
     to_be_tried_again,
-    torn_chunks,
 )
 
 
@@ -77,13 +77,20 @@ def test_others_are_removed_unless_they_are_being_written(tmp_path):
     ]
 
 
-def test_chunk_with_a_torn_table_is_found(tmp_path):
-    for name in ("2024", "2025", ".2026.node.1"):
-        write_parquet(pa.table({"log": [b"/b"]}), tmp_path / name / "a.parquet")
+def test_chunk_that_lacks_a_file_or_the_end_of_one_is_found(tmp_path):
+    for name in ("whole", "torn", "lacks", "older", ".2026.node.1"):
+        with folder_written_whole(tmp_path / name) as folder:
+            for table in "ab":
+                write_parquet(pa.table({"log": [b"/b"]}), folder / f"{table}.parquet")
     (tmp_path / "2024.parquet").touch()  # no chunk
-    for name in ("2025", ".2026.node.1"):
-        (tmp_path / name / "b.parquet").touch()
-    assert torn_chunks(tmp_path) == ["2025"]
+    (tmp_path / "torn" / "b.parquet").write_bytes(b"PAR1")
+    (tmp_path / "lacks" / "b.parquet").unlink()
+    (tmp_path / "older" / ".started").write_text("12")
+    (tmp_path / "older" / "b.parquet").unlink()  # which is not known
+    assert damaged_chunks(tmp_path) == ["lacks"]
+    (tmp_path / "torn" / "b.parquet").write_bytes(b"PAR")
+    (tmp_path / "older" / ".started").unlink()
+    assert damaged_chunks(tmp_path) == ["lacks", "older", "torn"]
 
 
 def test_logs_whose_refusal_may_pass_are_to_be_tried_again(tmp_path):

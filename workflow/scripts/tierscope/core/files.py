@@ -93,8 +93,10 @@ def is_torn(path: str | Path) -> bool:
     """Return whether a figure, page or table, or one of a folder, lacks its end."""
     path = Path(path)
     if path.is_dir():
-        return any(map(is_torn, filter(Path.is_file, path.rglob("*.*"))))
-    if path.suffix not in _ENDS:
+        ends = tuple(_ENDS)
+        files = ((top, one) for top, _, names in os.walk(path) for one in names)
+        return any(is_torn(Path(*one)) for one in files if one[1].endswith(ends))
+    if path.suffix not in _ENDS or not path.is_file():
         return False
     with suppress(OSError), path.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - 64))

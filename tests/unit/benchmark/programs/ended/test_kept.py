@@ -44,8 +44,8 @@ def test_notes_of_an_ended_program_are_whole_wherever_it_stops(tmp_path):
 
     def run():
         mark_begun(shared, {"started": "now"})
-        write_array(shared / "opens-0.npy", np.arange(9))
-        write_text(shared / "node-0.json", '{"node": 0}')
+        write_array(shared / "opens-0.npy", np.zeros((2, 6), int))
+        write_text(shared / "node-0.json", '{"node": 0, "groups": [{}]}')
         mark_ended(shared)
 
     n_kept = 0
@@ -53,7 +53,7 @@ def test_notes_of_an_ended_program_are_whole_wherever_it_stops(tmp_path):
         if kept := ended_program(tmp_path):
             assert kept.facts == {"started": "now"}, how
             (note,) = read_notes(shared)
-            assert note.opens.tolist() == [*range(9)], how
+            assert note.opens.shape == (2, 6), how
         assert kept or not has_ended or "early" in how, how
         n_kept += bool(kept)
     assert n_kept == 1

@@ -24,7 +24,8 @@ from tierscope.benchmark.programs.ended.results import (
     with_steps,
 )
 from tierscope.core.columns import AFTER
-from tierscope.core.tables import check_table
+from tierscope.core.tables import TableError, check_table
+from tierscope.policies.decisions import ROW
 
 S = 10**9
 SIZES = np.array([10, 20, 30])
@@ -357,6 +358,15 @@ def test_samples_of_an_epoch_are_opens_for_reading_with_the_bytes_of_their_files
     assert table["lfs_fill_time_s"].tolist() == [0.5, 0.5]
 
 
+def test_open_of_a_file_that_the_dataset_lacks_is_refused():
+    opens = opens_table([notes(opens=[(1, 0, 0, 2, 1)])])
+    marks = marks_of((0, 0, 1.0, 3.5))
+    filled = {0: {"time_s": 0.5}}
+    assert epochs_table(opens, marks, SIZES, filled)["bytes"].tolist() == [30]
+    with pytest.raises(TableError, match=r"opens.file_id: got 2 .* below 2\.$"):
+        epochs_table(opens, marks, SIZES[:2], filled)
+
+
 @pytest.mark.parametrize(("end_s", "is_last_seen"), [(3, False), (0, True)])
 def test_process_without_an_end_has_what_was_last_seen(end_s, is_last_seen):
     table = processes_table([notes(processes=[process(1, 1, end_s)])])
@@ -367,11 +377,43 @@ def test_process_without_an_end_has_what_was_last_seen(end_s, is_last_seen):
 
 def test_notes_are_read_by_the_numbers_of_the_nodes(tmp_path):
     for rank, number in ((0, 1), (4, 0)):
-        (tmp_path / f"node-{rank}.json").write_text(json.dumps({"node": number}))
-        np.save(tmp_path / f"opens-{rank}.npy", np.full((1, 6), rank))
+        write_notes(tmp_path, rank, number, opens=np.full((1, 6), number))
     found = read_notes(tmp_path)
     assert [one.number for one in found] == [0, 1]
-    assert found[0].opens[0, 0] == 4
+    assert found[1].opens[0, 0] == 1
+
+
+def write_notes(folder, rank, number, opens, decisions=None):
+    """Write what a node with two groups has noted."""
+    facts = {"node": number, "groups": [{"rank": -1}, {"rank": 0}]}
+    (folder / f"node-{rank}.json").write_text(json.dumps(facts))
+    np.save(folder / f"opens-{rank}.npy", opens)
+    if decisions is not None:
+        np.save(folder / f"decisions-{rank}.npy", decisions)
+
+
+@pytest.mark.parametrize(
+    ("file", "column", "number", "expected"),
+    [
+        ("opens", 0, 2, "0 to 1"),  # a group
+        ("opens", 0, -1, "0 to 1"),
+        ("opens", 2, 2, "0 to 1"),  # a tier
+        ("decisions", "rank", 2, "-1 to 1"),
+        ("decisions", "rank", -2, "-1 to 1"),
+    ],
+)
+def test_notes_with_a_number_of_nothing_are_refused(
+    tmp_path, file, column, number, expected
+):
+    arrays = {"opens": np.zeros((3, 6), int), "decisions": np.zeros(3, ROW)}
+    arrays["decisions"]["rank"] = [-1, 0, 1]
+    write_notes(tmp_path, 0, 0, **arrays)
+    assert len(read_notes(tmp_path)) == 1
+    arrays[file].T[column][1] = number
+    write_notes(tmp_path, 0, 0, **arrays)
+    words = f"{file}-0.npy: column {column}: got {number}, expected {expected}$"
+    with pytest.raises(ValueError, match=words):
+        read_notes(tmp_path)
 
 
 LOOP = {"stream": 0, "evaluation": False, "batches": 4, "pid": 1}

@@ -101,7 +101,7 @@ from tierscope.core.output.streams import say
 from tierscope.core.processes.calls import CallWatch
 from tierscope.core.processes.children import end_child
 from tierscope.core.scenario import Point, UserDataset
-from tierscope.core.tables import check_below, read_table, write_table
+from tierscope.core.tables import read_table, write_table
 from tierscope.core.validation import ConfigError
 from tierscope.core.words import error_words
 from tierscope.data.listing import changed_files
@@ -284,7 +284,6 @@ class ProgramLaunch:
             facts["rank"]: facts["ended_ns"] for facts in _ended_ranks(ended.shared)
         }
         opens, marks = opens_table(nodes), marks_table(nodes, ended_ns)
-        check_below(opens, "opens", {"file_id": len(manifest)})
         filled = {node.number: node.facts["filled"] for node in nodes}
         sizes = manifest["size_bytes"].to_numpy()
         epochs = epochs_table(opens, marks, sizes, filled)

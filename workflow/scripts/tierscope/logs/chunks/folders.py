@@ -16,7 +16,8 @@ from tierscope.core.files import LONGEST_S, errors_named, is_torn, write_back
 
 UNREAD = "unread_logs"  # the table of a chunk's refused logs
 _OF_A_CHUNK = re.compile(r"\.?\d{4}([-.]|$)")  # which is of a year, month or day
-_STARTED = ".started"  # the file with the time at which the writer of a folder started
+# The file with the time at which the writer of a folder started, and its files' names.
+_STARTED = ".started"
 
 
 @contextmanager
@@ -36,6 +37,9 @@ def folder_written_whole(path: Path, started_ns: int | None = None) -> Iterator[
         with errors_named(path):
             (temporary / _STARTED).write_text(str(started_ns), encoding="utf-8")
             yield temporary
+            with suppress(FileNotFoundError):  # a later writer has removed it
+                lines = [str(started_ns), *sorted(os.listdir(temporary))]
+                (temporary / _STARTED).write_text("\n".join(lines), encoding="utf-8")
             write_back(path.parent)
             if _started_ns(path) <= started_ns:
                 _replace(temporary, path)
@@ -48,10 +52,14 @@ def folder_written_whole(path: Path, started_ns: int | None = None) -> Iterator[
 
 def _started_ns(path: Path) -> int:
     """Return when the writer of a folder started, 0 if there is none."""
-    try:
-        return int((path / _STARTED).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return 0
+    with suppress(OSError, ValueError):
+        return int(_noted(path)[0])
+    return 0
+
+
+def _noted(path: Path) -> list[str]:
+    """Return the lines of the writer of a folder."""
+    return (path / _STARTED).read_text(encoding="utf-8").splitlines() or [""]
 
 
 def _replace(temporary: Path, path: Path) -> None:
@@ -87,10 +95,20 @@ def _age_s(path: Path) -> float:
         return 0
 
 
-def torn_chunks(folder: Path) -> list[str]:
-    """Return the chunks of a folder of which a table lacks its end, sorted."""
-    chunks = filter(Path.is_dir, sorted(folder.glob("[!.]*")))
-    return [path.name for path in chunks if is_torn(path)]
+def damaged_chunks(folder: Path) -> list[str]:
+    """Return the chunks of a folder that lack a file, or the end of one, sorted."""
+    return [one.name for one in sorted(folder.glob("[!.]*")) if _is_damaged(one)]
+
+
+def _is_damaged(chunk: Path) -> bool:
+    """Return whether a chunk lacks a file that its writer has noted, or its end."""
+    with suppress(NotADirectoryError):
+        try:
+            files = [chunk / name for name in _noted(chunk)[1:]]
+        except (FileNotFoundError, UnicodeError):
+            return True
+        return not all(map(Path.exists, files)) or any(map(is_torn, files))
+    return False
 
 
 def to_be_tried_again(folder: Path) -> frozenset[str]:

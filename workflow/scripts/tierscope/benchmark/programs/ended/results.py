@@ -26,9 +26,10 @@ from tierscope.benchmark.programs.keeper import IO_COUNTS, TIERS
 from tierscope.core.columns import AFTER, AFTER_TRAINING, TABLES
 from tierscope.core.columns.benchmark import STEPS
 from tierscope.core.files import read_array
+from tierscope.core.tables import check_below
 from tierscope.core.validation import read_json
 from tierscope.data.steps import UsedSteps
-from tierscope.policies.decisions import columns_of
+from tierscope.policies.decisions import NO_GROUP, columns_of
 
 NO_RANK = -1
 _OF_DEVICES = ("busy_s", "idle_s", "behind_s")  # of what a note says of them
@@ -96,16 +97,34 @@ def read_notes(shared: Path) -> list[NodeNotes]:
     """Return what all nodes have noted, by their numbers."""
     notes = []
     for path in shared.glob("node-*.json"):
-        rank = path.stem.removeprefix("node-")
-        decisions = shared / f"decisions-{rank}.npy"
-        notes.append(
-            NodeNotes(
-                read_json(path),
-                read_array(shared / f"opens-{rank}.npy"),
-                read_array(decisions) if decisions.exists() else None,
-            )
-        )
+        rank, facts = path.stem.removeprefix("node-"), read_json(path)
+        n_groups = len(facts["groups"])
+        known = {0: range(n_groups), 2: range(len(TIERS))}
+        opens = _read_rows(shared / f"opens-{rank}.npy", known)
+        known = {"rank": range(NO_GROUP, n_groups)}
+        path = shared / f"decisions-{rank}.npy"
+        decisions = _read_rows(path, known) if path.exists() else None
+        notes.append(NodeNotes(facts, opens, decisions))
     return sorted(notes, key=lambda one: one.number)
+
+
+def _read_rows(path: Path, known: Mapping[Any, range]) -> np.ndarray:
+    """Return rows that a node has noted, whose numbers by column are known ones.
+
+    Raises
+    ------
+    ValueError
+        If a number is not; with file, column, number, and what was expected.
+    """
+    rows = read_array(path)
+    for column, numbers in known.items():
+        found = rows.T[column]
+        if (odd := found[~np.isin(found, numbers)]).size:
+            raise ValueError(
+                f"{path}: column {column}: got {odd[0]}, expected {numbers.start} to "
+                f"{numbers.stop - 1}"
+            )
+    return rows
 
 
 def placing_reports(
@@ -476,8 +495,10 @@ def epochs_table(
     """Return the table `run_epochs` of a program's run.
 
     A sample is an open of a file for reading; its bytes are those of the file. `sizes`
-    are bytes of the files by id, `filled` by node what filling its LFS took.
+    are bytes of the files by id, `filled` by node what filling its LFS took. An open of
+    a file that they lack is a TableError.
     """
+    check_below(opens, "opens", {"file_id": len(sizes)})
     epochs = _by_rank(marks[marks["what"] != EVALUATION])
     opens = opens[~opens["for_writing"]]
     counted = opens.assign(
