@@ -357,7 +357,8 @@ class Study:
     cost : Cost
         Prices of the hardware, as far as they are given.
     limits : mapping of str to float
-        Most price, watts and rack units of a design, and least usable TiB.
+        Most price, watts, rack units and pieces (`HARDWARE`) of a design, and least
+        usable TiB.
     """
 
     plans: Mapping[str, Plan]
