@@ -10,7 +10,7 @@ NUMBERS = {
     "metadata_server": 1.5,
     "lfs_device": 16,
     "node": 8,
-    "lfs_gib": 16_000.0,
+    "room_gib": 16_000.0,
 }
 UNITS = {
     "object_server": Unit(price=1000.0, watts=300.0, usable_tib=50.0),
@@ -29,7 +29,7 @@ def test_pieces_and_room_of_all_kinds_are_summed():
 
 def test_nothing_is_invented():
     assert all(map(math.isnan, Cost().sums(NUMBERS).values()))
-    unknown = {**NUMBERS, "lfs_gib": math.nan}
+    unknown = {**NUMBERS, "room_gib": math.nan}
     assert math.isnan(Cost(units=UNITS).sums(unknown)["price"])
     assert math.isnan(Cost(hours=1.0).hour_price(1.0, 4, 50.0))
     assert math.isnan(Cost(accelerator_hour=1.0).hour_price(1.0, 4, 50.0))

@@ -173,11 +173,11 @@ def test_hardware_is_counted():
         "metadata_server": 2,
         "lfs_device": 2 * 3,
         "node": 3,
-        "lfs_gib": 2 * 3 * 2000,  # a device of today has the room of two nodes
+        "room_gib": 2 * 3 * 2000,  # a device of today has the room of two nodes
     }
-    assert math.isnan(plan().hardware(12, Storage())["lfs_gib"])
+    assert math.isnan(plan().hardware(12, Storage())["room_gib"])
     nothing = found.hardware(12, AS_IT_IS)  # on the LFS
-    assert (nothing["lfs_device"], nothing["lfs_gib"]) == (0, 0)
+    assert (nothing["lfs_device"], nothing["room_gib"]) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 # Hardware of which a design has a number.
 OBJECT_SERVER, LINK, METADATA_SERVER = "object_server", "link", "metadata_server"
-LFS_DEVICE, NODE, LFS_GIB = "lfs_device", "node", "lfs_gib"
+LFS_DEVICE, NODE = "lfs_device", "node"
+ROOM = "room_gib"  # of all devices of the LFS
 HARDWARE = (OBJECT_SERVER, LINK, METADATA_SERVER, LFS_DEVICE, NODE)
 PRICE = "price"
 SUMS = ("usable_tib", PRICE, "watts", "rack_units")
@@ -65,7 +66,7 @@ class Cost:
         Parameters
         ----------
         numbers : mapping of str to float
-            Pieces of each kind of `HARDWARE`, and GiB of all LFS devices (`LFS_GIB`).
+            Pieces of each kind of `HARDWARE`, and GiB of all LFS devices (`ROOM`).
 
         Returns
         -------
@@ -81,7 +82,7 @@ class Cost:
             if (each := getattr(unit, quantity)) is not None:
                 parts.append(numbers[kind] * each)
             if quantity == PRICE and unit.price_per_gib is not None:
-                parts.append(numbers[LFS_GIB] * unit.price_per_gib)
+                parts.append(numbers[ROOM] * unit.price_per_gib)
         return math.fsum(parts) if parts else math.nan
 
     def has_price(self, kind: str) -> bool:

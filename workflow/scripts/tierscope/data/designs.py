@@ -17,11 +17,11 @@ from tierscope.core.description import FileSizes, RunDescription
 from tierscope.core.machine import Machine
 from tierscope.data.costs import (
     LFS_DEVICE,
-    LFS_GIB,
     LINK,
     METADATA_SERVER,
     NODE,
     OBJECT_SERVER,
+    ROOM,
     Cost,
 )
 
@@ -261,7 +261,7 @@ class Plan:
             METADATA_SERVER: storage.metadata_speed,
             LFS_DEVICE: devices,
             NODE: self.n_nodes(n),
-            LFS_GIB: devices * self.lfs_gib(storage) if devices else 0.0,
+            ROOM: devices * self.lfs_gib(storage) if devices else 0.0,
         }
 
     def object_servers(self, storage: Storage) -> int:
@@ -357,7 +357,8 @@ class Study:
     cost : Cost
         Prices of the hardware, as far as they are given.
     limits : mapping of str to float
-        Most price, watts and rack units of a design, and least usable TiB.
+        Most price, watts, rack units and pieces (`HARDWARE`) of a design, and least
+        usable TiB.
     """
 
     plans: Mapping[str, Plan]

@@ -11,7 +11,6 @@ import pandas as pd
 from tierscope.analysis.designs.choice import (
     BY_HARDWARE,
     BY_HOUR,
-    ROOM,
     STORAGE,
     Choice,
     choose,
@@ -24,7 +23,7 @@ from tierscope.analysis.designs.choice import (
 from tierscope.analysis.training.stalls import limit_label
 from tierscope.core.columns.designs import BOUND, MEETS, NO_CHOICE, NOT_ASKED
 from tierscope.core.words import capitalised, count_words, number_words, size_words
-from tierscope.data.costs import HARDWARE, PRICE, Cost
+from tierscope.data.costs import HARDWARE, PRICE, ROOM, Cost
 from tierscope.data.designs import NO_COPIES
 
 # Patterns of sentences, which the page fills, too.

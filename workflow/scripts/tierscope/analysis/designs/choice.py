@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.columns.designs import BOUND, MEETS, MISSES, NO_CHOICE, UNDECIDED
-from tierscope.data.costs import HARDWARE, LFS_GIB, PRICE, SUMS, Cost
+from tierscope.data.costs import HARDWARE, PRICE, ROOM, SUMS, Cost
 from tierscope.data.designs import Goal
 
 _COUNTS = ("object_servers", "n_links", "metadata_speed", "n_lfs_devices", "n_nodes")
-ROOM = "room_gib"  # of all devices of the LFS
 QUANTITIES = (PRICE, "watts", "rack_units")  # that sum up, and that are limited
 BY_HARDWARE, BY_HOUR = "hardware", "hour_price"
 STORAGE = ["object_servers", "n_links", "metadata_speed"]
@@ -154,8 +153,8 @@ def costs(designs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
         ``hour_price``, of a useful hour of an accelerator; ``hardware``: of each kind
         that varies its part of the most, their mean.
     """
-    numbers = designs[[*HARDWARE, ROOM]].rename(columns={ROOM: LFS_GIB})
-    sums = [one | cost.sums(one) for one in numbers.to_dict("records")]
+    numbers = designs[[*HARDWARE, ROOM]].to_dict("records")
+    sums = [one | cost.sums(one) for one in numbers]
     found = pd.DataFrame(sums, designs.index, [*HARDWARE, *SUMS])
     useful = 100 * designs["useful"] / designs["n_accelerators"]
     told = zip(found[PRICE], designs["n_accelerators"], useful, strict=True)
@@ -163,7 +162,8 @@ def costs(designs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
     varying = [one for one in (*HARDWARE, ROOM) if designs[one].nunique() > 1]
     parts = [designs[one] / designs[one].max() for one in varying]
     found[BY_HARDWARE] = pd.concat(parts, axis=1).mean(axis=1) if parts else 0.0
-    return found.map(_rounded)
+    # To nine digits: the same, whatever the order of a sum.
+    return found.map(lambda price: float(f"{price:.9g}"))
 
 
 def front(least: np.ndarray, most: np.ndarray) -> np.ndarray:
@@ -266,8 +266,3 @@ def _in_order(
 
 def _cheapest(*asked: Any) -> int:
     return next(iter(_in_order(*asked)), NO_CHOICE)
-
-
-def _rounded(price: float) -> float:
-    """Return a cost to nine digits: the same, whatever the order of a sum."""
-    return float(f"{price:.9g}")

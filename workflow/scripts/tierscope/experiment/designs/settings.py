@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from tierscope.core.validation import ConfigError, check, without_defaults
 from tierscope.data.costs import (
     HARDWARE,
-    LFS_GIB,
     LINK,
     NODE,
     OBJECT_SERVER,
+    ROOM,
     Cost,
     Unit,
 )
@@ -202,7 +202,7 @@ def _cost(given: Mapping[str, Any], limits: Mapping[str, float]) -> Cost:
             "config: designs.cost: got accelerator_hour without hours, expected the "
             "hours over which a purchase is written off"
         )
-    known = cost.sums(dict.fromkeys((*HARDWARE, LFS_GIB), 1.0))
+    known = cost.sums(dict.fromkeys((*HARDWARE, ROOM), 1.0))
     for name, limit in limits.items():
         if math.isnan(known.get(name, 0.0)):
             raise ConfigError(
