@@ -39,8 +39,8 @@ _USER = re.compile(r"([^/]*?)_[^/]*_id(-?\d+)[-_][^/]*$")
 class ListedLog:
     """A log as it was found; one that was written since then has other values.
 
-    `n_tries` counts how often it was refused for a reason that may pass: so the list
-    of a chunk with such a log changes, and the chunk is read again.
+    `n_tries` counts how often it was refused for a reason that may pass, or its chunk
+    was damaged: so the list of the chunk changes, and the chunk is made again.
     """
 
     path: str
@@ -102,15 +102,14 @@ def list_logs(
         and (found[path].size_bytes == MISSING if path in found else is_gone(path))
     }
     logs = [
-        _tried(log, before.get(path), path in again)
+        _tried(log, before.get(path), path in again or chunk_of.get(path) in damaged)
         for path, log in sorted((found | vanished).items())
     ]
     chunks, changed = _in_chunks(logs, chunk_of, logs_per_chunk), set()
     for name, listed in chunks.items():
         text = "".join(f"{json.dumps(astuple(log))}\n" for log in listed)
         path = list_path(folder, name)
-        is_listed = path.exists() and path.read_text(encoding="utf-8") == text
-        if name in damaged or not is_listed:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
             changed.add(name)
     for name in lists.keys() - chunks.keys():
