@@ -42,12 +42,11 @@ _UNSTARTED = re.compile(
 )
 _OF_SNAKEMAKE = ".snakemake"
 _FREE = "Free room there, then start again: finished files are kept."
+_OPEN = "Make it writable, then start again: finished files are kept."
 _ADVICE = {
     os.strerror(errno.ENOSPC): _FREE,
     os.strerror(errno.EDQUOT): _FREE,
-    os.strerror(
-        errno.EROFS
-    ): "Make it writable, then start again: finished files stay.",
+    os.strerror(errno.EROFS): _OPEN,
 }
 _QUOTED = re.compile(r"""(["'])(.+?)\1""")
 _DEFAULT = "config/config.yaml"

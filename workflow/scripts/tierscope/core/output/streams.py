@@ -42,7 +42,7 @@ def say_beside(log: str | Path, text: str) -> None:
     place, _, name = os.environ.get(_SPARE_LOG, "").partition(" ")
     line = json.dumps([os.path.abspath(log), text]) + "\n"
     with suppress(OSError):
-        if os.readlink(place) == f"/memfd:{name} (deleted)":
+        if name and os.readlink(place) == name:
             with open(place, "ab", buffering=0) as file:
                 if file.tell() < _MOST_SPARE_BYTES:
                     file.write(line.encode())
