@@ -19,7 +19,7 @@ from tierscope.logs.reading import (
     read_logs,
     workers_for,
 )
-from tierscope.logs.settings import settings_of
+from tierscope.logs.settings import INFLATION, settings_of
 from tierscope.logs.summary import Summary
 from tierscope.logs.tiers import tiers_of
 from tierscope.trace.posix_records import POSIX_RECORD
@@ -249,5 +249,6 @@ def test_what_is_no_log_is_not_read_to_its_end(tmp_path):
     path = tmp_path / "huge.darshan"
     path.touch()
     os.truncate(path, 1 << 40)
-    (answer,) = worker.answer(str(path), {"tiers": "auto", "epochs": None})
+    settings = {"tiers": "auto", "epochs": None, "inflation": vars(INFLATION)}
+    (answer,) = worker.answer(str(path), settings)
     assert json.loads(answer)["reason"] == "is not a Darshan log."

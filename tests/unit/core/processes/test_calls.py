@@ -116,6 +116,21 @@ def test_nothing_is_given_up_while_jobs_run_until_a_signal_comes(fifo, monkeypat
     assert late.endswith("for 5006 s; this ends without it, as a signal says")
 
 
+def test_signal_is_heeded_for_a_while_as_batch_jobs_may_go_on(monkeypatch):
+    before = signal.getsignal(signal.SIGUSR2), signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGUSR2, lambda *_: None)
+    try:
+        taken = calls._Taken()
+        assert not taken.has_ending()
+        signal.raise_signal(signal.SIGUSR2)
+        assert taken.has_ending()
+        monkeypatch.setattr(calls, "_HEED_S", 0.0)
+        assert not taken.has_ending()
+    finally:
+        signal.signal(signal.SIGUSR2, before[0])
+        signal.set_wakeup_fd(before[1])
+
+
 def test_thread_that_comes_back_and_calls_again_waits_anew(fifo):
     watch, here = CallWatch(say_s=1), os.open(fifo, os.O_RDWR)
 

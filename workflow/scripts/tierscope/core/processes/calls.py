@@ -38,6 +38,7 @@ GIVE_UP_S = 600.0  # until it ends the process: file systems fail over in minute
 SYNC_PATIENCE = 6  # times as long for a sync of all that a node has in memory
 _LOOK_S = 5.0
 SIGNAL_S = 10.0 - _LOOK_S  # until it does so once a signal that ends was seen
+_HEED_S = 120.0  # after a signal, in which that holds; jobs end meanwhile
 _MOST_BYTES = 4096  # of a path
 _HERE = -100  # AT_FDCWD
 # Devices wait, too; memory does not hang, but links in it lead elsewhere.
@@ -102,21 +103,22 @@ class _Taken:
     """Signals that this process has taken, noted before a handler of Python runs.
 
     It runs in the main thread only, which a call may hold, though another thread has
-    taken the signal. Forks of this process note nothing here.
+    taken the signal. Forks of this process note nothing here. A signal is heeded for a
+    while, as Snakemake may go on to wait for batch jobs.
     """
 
     def __init__(self) -> None:
         self._numbers, numbers = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._has_ending = False
+        self._last_s = -math.inf
         signal.set_wakeup_fd(numbers, warn_on_full_buffer=False)
         os.register_at_fork(after_in_child=partial(signal.set_wakeup_fd, -1))
 
     def has_ending(self) -> bool:
-        """Return whether one was among them by which a job is told to end."""
+        """Return whether one of the latest is among those that tell a job to end."""
         with suppress(BlockingIOError):  # no news
-            numbers = os.read(self._numbers, _MOST_BYTES)
-            self._has_ending |= not ENDING.isdisjoint(numbers)
-        return self._has_ending
+            if not ENDING.isdisjoint(os.read(self._numbers, _MOST_BYTES)):
+                self._last_s = time.monotonic()
+        return time.monotonic() - self._last_s < _HEED_S
 
 
 def _has_pending_end() -> bool:
