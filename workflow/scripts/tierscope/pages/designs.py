@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tierscope.analysis.designs.answer import PIECES, SENTENCES, Answer, measure_words
-from tierscope.analysis.designs.choice import BY_HARDWARE, NULL_MODELS
+from tierscope.analysis.designs.choice import BY_HARDWARE, HARDWARE, NULL_MODELS, ROOM
 from tierscope.analysis.designs.summary import (
     BY_WORDS,
     NULL_WORDS,
@@ -18,7 +18,6 @@ from tierscope.analysis.designs.summary import (
     statements,
     workload_lines,
 )
-from tierscope.data.costs import HARDWARE, ROOM
 from tierscope.pages.document import TEMPLATES, render
 from tierscope.pages.web_page import content_policy, script_json
 
