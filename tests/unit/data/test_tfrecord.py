@@ -12,6 +12,7 @@ import pytest
 import tierscope.data.tfrecord
 from generate_dataset import generate
 from sample_ids import read_sample_ids
+from tierscope.benchmark.rank import Terminated
 from tierscope.core.machine import Tier
 from tierscope.core.scenario import Dataset
 from tierscope.data.tfrecord import (
@@ -92,6 +93,26 @@ def test_what_a_killed_process_began_is_written_anew(tmp_path, monkeypatch):
     generate_dataset(tmp_path, NAMES, SIZE, n_workers=1)
     assert sorted(os.listdir(tmp_path)) == NAMES
     assert read_sample_ids(tmp_path / name for name in NAMES) == list(range(10))
+
+
+def test_what_a_signal_interrupts_at_any_call_is_written_anew(tmp_path, monkeypatch):
+    """Also right after a file was made, where nothing can remove it yet."""
+
+    def interrupted(path, flags, *rest):
+        descriptor = opened(path, flags, *rest)
+        if str(path).endswith(NAMES[1]):
+            os.close(descriptor)
+            raise Terminated
+        return descriptor
+
+    opened = os.open
+    with monkeypatch.context() as only_here, pytest.raises(Terminated):
+        only_here.setattr(os, "open", interrupted)
+        generate_files(tmp_path, NAMES, range(len(NAMES)), SIZE)
+    assert (tmp_path / NAMES[1]).stat().st_size == 0
+    generate_dataset(tmp_path, NAMES, SIZE, n_workers=1)
+    assert sorted(os.listdir(tmp_path)) == NAMES
+    assert (tmp_path / NAMES[1]).stat().st_size == SIZE
 
 
 def test_content_is_that_of_datasets_made_before(tmp_path):

@@ -191,7 +191,7 @@ def present_files(folder: Path, file_size_bytes: int) -> set[str]:
 
 @contextmanager
 def _listed(folder: Path, file_names: Sequence[str]) -> Iterator[None]:
-    """Keep a list of files that may be unfinished; it stays only if we are killed."""
+    """Keep a list of files that may be unfinished; it stays only if a signal ends us."""
     # Renaming every file instead would take a third of the time of a small file.
     path = os.path.join(folder, f"{_LIST_PREFIX}{os.getpid()}-{file_names[0]}")
     try:
@@ -199,8 +199,10 @@ def _listed(folder: Path, file_names: Sequence[str]) -> Iterator[None]:
             with open(path, "w", encoding="utf-8") as file:
                 file.write("\n".join(file_names))
             yield
-    finally:
+    except Exception:  # the file that could not be written is gone
         _remove_quietly(path)
+        raise
+    _remove_quietly(path)
 
 
 def _remove_unfinished(folder: Path, file_size_bytes: int) -> None:

@@ -102,10 +102,12 @@ def list_logs(
         and (found[path].size_bytes == MISSING if path in found else is_gone(path))
     }
     logs = [
-        _tried(log, before.get(path), path in again or chunk_of.get(path) in damaged)
+        _tried(log, before.get(path), path in again)
         for path, log in sorted((found | vanished).items())
     ]
     chunks, changed = _in_chunks(logs, chunk_of, logs_per_chunk), set()
+    for name in chunks.keys() & set(damaged):
+        chunks[name] = [replace(log, n_tries=log.n_tries + 1) for log in chunks[name]]
     for name, listed in chunks.items():
         text = "".join(f"{json.dumps(astuple(log))}\n" for log in listed)
         path = list_path(folder, name)
