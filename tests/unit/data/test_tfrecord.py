@@ -106,9 +106,10 @@ def test_what_a_signal_interrupts_at_any_call_is_written_anew(tmp_path, monkeypa
         return descriptor
 
     opened = os.open
-    with monkeypatch.context() as only_here, pytest.raises(Terminated):
+    with monkeypatch.context() as only_here:
         only_here.setattr(os, "open", interrupted)
-        generate_files(tmp_path, NAMES, range(len(NAMES)), SIZE)
+        with pytest.raises(Terminated):
+            generate_files(tmp_path, NAMES, range(len(NAMES)), SIZE)
     assert (tmp_path / NAMES[1]).stat().st_size == 0
     generate_dataset(tmp_path, NAMES, SIZE, n_workers=1)
     assert sorted(os.listdir(tmp_path)) == NAMES

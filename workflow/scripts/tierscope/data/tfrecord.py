@@ -191,7 +191,7 @@ def present_files(folder: Path, file_size_bytes: int) -> set[str]:
 
 @contextmanager
 def _listed(folder: Path, file_names: Sequence[str]) -> Iterator[None]:
-    """Keep a list of files that may be unfinished; it stays only if a signal ends us."""
+    """Keep a list of files that may be unfinished; it stays if a signal ends us."""
     # Renaming every file instead would take a third of the time of a small file.
     path = os.path.join(folder, f"{_LIST_PREFIX}{os.getpid()}-{file_names[0]}")
     try:
