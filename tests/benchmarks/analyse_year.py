@@ -23,9 +23,9 @@ from typing import Any
 from common import ROOT
 from parse_log import peak_memory_mb
 from tierscope.core.tables import read_table
-from tierscope.logs.settings import INFLATION
 from tierscope.logs.tiers import AUTO
 from tierscope.logs.worker import answer
+from tierscope.trace.darshan.inflation import USUAL
 
 N_WORKERS = 2
 
@@ -39,7 +39,7 @@ def sum_up(paths: Sequence[str], settings: dict[str, Any], kept: str) -> None:
 
 def read(paths: Sequence[str], kept: str) -> int:
     """Read and sum up the logs in processes of their own."""
-    settings = {"tiers": AUTO, "epochs": None, "inflation": vars(INFLATION)}
+    settings = {"tiers": AUTO, "epochs": None, "inflation": vars(USUAL)}
     shares = [paths[first::N_WORKERS] for first in range(N_WORKERS)]
     workers = [
         multiprocessing.Process(

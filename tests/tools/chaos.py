@@ -48,6 +48,7 @@ _GRACE_S = 30  # of a scheduler, between SIGTERM and SIGKILL
 _SAYS = re.compile(r"\b(delete|remove|rm|start again|free|wait until|give)\b", re.I)
 _SAYS_NOTHING = "Finished files are kept"  # of how to go on after any failure
 _WELL = "exit 0"
+_COPIES = ("policy", "program")  # if a copy fails, these read the GFS and go on
 FINISHED, SAID, REFUSED, WRONG = "finished", "said", "refused", "wrong"
 
 
@@ -521,7 +522,8 @@ def try_fault(chaos: Chaos, trial: Trial, seed: int) -> None:
         trial.outcome, trial.words = judge_failure(output)
     else:
         differences = [*kept.differences(project, trial.job)]
-        told = first if trial.first == _WELL else ""
+        may_fall_back = trial.kind in _COPIES and trial.first == _WELL
+        told = first if may_fall_back else ""
         trial.outcome = judge_values(differences, fault, told)
         trial.words = "; ".join(differences[:5])
 

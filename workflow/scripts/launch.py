@@ -161,7 +161,9 @@ def run_ranks(
         listen(end_once, [signal.SIGINT])
         if status:
             with errors_named(log):  # a log that takes no line has not taken theirs
-                output.write(failures(sorted(glob.glob(pattern))) or b"\n")
+                words = failures(sorted(glob.glob(pattern))) or b"\n"
+                while words:  # a disk that is nearly full takes a part
+                    words = words[output.write(words) :]
     return status == 0
 
 

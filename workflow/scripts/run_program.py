@@ -15,7 +15,7 @@ from tierscope.benchmark.processes import BenchmarkError
 from tierscope.benchmark.programs.launch import ProgramLaunch
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.core.machine import TierError
-from tierscope.core.output.streams import end
+from tierscope.core.output.streams import end, run_and_exit
 from tierscope.core.processes.calls import watch_calls
 from tierscope.core.validation import ConfigError
 from tierscope.core.words import error_words
@@ -57,4 +57,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_exit(main)

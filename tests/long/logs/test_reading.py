@@ -19,9 +19,10 @@ from tierscope.logs.reading import (
     read_logs,
     workers_for,
 )
-from tierscope.logs.settings import INFLATION, settings_of
+from tierscope.logs.settings import settings_of
 from tierscope.logs.summary import Summary
 from tierscope.logs.tiers import tiers_of
+from tierscope.trace.darshan.inflation import USUAL
 from tierscope.trace.posix_records import POSIX_RECORD
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
@@ -249,6 +250,6 @@ def test_what_is_no_log_is_not_read_to_its_end(tmp_path):
     path = tmp_path / "huge.darshan"
     path.touch()
     os.truncate(path, 1 << 40)
-    settings = {"tiers": "auto", "epochs": None, "inflation": vars(INFLATION)}
+    settings = {"tiers": "auto", "epochs": None, "inflation": vars(USUAL)}
     (answer,) = worker.answer(str(path), settings)
     assert json.loads(answer)["reason"] == "is not a Darshan log."

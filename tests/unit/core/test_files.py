@@ -59,9 +59,8 @@ OF_RULES = [p for p in SCRIPTS.glob("*.py") if "snakemake.log" in p.read_text()]
 CODE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from tierscope.core import files
-files.log_to(sys.argv[2])
-assert files._is_synced
+from tierscope.core.files import log_to
+log_to(sys.argv[2])
 print("\\u00e9\\udcff")
 print(open(sys.argv[2], encoding="utf-8").read(99), end="")
 sys.exit("tierscope: no")
@@ -99,20 +98,16 @@ def test_file_is_there_only_when_it_is_whole(tmp_path):
     assert path.read_text() == "new"
 
 
-@pytest.mark.parametrize("synced", ["not", "with all", "alone"])
-def test_file_is_the_old_or_the_new_one_after_a_kill_or_if_synced_a_power_cut(
-    tmp_path, monkeypatch, synced
+@pytest.mark.parametrize("lasting", [False, True])
+def test_file_is_the_old_or_the_new_one_after_a_kill_or_if_lasting_a_power_cut(
+    tmp_path, lasting
 ):
     path = tmp_path / "file"
     path.write_text("old")
-    monkeypatch.setattr(files, "_is_synced", False)
-    if synced == "alone":
-        files.sync_files()
-    lasting = synced == "with all"
     stops = stopped(tmp_path, lambda: write_text(path, "new", lasting=lasting))
     found = {how: path.read_text() for how, _ in stops}
     torn = {how for how, text in found.items() if text not in ("old", "new")}
-    assert torn == ({"cut_late before the end"} if synced == "not" else set())
+    assert torn == (set() if lasting else {"cut_late before the end"})
     assert {"old", "new"} <= set(found.values())
 
 
@@ -130,16 +125,20 @@ def test_figure_is_torn_without_its_end(tmp_path, kind):
 
 
 def test_page_and_table_are_torn_without_their_ends_and_nothing_else(tmp_path):
-    for name in ("absent.svg", "table.json", "summary.txt", "svg"):
+    for name in ("absent.svg", "marks.npy", "summary.txt", "svg"):
         assert not is_torn(tmp_path / name)
         (tmp_path / name).touch()
     assert is_torn(tmp_path / "absent.svg")
-    (tmp_path / "page.html").write_text("<html>\n</html>\n")
-    assert not is_torn(tmp_path / "page.html")
-    (tmp_path / "page.html").write_text("<html>\n")
-    assert is_torn(tmp_path / "page.html")
-    (tmp_path / "table.parquet").touch()
-    assert is_torn(tmp_path / "table.parquet")
+    for name, whole, torn in (
+        ("page.html", "<html>\n</html>\n", "<html>\n"),
+        ("audit.json", '{"a": 1}\n', '{"a": 1'),
+        ("list.json", "[1, 2]", "[1, "),
+        ("table.parquet", "PAR1 PAR1", "PAR1 PAR"),
+    ):
+        (tmp_path / name).write_text(whole)
+        assert not is_torn(tmp_path / name)
+        (tmp_path / name).write_text(torn)
+        assert is_torn(tmp_path / name)
 
 
 HEX = "0123456789abcdef"

@@ -106,7 +106,7 @@ def test_torn_figure_is_planned_again_and_told():
     make_torn_again(internals, Path("x"), told.append, told.append)
     assert told == []
     planned[0]()
-    assert told == ["x/fig.svg: is damaged, so it is made again."]
+    assert told == ["x/fig.svg: is damaged; a start makes it again."]
 
 
 def test_reading_the_rules_writes_nothing_and_says_the_plan_of_real_storage(site):

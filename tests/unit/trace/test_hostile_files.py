@@ -19,7 +19,7 @@ from tierscope.trace import spool
 from tierscope.trace.darshan import container
 from tierscope.trace.darshan import names as names_module
 from tierscope.trace.darshan.container import LogError, open_container
-from tierscope.trace.darshan.inflation import Inflation
+from tierscope.trace.darshan.inflation import OURS, USUAL
 from tierscope.trace.darshan.names import read_names
 from tierscope.trace.log import read_posix
 from tierscope.trace.log_writer import LoggedJob, write_log
@@ -32,7 +32,6 @@ from tierscope.trace.spool import (
 )
 
 RANDOM = st.randoms(use_true_random=False)
-USUAL = Inflation()
 BY_MOUNTS = {"tiers": "auto", "epochs": r"\.ep(\d+)/", "inflation": vars(USUAL)}
 
 
@@ -101,7 +100,7 @@ def test_parts_that_inflate_too_far_are_refused_until_their_key_allows_it(
         head["reason"],
     )
     read_parts(open_container(path, replace(USUAL, **{key: 1_000_000})))
-    read_parts(open_container(path))  # one of ours
+    read_parts(open_container(path, OURS))
 
 
 def read_parts(log):

@@ -223,7 +223,7 @@ def test_folder_is_refused(tmp_path):
 def read_as_large():
     """Have logs read by two threads, as large ones are."""
 
-    def opened(path):
+    def opened(path, inflation):
         return replace(open_container(path), content=None)
 
     with mock.patch("tierscope.trace.log.open_container", opened):

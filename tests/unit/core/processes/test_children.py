@@ -35,18 +35,14 @@ sys.path.insert(0, {scripts!r})
 from tierscope.core.processes.children import run_passing_signals
 sys.exit(run_passing_signals([sys.executable, "-c", sys.argv[1]]))
 """
-# It says when Python ends it, and waits for a line.
+# What it does while Python ends, no handler of a signal guards.
 ENDS = """\
-import sys
+import atexit, os, sys
 sys.path.insert(0, {scripts!r})
-from tierscope.core.processes.children import listen
-class Last:
-    def __del__(self, read=sys.stdin.readline, say=print):
-        say("ready", flush=True)
-        read()
-last = sys.modules["last"] = Last()
-listen(lambda *_: None)
-sys.exit(4)
+from tierscope.core.output.streams import run_and_exit
+atexit.register(os.abort)
+print("said")
+run_and_exit(lambda: {code})
 """
 SLEEPS = "import time; print('ready', flush=True); time.sleep(1000)"
 
@@ -116,16 +112,24 @@ def test_terminal_that_is_closed_reaches_the_command():
     check_got(outer, signal.SIGHUP)
 
 
-def test_signal_while_python_ends_changes_no_status():
-    """A launcher would kill the other ranks, which may be cleaning up."""
-    child = start(
-        [sys.executable, "-c", ENDS.format(scripts=str(SCRIPTS))],
-        stdin=subprocess.PIPE,
+@pytest.mark.parametrize(
+    ("code", "status", "words"),
+    [
+        ("print('end')", 0, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit(4)", 4, ""),
+        ("1 / 0", 1, "ZeroDivisionError: division by zero\n"),
+    ],
+)
+def test_rank_ends_at_once_with_its_status(code, status, words):
+    """So no signal kills it while Python ends, and its launcher no other rank."""
+    code = ENDS.format(scripts=str(SCRIPTS), code=code)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
-    for signum in sorted(ENDING):
-        child.send_signal(signum)
-    child.communicate("go on\n", timeout=HANG_S)
-    assert child.returncode == 4
+    assert (ended.returncode, ended.stdout[:5]) == (status, "said\n")
+    assert ended.stderr.endswith(words)
+    assert bool(ended.stderr) == bool(words)
 
 
 def test_status_is_that_of_the_command_as_a_shell_tells_it():

@@ -85,12 +85,13 @@ def test_chunk_that_lacks_a_file_or_the_end_of_one_is_found(tmp_path):
     (tmp_path / "2024.parquet").touch()  # no chunk
     (tmp_path / "torn" / "b.parquet").write_bytes(b"PAR1")
     (tmp_path / "lacks" / "b.parquet").unlink()
-    (tmp_path / "older" / ".started").write_text("12")
-    (tmp_path / "older" / "b.parquet").unlink()  # which is not known
     assert damaged_chunks(tmp_path) == ["lacks"]
     (tmp_path / "torn" / "b.parquet").write_bytes(b"PAR")
-    (tmp_path / "older" / ".started").unlink()
-    assert damaged_chunks(tmp_path) == ["lacks", "older", "torn"]
+    for started in ("12", "", None):  # its files are not known
+        (tmp_path / "older" / ".started").unlink(missing_ok=True)
+        if started is not None:
+            (tmp_path / "older" / ".started").write_text(started)
+        assert damaged_chunks(tmp_path) == ["lacks", "older", "torn"]
 
 
 def test_logs_whose_refusal_may_pass_are_to_be_tried_again(tmp_path):

@@ -206,6 +206,13 @@ def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch)
             ["Log: {log}", "a warning", "TableError: a: no", "KeyError: 1"],
         ),
         (
+            "Traceback (most recent call last):\n  File x\nOSError: no\n"
+            "tierscope: rank 3 failed: OSError: full\n"
+            "The above exception was the direct cause of the following exception:\n\n"
+            "Traceback (most recent call last):\n  File x\nTableError: a: no\n",
+            ["Log: {log}", "tierscope: rank 3 failed: OSError: full"],
+        ),
+        (
             "module: command not found\ntierscope: a line of job.setup failed\n=BAD=\n",
             ["module: command not found", "tierscope: a line of job.setup failed"],
         ),
@@ -268,6 +275,16 @@ def test_words_that_a_log_cannot_take_are_the_cause_without_their_traceback(
         "Free room there, then start again: finished files are kept.",
     ]
     assert "TIERSCOPE_SPARE_LOG" not in os.environ
+
+
+def test_words_that_no_failure_shows_are_said_in_the_end(logger, file, tmp_path):
+    handler, log = logger(), tmp_path / "x.log"
+    place = os.environ["TIERSCOPE_SPARE_LOG"].partition(" ")[0]
+    Path(place).write_text(json.dumps([str(log), "a copy failed\n"]) + "\n")
+    started = job(log=[str(log)])
+    handler.emit(started)
+    handler.close()
+    assert lines(file)[-1] == f"{os.path.relpath(log)} could not take: a copy failed"
 
 
 def test_without_room_in_memory_there_is_no_spare_log(

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _ENDS = {".svg": b"</svg>", ".html": b"</html>", ".pdf": b"%%EOF"}
-_ENDS |= {".png": b"IEND\xaeB`\x82", ".parquet": b"PAR1"}
+_ENDS |= {".png": b"IEND\xaeB`\x82", ".parquet": b"PAR1", ".json": (b"}", b"]")}
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")  # as `written_whole` calls files
 LONGEST_S = 86_400  # in which nobody writes a file or folder
-_is_synced = False  # each file that is written whole
 
 
 @contextmanager
@@ -57,18 +56,6 @@ def written_whole(path: str | Path, *, lasting: bool = False) -> Iterator[Path]:
         yield temporary
         if lasting:
             write_back(path.parent)
-        elif _is_synced:
-            with opened(temporary, os.O_RDONLY) as file:
-                os.fsync(file)
-
-
-def sync_files() -> None:
-    """Let no file that this process writes whole be torn by a power cut.
-
-    Each is on its device before it has its name. Nobody may read it before users do.
-    """
-    global _is_synced
-    _is_synced = True
 
 
 def remove_left(folder: str | Path) -> int:
@@ -248,10 +235,9 @@ def log_to(path: str) -> None:
     """Send all that a script prints, errors included, to the log of its rule.
 
     If there can be none, this ends the script with a line. A file system that does not
-    answer the script is named there (`watch_calls`). Its files are synced one by one.
+    answer the script is named there (`watch_calls`).
     """
     watch_calls()
-    sync_files()
     try:
         sys.stdout = sys.stderr = _Log(path)
     except OSError as error:

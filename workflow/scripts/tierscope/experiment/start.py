@@ -118,7 +118,7 @@ def make_torn_again(
 
     def look() -> None:
         for one in try_to(lambda: snakemake.make_again(workflow, is_torn), warn, []):
-            tell(f"{one}: is damaged, so it is made again.")
+            tell(f"{one}: is damaged; a start makes it again.")
 
     try_to(lambda: snakemake.when_planned(look), warn)
 

@@ -27,10 +27,10 @@ from tierscope.core.imports import digest_of_modules
 from tierscope.core.words import number_words
 from tierscope.logs import worker
 from tierscope.logs.chunks.listing import ListedLog
-from tierscope.logs.settings import INFLATION, LOG_TIMEOUT_S, worker_bytes
+from tierscope.logs.settings import LOG_TIMEOUT_S, worker_bytes
 from tierscope.logs.summary import FORM
 from tierscope.logs.tiers import TierPrefix
-from tierscope.trace.darshan.inflation import Inflation
+from tierscope.trace.darshan.inflation import USUAL, Inflation
 
 _PACKAGE_PARENT = Path(__file__).parents[2]
 _LOOK_S = 1.0  # how often a worker that does not answer is looked at
@@ -91,7 +91,7 @@ def read_logs(
     keep: Callable[[str, ReadLog | Refusal], None],
     n_workers: int | None = None,
     timeout_s: float = LOG_TIMEOUT_S,
-    inflation: Inflation = INFLATION,
+    inflation: Inflation = USUAL,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Sum up logs in parallel.

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from tierscope.core.given.keys import from_to
 from tierscope.core.validation import ConfigError, check, without_defaults
 from tierscope.logs.tiers import AUTO, TierPrefix, prefixes_of, tiers_of
-from tierscope.trace.darshan.inflation import Inflation
+from tierscope.trace.darshan.inflation import USUAL, Inflation
 
 LOGS = "logs"  # the key that makes a configuration one of logs
 KEEP, DROP = "keep", "drop"  # logs that vanished
-LOG_TIMEOUT_S, INFLATION = 60.0, Inflation()
+LOG_TIMEOUT_S = 60.0
 # The folders of an analysis, below that of its results.
 LISTING, READ_LOGS, CHUNKS, TABLES = "listing", "read-logs", "chunks", "tables"
 # Of a worker that reads a log: what Python and its libraries need, and per byte of log.
@@ -44,7 +44,7 @@ class Settings:
         Inflation,
         "Names may inflate to 1 MiB, records to 4 MiB, and to so many bytes more for "
         "each that they take in a log. Else it is refused.",
-    ] = INFLATION
+    ] = USUAL
 
     def as_json(self) -> dict[str, Any]:
         """Return what determines the tables, for JSON; `settings_of` reads it."""

@@ -30,7 +30,7 @@ _MARKER_TEXT = b"tierscope fills and empties this directory.\n"
 # Of a folder that another process changes or removes meanwhile.
 _QUIETLY = suppress(FolderError, LeaseError, OSError)
 _REMOVING = ".removing" + SUFFIX  # held by the process that removes the root
-_WRITTEN_MEANWHILE = errno.ENOTEMPTY, errno.ENOENT
+_USED_MEANWHILE = errno.ENOTEMPTY, errno.ENOENT, errno.EBUSY
 _REFUSED_S = 2.0  # for a file system that refuses to remove files
 _CLAIM_S = 20.0  # time for launches that are ending to clean up
 
@@ -185,9 +185,11 @@ class LocalStorage:
             if is_mine():
                 try:
                     self._release()
-                except (FolderError, LeaseError, OSError) as error:
-                    if getattr(error, "errno", None) not in _WRITTEN_MEANWHILE:
+                except OSError as error:
+                    if error.errno not in _USED_MEANWHILE:
                         end = min(end, time.monotonic() + _REFUSED_S)
+                except (FolderError, LeaseError):
+                    pass
             if not self.folder.exists() or is_over() or time.monotonic() > end:
                 return
             time.sleep(_POLL_S)

@@ -25,7 +25,7 @@ from tierscope.trace.darshan.container import (
     LogError,
     open_container,
 )
-from tierscope.trace.darshan.inflation import OURS, Inflation
+from tierscope.trace.darshan.inflation import OURS, USUAL, Inflation
 from tierscope.trace.darshan.module_records import FOPENS, MMAPS, RECORD_TYPES
 from tierscope.trace.darshan.names import Names, read_names
 from tierscope.trace.posix_records import SIZES
@@ -244,7 +244,7 @@ def _selection(interface: str, version: int, order: str) -> _Selection:
 
 
 def read_any_log(
-    path: str | Path, inflation: Inflation = OURS, *, may_be_empty: bool = False
+    path: str | Path, inflation: Inflation = USUAL, *, may_be_empty: bool = False
 ) -> AnyLog:
     """Read a Darshan log of any job.
 
@@ -253,7 +253,7 @@ def read_any_log(
     path : path
         A log of Darshan 3, partial or not, of any byte order and compression.
     inflation : Inflation
-        What its parts may inflate to; others may have made it if it is not ours.
+        What its parts may inflate to; `OURS` if nobody else can have made it.
     may_be_empty : bool
         Whether it may have no records, as that of a process whose workers read.
 
@@ -349,7 +349,7 @@ def read_posix(
     LogError
         If anything is missing, truncated or corrupt.
     """
-    log = open_container(path)
+    log = open_container(path, OURS)
     _refuse_packing(log)
     job = log.read_job()
     layout = _layout_of_ours(log)

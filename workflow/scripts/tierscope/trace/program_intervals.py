@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tierscope.core.columns import AFTER
+from tierscope.trace.darshan.inflation import OURS
 from tierscope.trace.log import read_any_log, read_posix
 
 _COLUMNS = {
@@ -50,7 +51,7 @@ def times_between_reads(
     alias = re.compile(rf"(?:{'|'.join(roots)})\.ep([0-9]+)/.*", re.DOTALL)
     found = [np.zeros(0)]
     for path in sorted(folder.glob("*.darshan")):
-        if "POSIX" not in read_any_log(path, may_be_empty=True).records:
+        if "POSIX" not in read_any_log(path, OURS, may_be_empty=True).records:
             continue
         _, columns, names = read_posix(path, _COLUMNS)
         places = names.positions(columns["id"]).tolist()

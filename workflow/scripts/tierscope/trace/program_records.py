@@ -19,6 +19,7 @@ import pandas as pd
 
 from tierscope.core.columns import AFTER, AFTER_TRAINING, TABLES
 from tierscope.core.tables import check_table, empty_table
+from tierscope.trace.darshan.inflation import OURS
 from tierscope.trace.log import (
     DUPLICATES,
     MAPPINGS,
@@ -161,7 +162,7 @@ def read_program_records(
     """
     reader = _Reader(tier_roots, dataset, names, written, loop_ends)
     for path in sorted(folder.glob("*.darshan")):
-        log = read_any_log(path, may_be_empty=True)
+        log = read_any_log(path, OURS, may_be_empty=True)
         reader.add(log, _rank_of(log, rank_of_pid or {}))
     return reader.result()
 

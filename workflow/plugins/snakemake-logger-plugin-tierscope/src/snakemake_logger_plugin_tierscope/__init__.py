@@ -90,7 +90,7 @@ class LogHandler(LogHandlerBase):
                 self._is_interrupted = False
                 errors = [] if failures else [_STOPPED]
             lines += dict.fromkeys(errors)
-            self._say_why([*lines, *advice(lines)])
+            self._say_why([*self._spare.lines_left(), *lines, *advice(lines)])
             self._spare.close()
             self._screen.close()
         super().close()

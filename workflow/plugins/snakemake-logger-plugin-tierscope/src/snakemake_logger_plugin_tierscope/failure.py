@@ -55,7 +55,7 @@ def _without_tracebacks(lines: Iterable[str], keep_exceptions: bool) -> list[str
         if line == _EARLIER:
             continue
         if line == _CAUSE:  # which the following one says in our words
-            del kept[begun:]
+            kept[begun:] = [one for one in kept[begun:] if one.startswith(OWN_WORDS)]
         elif line.startswith(_TRACEBACK):
             is_inside, begun = True, len(kept)
         elif line.startswith(OWN_WORDS) or not is_inside:

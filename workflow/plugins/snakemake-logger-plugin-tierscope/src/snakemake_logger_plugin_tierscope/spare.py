@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +23,7 @@ class SpareLog:
 
     def __init__(self):
         self._file, self._place = -1, ""
+        self._shown: set[str] = set()  # logs
         with suppress(OSError):  # then words go where standard error does
             prefix = f"tierscope-{secrets.token_hex(8)}-"
             self._file, path = tempfile.mkstemp(prefix=prefix, dir=_MEMORY)
@@ -32,14 +34,28 @@ class SpareLog:
 
     def text_for(self, log: Path) -> str:
         """Return what was said in place of a log."""
-        path, text, content = os.path.abspath(log), "", b""
+        path = os.path.abspath(log)
+        self._shown.add(path)
+        return "".join(words for of, words in self._lines() if of == path)
+
+    def lines_left(self) -> list[str]:
+        """Return what was said in place of logs that nobody asked for."""
+        return [
+            f"{os.path.relpath(of)} could not take: {line}"
+            for of, words in self._lines()
+            if of not in self._shown
+            for line in words.splitlines()
+        ]
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        """Yield the paths of logs, and what was said in their place."""
+        content = b""
         with suppress(OSError):  # there is none
             content = os.pread(self._file, os.fstat(self._file).st_size, 0)
         for line in content.splitlines():
             with suppress(ValueError):  # its job was killed meanwhile
                 of, words = json.loads(line)
-                text += words if of == path else ""
-        return text
+                yield of, words
 
     def close(self) -> None:
         """Give the memory back, once."""

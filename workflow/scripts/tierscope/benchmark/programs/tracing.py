@@ -23,6 +23,7 @@ from tierscope.logs.traced.command import (
 )
 from tierscope.logs.traced.library import SEPARATORS
 from tierscope.logs.traced.trial import why_not_loaded
+from tierscope.trace.darshan.inflation import OURS
 from tierscope.trace.log import read_any_log
 from tierscope.trace.runtime import (
     BUILTIN,
@@ -112,7 +113,7 @@ class SiteTracer:
                 "expected a runtime that traces programs without MPI and knows "
                 "DARSHAN_LOGPATH."
             )
-        first = read_any_log(whole[0], may_be_empty=True)
+        first = read_any_log(whole[0], OURS, may_be_empty=True)
         self._version = first.metadata.get("lib_ver", "")
         is_whole = len(whole) == len(found)  # others are partial
         return {"logs_are_whole": is_whole, "interference": None}

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
@@ -46,7 +46,7 @@ def say_beside(log: str | Path, text: str) -> None:
             with open(place, "ab", buffering=0) as file:
                 if file.tell() < _MOST_SPARE_BYTES:
                     file.write(line.encode())
-                return
+                    return
     with suppress(OSError):
         os.write(2, text.encode("utf-8", "backslashreplace"))
 
@@ -65,6 +65,26 @@ def end(line: str) -> NoReturn:
     """Say in a line why a command cannot go on, and end it."""
     say(line)
     sys.exit(1)
+
+
+def run_and_exit(main: Callable[[], object]) -> NoReturn:
+    """Call a main function, and end this process at once, with the status it gives.
+
+    While Python ends, it has no handlers, and a signal kills it. A launcher would then
+    kill the other ranks, which may be cleaning up.
+    """
+    status: object = 1
+    try:
+        main()
+        status = 0
+    except SystemExit as error:
+        status = error.code or 0
+    except BaseException as error:
+        say_error(error)
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status if isinstance(status, int) else 1)
 
 
 @contextmanager

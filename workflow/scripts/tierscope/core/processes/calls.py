@@ -110,7 +110,8 @@ class _Taken:
     def __init__(self) -> None:
         self._numbers, numbers = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._last_s = -math.inf
-        signal.set_wakeup_fd(numbers, warn_on_full_buffer=False)
+        with suppress(ValueError):  # only the main thread may ask
+            signal.set_wakeup_fd(numbers, warn_on_full_buffer=False)
         os.register_at_fork(after_in_child=partial(signal.set_wakeup_fd, -1))
 
     def has_ending(self) -> bool:

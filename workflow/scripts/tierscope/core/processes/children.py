@@ -1,6 +1,5 @@
 """Commands that this process starts: they get its signals, and leave nothing behind."""
 
-import atexit
 import ctypes
 import os
 import signal
@@ -28,23 +27,11 @@ def listen(
 ) -> None:
     """Let a handler take signals, but those that this process was told to ignore.
 
-    So `nohup` and jobs in the background stay what they are. While Python ends, it has
-    no handlers: then the signals are ignored. A rank that one of them killed would let
-    the launcher kill the others, which may be cleaning up.
+    So `nohup` and jobs in the background stay what they are.
     """
     for signum in signals:
         if signal.getsignal(signum) is not signal.SIG_IGN:
             signal.signal(signum, handler)
-    if callable(handler):
-        atexit.unregister(_ignore)
-        atexit.register(_ignore)
-
-
-def _ignore() -> None:
-    """Ignore the signals that end and have a handler of this process."""
-    for signum in ENDING:
-        if callable(signal.getsignal(signum)):
-            signal.signal(signum, signal.SIG_IGN)
 
 
 def end_once(signum: int, frame: Any) -> None:

@@ -101,14 +101,18 @@ def damaged_chunks(folder: Path) -> list[str]:
 
 
 def _is_damaged(chunk: Path) -> bool:
-    """Return whether a chunk lacks a file that its writer has noted, or its end."""
-    with suppress(NotADirectoryError):
-        try:
-            files = [chunk / name for name in _noted(chunk)[1:]]
-        except (FileNotFoundError, UnicodeError):
-            return True
-        return not all(map(Path.exists, files)) or any(map(is_torn, files))
-    return False
+    """Return whether a chunk lacks a file that its writer has noted, or its end.
+
+    Earlier versions noted no files.
+    """
+    if not chunk.is_dir():
+        return False
+    try:
+        files = [chunk / name for name in _noted(chunk)[1:]]
+    except (FileNotFoundError, UnicodeError):
+        return True
+    whole = [one for one in files if one.exists() and not is_torn(one)]
+    return not files or whole != files
 
 
 def to_be_tried_again(folder: Path) -> frozenset[str]:

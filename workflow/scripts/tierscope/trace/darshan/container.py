@@ -24,7 +24,7 @@ import numpy as np
 
 from tierscope.core.files import os_errors_as
 from tierscope.core.words import as_text
-from tierscope.trace.darshan.inflation import OURS, Inflation
+from tierscope.trace.darshan.inflation import USUAL, Inflation
 
 MAGIC = 6567223
 _GZIP = b"\x1f\x8b"
@@ -380,7 +380,7 @@ def _how_to_raise(kind: str, factor: int) -> str:
     return f"; if this log is genuine, raise inflation.{kind} (now {factor})"
 
 
-def open_container(path: str | Path, inflation: Inflation = OURS) -> Container:
+def open_container(path: str | Path, inflation: Inflation = USUAL) -> Container:
     """Read and check a log's header and its table of regions.
 
     A LogError says that it is no log, of an unknown format, truncated or damaged.

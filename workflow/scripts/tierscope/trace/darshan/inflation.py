@@ -18,4 +18,5 @@ class Inflation:
     records: Annotated[int, _FACTOR, "For records of a module."] = 500
 
 
+USUAL = Inflation()
 OURS = Inflation(1 << 40, 1 << 40)  # of logs that nobody else makes
