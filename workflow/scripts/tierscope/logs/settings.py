@@ -42,8 +42,8 @@ class Settings:
     ] = LOG_TIMEOUT_S
     inflation: Annotated[
         Inflation,
-        "Names may inflate to 1 MiB, records to 4 MiB, and to so many bytes more for "
-        "each that they take in a log. Else it is refused.",
+        "A log is refused if its names inflate to more than 1 MiB, or its records to "
+        "more than 4 MiB, plus so many bytes for each that they take in the log.",
     ] = USUAL
 
     def as_json(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ class Inflation:
     """How many bytes a part of a log may have for each that it takes there."""
 
     names: Annotated[
-        int, _FACTOR, "For names; those with over 900 letters may need more."
+        int, _FACTOR, "For names; paths of over 900 letters may need more."
     ] = 48
     records: Annotated[int, _FACTOR, "For records of a module."] = 500
 
