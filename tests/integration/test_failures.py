@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from integration.conftest import Project
@@ -22,6 +25,7 @@ from sessions import HANG_S
 from tierscope.core.tables import read_table
 from tierscope.storage.lease import Lease
 
+SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 SCENARIO = "tiny-0ost-pinning-posix"
 POINTS = tuple(f"cache-{rate:03d}/rep-0" for rate in (0, 50, 100))
 NODE = os.uname().nodename
@@ -59,6 +63,38 @@ def test_killed_rank_or_launcher_ends_the_launch_and_leaves_nothing(
         (line,) = messages_of(output)
         assert words in line
     assert not segments & set(os.listdir("/dev/shm"))
+
+
+# One of two ranks fails before the other one can hear of it.
+FAILS = """
+import os, sys
+sys.path.insert(0, {scripts!r})
+from tierscope.benchmark.rank import ending_launch
+from tierscope.core.output.streams import end
+with ending_launch():
+    if {begun}:
+        from mpi4py import MPI
+    if os.environ["PMI_RANK"] == "1":
+        {fails}
+    from mpi4py import MPI
+    MPI.COMM_WORLD.Barrier()
+"""
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("fails", ["end('tierscope: no')", "raise OSError('no')"])
+def test_rank_that_fails_before_it_waits_for_others_ends_the_launch(begun, fails):
+    code = FAILS.format(scripts=str(SCRIPTS), begun=begun, fails=fails)
+    mpiexec = Path(sys.executable).with_name("mpiexec")
+    ended = subprocess.run(
+        [mpiexec, "-n", "2", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ": no" in ended.stderr
 
 
 def test_signals_during_the_clean_up_do_not_end_it(plain):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tierscope.benchmark.launch import BenchmarkLaunch
 from tierscope.benchmark.preparation import refuse_unless_started
+from tierscope.benchmark.rank import ending_launch
 from tierscope.core.scenario import Point
 
 
@@ -42,13 +43,12 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Prepare the launch, or run the points named on the command line."""
     arguments = parse_arguments()
-    if not arguments.prepare:
-        refuse_unless_started()
-    launch = BenchmarkLaunch(arguments)
     if arguments.prepare:
-        launch.prepare()
-    else:
-        launch.run()
+        BenchmarkLaunch(arguments).prepare()
+        return
+    refuse_unless_started()
+    with ending_launch():
+        BenchmarkLaunch(arguments).run()
 
 
 if __name__ == "__main__":

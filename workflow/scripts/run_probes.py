@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tierscope.benchmark.preparation import refuse_unless_started
 from tierscope.benchmark.probe_launch import prepare_probes, run_probes
+from tierscope.benchmark.rank import ending_launch
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -37,7 +38,8 @@ def main() -> None:
         prepare_probes(arguments)
     else:
         refuse_unless_started()
-        run_probes(arguments)
+        with ending_launch():
+            run_probes(arguments)
 
 
 if __name__ == "__main__":

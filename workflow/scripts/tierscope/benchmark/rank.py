@@ -5,7 +5,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tierscope.benchmark.keeper import Keeper
@@ -13,7 +14,7 @@ from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.processes import BenchmarkError, Processes, RankGoneError
 from tierscope.benchmark.shared_memory import remove_mpi_segments
 from tierscope.core.machine import TierError
-from tierscope.core.output.streams import end, ending_on, say, say_error
+from tierscope.core.output.streams import ending_on, say, say_error
 from tierscope.core.processes.calls import watch_calls
 from tierscope.core.processes.children import ENDING, listen
 from tierscope.core.validation import ConfigError
@@ -55,8 +56,32 @@ def join_launch(system: dict[str, Any], launch: str, advice: str = "") -> Proces
         return Processes(MPI.COMM_WORLD, system, launch, keeper)
     except BenchmarkError as error:  # all ranks get the same error
         if MPI.COMM_WORLD.rank == 0:
-            end(f"tierscope: {error}{advice}")
+            say(f"tierscope: {error}{advice}")
+        MPI.COMM_WORLD.Barrier()  # the first that ends may end the others
         sys.exit(1)
+
+
+@contextmanager
+def ending_launch() -> Iterator[None]:
+    """Let the launch end if this rank fails before it waits with the others.
+
+    They may be in MPI_Init, in which they notice nothing; so this rank goes there, too.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, SystemExit):
+            say_error(error)
+        elif not error.code:
+            raise
+        try:
+            from mpi4py import MPI
+        except (ImportError, OSError):
+            os.kill(os.getpid(), signal.SIGKILL)  # launchers end the others then
+        if MPI.Is_finalized():
+            raise
+        MPI.COMM_WORLD.Abort(1)
+        os._exit(1)
 
 
 def leave_launch(processes: Processes) -> None:
