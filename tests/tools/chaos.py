@@ -406,8 +406,10 @@ class Kept:
         found = project.path()
         for path in sorted(wanted.rglob("*")):
             name = path.relative_to(wanted)
-            # A launch that fails after its runs are finished leaves no marker.
-            if path.is_dir() or name.parts[0] in ("logs", "launches"):
+            # A launch that fails after its runs are finished leaves no marker, and only
+            # a launch reads what describes its scenario, or makes it again.
+            of_launches = name.parts[0] == "launches" or name.name == "scenario.json"
+            if path.is_dir() or of_launches or name.parts[0] == "logs":
                 continue
             if not (found / name).is_file():
                 if path.suffix in (".parquet", ".json", ".svg", ".html", ".txt"):
