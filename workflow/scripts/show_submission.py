@@ -34,12 +34,12 @@ def prepare(folder: Path, config: Path) -> str:
     scenario, points = next(iter(experiment.sweep.items()))
     runs = f"results/{experiment.name}/runs/{scenario.name}"
     dataset = f"{scenario.dataset}-{scenario.n_osts}ost.parquet"
-    for path in (
-        folder / f"results/{experiment.name}/datasets/{dataset}",
-        folder / runs / "scenario.json",
+    for path, end in (  # so that they seem whole
+        (folder / f"results/{experiment.name}/datasets/{dataset}", "PAR1"),
+        (folder / runs / "scenario.json", "{}"),
     ):
         path.parent.mkdir(parents=True)
-        path.touch()
+        path.write_text(end, encoding="utf-8")
     (folder / "config").mkdir()
     (folder / "config/config.yaml").symlink_to(ROOT / "config/config.yaml")
     results = Path(f"results/{experiment.name}")

@@ -26,6 +26,7 @@ from tierscope.storage.clock import OtherRankFailed
 _ENDING_BESIDE_MPI = ENDING - {signal.SIGUSR1}
 _must_end = False  # a signal said so
 _DYING_S = 0.05  # from closing its connections until a process is gone
+_SAID_S = 1.0  # in which a launcher passes on what this process has said
 
 
 class Terminated(BaseException):
@@ -80,6 +81,7 @@ def ending_launch() -> Iterator[None]:
             os.kill(os.getpid(), signal.SIGKILL)  # launchers end the others then
         if MPI.Is_finalized():
             raise
+        time.sleep(_SAID_S)
         MPI.COMM_WORLD.Abort(1)
         os._exit(1)
 
