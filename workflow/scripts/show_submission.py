@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from snakemake.utils import update_config
+from tierscope.core.files import write_text
 from tierscope.core.output.streams import answer
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment
@@ -38,8 +39,7 @@ def prepare(folder: Path, config: Path) -> str:
         (folder / f"results/{experiment.name}/datasets/{dataset}", "PAR1"),
         (folder / runs / "scenario.json", "{}"),
     ):
-        path.parent.mkdir(parents=True)
-        path.write_text(end, encoding="utf-8")
+        write_text(path, end)
     (folder / "config").mkdir()
     (folder / "config/config.yaml").symlink_to(ROOT / "config/config.yaml")
     results = Path(f"results/{experiment.name}")
