@@ -43,13 +43,11 @@ class Stops:
 
     def __enter__(self) -> "Stops":
         self._sync()
-        self._fsync, os.fsync = os.fsync, self._sync_file  # no event tells of it
         _watching.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
         _watching.remove(self)
-        os.fsync = self._fsync
         self._note(END)
 
     def __iter__(self) -> Iterator[Stop]:
@@ -76,13 +74,6 @@ class Stops:
 
     def _sync(self) -> None:
         self._synced, self._contents = tree_of(self.folder), self._by_inode()
-
-    def _sync_file(self, file: int) -> None:
-        self._note("fsync")
-        self.n_syncs += 1
-        inode = os.fstat(file).st_ino
-        synced = {k: one for k, one in self._by_inode().items() if one[0] == inode}
-        self._contents |= synced
 
     def _by_inode(self) -> dict[str, tuple[int, bytes | None]]:
         return {
